@@ -58,6 +58,7 @@ pub mod session;
 mod subject;
 #[cfg(any(test, feature = "test"))]
 pub mod testing;
+mod threads;
 pub mod topics;
 
 pub use cluster::{

@@ -1,7 +1,7 @@
 //! Answers that come later, from a thread of the cluster: to be awaited, or waited for.
 
+use crate::threads::users_code;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -52,11 +52,10 @@ impl<T> Completer<T> {
 
     fn put(&self, answer: T) {
         let before = std::mem::replace(&mut *self.shared.lock(), State::Answered(answer));
-        // Outside the lock: a waker is a user's. One that panics must not cost the cluster a thread.
-        let _ = catch_unwind(AssertUnwindSafe(|| match before {
-            State::Waiting(Some(waker)) => waker.wake(),
-            other => drop(other),
-        }));
+        // Outside the lock: a waker is a user's.
+        if let State::Waiting(Some(waker)) = before {
+            users_code(move || waker.wake());
+        }
     }
 }
 

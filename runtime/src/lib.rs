@@ -342,7 +342,10 @@ pub mod __private {
     #[cfg(feature = "serde")]
     pub use serde;
     // For the tests of hostile users.
-    pub use crate::util::panics::caught;
+    pub use crate::sync::thread_kind::ThreadKind;
+    pub use crate::util::panics::{caught, ran_on};
+    // For the threads of a cluster, which must not run users' code.
+    pub use crate::util::notifiers::run as run_users_code;
 
     /// Without the feature `test` nothing misbehaves.
     #[cfg(not(feature = "test"))]

@@ -8,6 +8,7 @@
 mod barrier;
 #[cfg(feature = "chaos")]
 mod chaos;
+pub(crate) mod thread_kind;
 
 pub(crate) use barrier::{
     checked_light_barrier, heavy_barrier, is_light_barrier_enough, light_barrier, prepare as prepare_barriers,
@@ -29,6 +30,7 @@ pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as curr
 pub(crate) use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 pub(crate) use crossbeam_queue::SegQueue;
 pub(crate) use crossbeam_utils::CachePadded;
+pub(crate) use thread_kind::ThreadKind;
 
 /// A cell whose owner is determined by a protocol (a token, a queue's end) that the compiler cannot see.
 ///
@@ -68,12 +70,17 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// Starts a thread with that name. (The system's names end at a zero byte, and the standard library panics at one.)
-pub(crate) fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    spawn_thread_with(name, None, body)
+pub(crate) fn spawn_thread(
+    kind: ThreadKind,
+    name: String,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    spawn_thread_with(kind, name, None, body)
 }
 
 /// Starts a thread with a stack of that many bytes.
 pub(crate) fn spawn_thread_with(
+    kind: ThreadKind,
     name: String,
     stack: Option<usize>,
     body: impl FnOnce() + Send + 'static,
@@ -82,8 +89,8 @@ pub(crate) fn spawn_thread_with(
     if simulated::is_here() {
         return Err(std::io::Error::other(simulated::NO_THREADS));
     }
-    #[cfg(feature = "chaos")]
     let body = move || {
+        kind.enter();
         disturb();
         body();
     };

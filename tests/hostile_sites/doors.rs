@@ -81,6 +81,8 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/send/replies.rs new", &[CALLER]),
     ("call/package.rs answer", &[CALLER]),
     ("call/package.rs answer_result", &[CALLER]),
+    // For the threads of a cluster.
+    ("util/notifiers.rs run", &[CALLER]),
     ("errors/sending.rs map_failed", &[CALLER]),
     ("routing/router.rs connect", &[CALLER]),
     ("routing/router.rs enter", &[CALLER]),

@@ -18,16 +18,15 @@ use crate::policy::{Allow, Policy};
 use crate::reply::{Pending, pair};
 use crate::session::Config;
 use crate::subject::is_subject;
+use crate::threads::{self, users_code};
 use postroom::remote::Remote;
 use postroom::routing::Node;
 use postroom::{Host, Pid};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
@@ -251,7 +250,7 @@ impl Builder {
         }
         let (cluster, driver, delivery) = self.prepare(*host, engine, Arc::new(|| SystemClock.now()))?;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            let thread = thread::Builder::new().name(name.into()).spawn(run);
+            let thread = threads::spawn(name, run);
             thread.map(drop).map_err(|error| JoinError::Thread(error.to_string()))
         };
         spawn("postroom-deliver", Box::new(move || delivery.run_to_end()))?;
@@ -381,8 +380,8 @@ fn log_if_late(cluster: &Cluster) -> Check {
             let servers = Some(servers).filter(|servers| !servers.is_empty());
             let reason = why_none(&attempts);
             drop(engine);
-            // A subscriber of the log is a user's code: one that panics costs its own event.
-            _ = catch_unwind(|| {
+            // A subscriber of the log is a user's code.
+            users_code(move || {
                 tracing::warn!(
                     target: "postroom", cluster, node, servers, reason,
                     "the node is no member of its cluster yet; it goes on trying"

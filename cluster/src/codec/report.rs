@@ -1,9 +1,9 @@
 //! What the log says of messages and answers that cannot travel.
 
 use super::error::CodecError;
+use crate::threads::users_code;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
-use std::panic::catch_unwind;
 use std::sync::{Mutex, PoisonError};
 
 /// How many lines there may be: what a peer calls its messages is for the peer to say.
@@ -27,8 +27,8 @@ impl Reports {
         let is_new = said.len() < MAX_LINES && said.insert(key);
         drop(said);
         if is_new {
-            // A subscriber of the log is a user's code: one that panics costs its own event.
-            let _ = catch_unwind(|| {
+            // A subscriber of the log is a user's code.
+            users_code(move || {
                 tracing::warn!(target: "postroom", error = line, "a message cannot travel between two nodes");
             });
         }

@@ -179,7 +179,7 @@ impl Broker {
                 broker.wait(Duration::from_millis(100));
             }
         };
-        let thread = std::thread::Builder::new().name("postroom-broker".into()).spawn(run);
+        let thread = crate::threads::spawn("postroom-broker", run);
         RunningBroker { broker: self.clone(), stop, thread: Some(thread.expect("a thread for the broker")) }
     }
 

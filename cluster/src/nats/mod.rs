@@ -121,7 +121,7 @@ impl NatsEngine {
             ended.disconnect();
         });
         let (dropped, is_dropped) = oneshot::channel::<()>();
-        std::thread::Builder::new().name("postroom-nats".into()).spawn(move || {
+        crate::threads::spawn("postroom-nats", move || {
             runtime.block_on(async {
                 let _ = is_dropped.await;
                 let _ = closing.await;

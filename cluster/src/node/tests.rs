@@ -3,6 +3,7 @@
 
 mod abandonment;
 mod asks;
+mod blocked;
 mod bounds;
 mod children;
 mod coding;
@@ -187,12 +188,14 @@ impl Nodes {
         };
         let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
         let (moves, stops) = (Arc::clone(&world), Arc::clone(&stop));
-        let mover = std::thread::spawn(move || {
+        // In place of the threads of all nodes: no users' code may run on it.
+        let mover = crate::threads::spawn("mover", move || {
             while !stops.load(Ordering::Relaxed) {
                 moves.lock().unwrap().step();
                 std::thread::sleep(Duration::from_micros(200));
             }
         });
+        let mover = mover.unwrap();
         Self { world, stop, mover: Some(mover), broker }
     }
 

@@ -189,9 +189,10 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each stalled step: when it is noticed and when the step has ended. The hook runs on its own
-    /// thread; a second one replaces the first. While it blocks, up to 256 reports are queued; further ones are only
-    /// counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). Its panics are contained.
+    /// Calls `hook` for each stalled step: when it is noticed and when the step has ended. The hook runs on a thread
+    /// that does nothing else; a second one replaces the first. While it blocks, up to 256 reports are queued; further
+    /// ones are only counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). Its panics
+    /// are contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self

@@ -12,8 +12,9 @@ use crate::process::control::{Control, Join};
 use crate::routing::router::{Receiver, package_of, route};
 use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
+use crate::util::notifiers::wake;
 use crate::util::oneshot::{block_on, block_on_until};
-use crate::util::panics::{Site, dispose, ignore};
+use crate::util::panics::{Site, dispose};
 use crate::{
     ExitReason, NodeId, Package, Payload, Pid, SpawnError, call::package::Undeliverable,
     links::registrations::REGISTRATIONS, this_node,
@@ -96,8 +97,7 @@ impl Schedule for MailboxOwner {
         let waker = cell.waker.take();
         drop(cell);
         if let Some(waker) = waker {
-            // The waker is code of the owner's executor; its panic must not reach the sender.
-            ignore(Site::MailboxWaker, || waker.wake());
+            wake(Site::MailboxWaker, waker);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::recorder::recording::Recording;
 use crate::recorder::session::{
     Begun, DumpCause, DumpTrigger, LEAST_THREAD_MEMORY, MOST_MEMORY, MOST_RECORDINGS, Memory, THREAD_MEMORY,
 };
-use crate::sync::{Arc, AtomicU64, Ordering, SyncSender, park, spawn_thread, sync_channel};
+use crate::sync::{Arc, AtomicU64, Ordering, SyncSender, ThreadKind, park, spawn_thread, sync_channel};
 use crate::util::debug::impl_debug;
 use crate::util::panics::{Site, contain, contain_thread};
 use std::convert::Infallible;
@@ -387,7 +387,8 @@ fn sample_thread(
             sample = OpenSample::begin_brief(scheduler, session.clone());
         }
     };
-    spawn_thread(format!("{}-samples", host.name()), run).map_err(|error| RecordError::Thread(error.to_string()))?;
+    let begun = spawn_thread(ThreadKind::Sampler, format!("{}-samples", host.name()), run);
+    begun.map_err(|error| RecordError::Thread(error.to_string()))?;
     Ok(running)
 }
 
@@ -424,7 +425,8 @@ fn dump_thread(
             crate::util::log::error!(%panic, "the drop of a flight recorder's hook panicked");
         }
     };
-    spawn_thread(format!("{}-dumps", host.name()), run).map_err(|error| RecordError::Thread(error.to_string()))?;
+    let begun = spawn_thread(ThreadKind::Notifier, format!("{}-dumps", host.name()), run);
+    begun.map_err(|error| RecordError::Thread(error.to_string()))?;
     Ok(host.scheduler().recorder.on_dump(sender, every, skipped))
 }
 

@@ -2,8 +2,9 @@
 
 use super::runtime::{Host, Runtime};
 use crate::engine::{blocking::block_in_place::while_blocked, shutdown::ShutdownReport};
-use crate::sync::{Arc, spawn_thread};
-use crate::{ExitReason, errors::ShutdownError, util::oneshot::Oneshot};
+use crate::sync::{Arc, ThreadKind, spawn_thread};
+use crate::util::{notifiers, oneshot::Oneshot};
+use crate::{ExitReason, errors::ShutdownError};
 use std::task::{Context, Poll};
 use std::{future::Future, mem::ManuallyDrop, pin::Pin, time::Duration};
 
@@ -148,7 +149,7 @@ impl Runtime {
             theirs.put(finish(host, end));
         };
         let is_inside = Host::current() == Some(host);
-        if is_inside || spawn_thread(format!("{}-shutdown", host.name()), elsewhere).is_err() {
+        if is_inside || spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err() {
             report.put(finish(host, end));
         }
         ShuttingDown(report)
@@ -172,6 +173,11 @@ crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 /// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it: what was lost is
 /// logged when it is over.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
+    if notifiers::is_needed() {
+        // No users' code comes to a thread that others depend on. If it ever does, they must not wait for this.
+        notifiers::notify(Box::new(move || drop(finish(host, end))));
+        return Err(ShutdownError::FromInside);
+    }
     let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
     if is_inside || host.scheduler().is_reactor_here() {
         begin(host, end);
@@ -182,7 +188,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         // Waits are in the time of the simulation, in which the threads of this runtime do nothing.
         crate::sync::simulated::outside(|| {
             let elsewhere = move || drop(finish(host, end));
-            if spawn_thread(format!("{}-shutdown", host.name()), elsewhere).is_err() {
+            if spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err() {
                 begin(host, end);
             }
         });
@@ -205,7 +211,7 @@ fn begin(host: Host, end: ShutdownMode) {
         ShutdownMode::Shutdown(deadline) => deadline,
         ShutdownMode::Drain(deadline) => {
             let elsewhere = move || drop(finish(host, end));
-            match spawn_thread(format!("{}-drain", host.name()), elsewhere) {
+            match spawn_thread(ThreadKind::Shutdown, format!("{}-drain", host.name()), elsewhere) {
                 Ok(_) => return,
                 Err(error) => {
                     let runtime = host.name();
@@ -223,5 +229,51 @@ fn begin(host: Host, end: ShutdownMode) {
 impl Drop for Runtime {
     fn drop(&mut self) {
         let _report = finish(self.host, ShutdownMode::Shutdown(self.deadline));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Builder;
+
+    /// Catches: a shutdown on a thread that it waits for, which would wait for itself: a panic, or a hang.
+    #[test]
+    fn on_a_thread_that_others_depend_on_a_shutdown_begins_and_is_an_error() {
+        for kind in ThreadKind::ALL.iter().copied().filter(|kind| !kind.runs_users_code()) {
+            for drains in [false, true] {
+                let runtime = Builder::new().workers(1).build().expect("one worker");
+                let host = runtime.host();
+                let ends = move || match drains {
+                    true => runtime.drain(Duration::from_secs(60)),
+                    false => runtime.shutdown(),
+                };
+                let (outcome, ended) = (Arc::new(Oneshot::new()), Arc::new(Oneshot::new()));
+                let (say, over) = (outcome.clone(), ended.clone());
+                let run = move || {
+                    say.put(ends());
+                    over.put(());
+                };
+                spawn_thread(kind, "depended-on".to_string(), run).expect("it starts");
+                assert!(ended.wait(None).is_some());
+                let Some(Err(error)) = outcome.wait(None) else { panic!("{kind:?} has waited") };
+                assert_eq!(error, ShutdownError::FromInside);
+                while !host.is_shutting_down() {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Catches: an async shutdown that is begun on such a thread and has no thread of its own.
+    #[test]
+    fn on_a_thread_that_others_depend_on_an_async_shutdown_has_its_own() {
+        let runtime = Builder::new().workers(1).build().expect("one worker");
+        let begun = Arc::new(Oneshot::new());
+        let say = begun.clone();
+        let run = move || _ = say.put(runtime.shutdown_async());
+        spawn_thread(ThreadKind::Watchdog, "depended-on".to_string(), run).expect("it starts");
+        let ending = begun.wait(None).expect("it is begun");
+        assert!(crate::block_on(ending).is_ok_and(|report| report.is_clean()));
     }
 }

@@ -18,6 +18,7 @@ use crate::sync::Arc;
 use crate::sync::{AtomicPtr, Ordering};
 use crate::util::block::{Block, EmptyBlock};
 use crate::util::debug::impl_debug;
+use crate::util::notifiers;
 use crate::util::panics::{Site, ignore};
 use std::any::TypeId;
 use std::fmt;
@@ -542,9 +543,23 @@ impl Payload {
 impl Drop for Payload {
     #[inline]
     fn drop(&mut self) {
+        if notifiers::is_needed() {
+            return self.drop_elsewhere();
+        }
         let (drop, data) = (self.table.drop, &raw mut self.data);
         // SAFETY: `data` holds a value of the table's type, and the payload is not used afterwards.
         ignore(Site::ValueDrop, || unsafe { drop(data) });
+    }
+}
+
+impl Payload {
+    /// The drop of a value is users' code, which this thread must not run.
+    #[cold]
+    #[inline(never)]
+    fn drop_elsewhere(&mut self) {
+        // SAFETY: for `drop` only, which uses `self` no more, so that there is one owner of the value.
+        let moved = unsafe { ptr::read(self) };
+        notifiers::notify(Box::new(move || drop(moved)));
     }
 }
 

@@ -4,7 +4,7 @@
 //! of a process waits on its stack (`.wait()`): that step keeps its thread, and another driver goes on.
 
 use super::run::SimRun;
-use crate::sync::{Arc, Condvar, Mutex, ThreadHandle, current_thread, lock, spawn_thread, wait};
+use crate::sync::{Arc, Condvar, Mutex, ThreadHandle, ThreadKind, current_thread, lock, spawn_thread, wait};
 use std::thread::ThreadId;
 
 /// What a thread that has waited does.
@@ -64,7 +64,7 @@ impl Drivers {
         }
         let seat = Seat::new();
         let its = seat.clone();
-        let start = || spawn_thread("postroom-simulation".to_string(), move || drive_runs(&its));
+        let start = || spawn_thread(ThreadKind::Outside, "postroom-simulation".to_string(), move || drive_runs(&its));
         crate::sync::simulated::outside(start).map(|_| seat)
     }
 

@@ -15,7 +15,7 @@ use crate::api::runtime::Host;
 use crate::env::clock::Moment;
 use crate::env::world::World;
 use crate::exit::Panic;
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, SegQueue, cores, lock, spawn_thread};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, SegQueue, ThreadKind, cores, lock, spawn_thread};
 use crate::time::virtual_clock::Clock;
 use crate::util::oneshot::block_on;
 use crate::util::panics::{catch, install_hook, silence};
@@ -223,7 +223,7 @@ impl Simulation {
         let helpers: Vec<_> = (0..helpers)
             .filter_map(|_| {
                 let (campaign, mut runner) = (campaign.clone(), Runner::new(&self, body.clone()));
-                spawn_thread("postroom-test".to_string(), move || campaign.work(&mut runner)).ok()
+                spawn_thread(ThreadKind::Outside, "postroom-test".to_string(), move || campaign.work(&mut runner)).ok()
             })
             .collect();
         campaign.work(&mut runner);

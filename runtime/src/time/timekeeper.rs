@@ -1,11 +1,14 @@
 //! Timers of code without a host: calls awaited outside of processes.
 //!
-//! One thread for the program, started for the first timer and ended when there are none.
+//! One thread for the program, started for the first timer and ended when there are none. What is due is performed by
+//! [notifiers](crate::util::notifiers): it may wake a task of another executor, or clone and drop a user's message, which
+//! must not delay the other timers.
 
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::env::world::World;
-use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
+use crate::sync::{Condvar, Mutex, OnceLock, ThreadKind, lock, spawn_thread, wait, wait_for};
+use crate::util::notifiers::notify;
 use crate::util::panics::{Site, contain};
 
 pub(crate) struct Timekeeper {
@@ -27,7 +30,7 @@ impl TimeKeeper for Timekeeper {
         let (key, _first) = self.timers.set(None, due, TimerAction::Run(action))?;
         let mut running = lock(&self.running);
         if !*running {
-            *running = spawn_thread("postroom-time".to_string(), || self.run()).is_ok();
+            *running = spawn_thread(ThreadKind::Timekeeper, "postroom-time".to_string(), || self.run()).is_ok();
         }
         let kept = *running;
         drop(running);
@@ -69,8 +72,7 @@ impl Timekeeper {
             match self.timers.due(now) {
                 Due::Fire(action, _) => {
                     drop(running);
-                    // It may wake a task of another executor: foreign code.
-                    let _panic = contain(Site::OutsideTimer, || action.perform());
+                    notify(Box::new(move || _ = contain(Site::OutsideTimer, || action.perform())));
                     running = lock(&self.running);
                     continue;
                 }
@@ -87,6 +89,32 @@ impl Timekeeper {
                 Moment::NEVER => wait(&self.changed, running),
                 next => wait_for(&self.changed, running, next.since(now)),
             };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Catches: an action that blocks, such as the waker of a task outside, delays all other timers outside.
+    #[test]
+    fn no_timer_waits_for_the_action_of_another() {
+        let (say, said) = channel();
+        let mut ends = Vec::new();
+        for number in 0..3 {
+            let (end, until) = channel::<()>();
+            let say = say.clone();
+            let action = move || {
+                let _waited = say.send((number, ThreadKind::current()));
+                let _ended = until.recv();
+            };
+            timekeeper().later(Moment::now(), Box::new(action)).expect("there is room");
+            // A guard against a hang only.
+            assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok((number, ThreadKind::Notifier)));
+            ends.push(end);
         }
     }
 }

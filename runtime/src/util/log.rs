@@ -28,8 +28,12 @@ macro_rules! log_debug {
 
 pub(crate) use {log_debug as debug, log_error as error, log_event as event, log_warn as warn};
 
+use super::panics::Site;
+
 /// Returns whether a subscriber may want events of this level: a load and a branch, so disabled events need no guard.
 #[inline]
 pub(crate) fn is_on(level: tracing::Level) -> bool {
+    // Also of an event that no subscriber wants now.
+    Site::Log.check_thread();
     level <= tracing::level_filters::STATIC_MAX_LEVEL && level <= tracing::level_filters::LevelFilter::current()
 }

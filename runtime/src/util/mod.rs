@@ -5,6 +5,7 @@
 //! * [`panics`]: guards around user code, and the text of a caught panic;
 //! * [`debug`]: a macro for `Debug` of types that cannot derive it;
 //! * [`defer`]: a guard that runs a closure when it is dropped;
+//! * [`notifiers`]: threads that run users' code which no other thread may run;
 //! * [`oneshot`]: a channel for one value, between threads and tasks;
 //! * [`thread_bound`]: a value that only the thread that made it may use.
 
@@ -12,6 +13,7 @@ pub(crate) mod block;
 pub(crate) mod debug;
 pub(crate) mod defer;
 pub(crate) mod log;
+pub(crate) mod notifiers;
 pub(crate) mod oneshot;
 pub(crate) mod panics;
 pub(crate) mod thread_bound;

@@ -1,6 +1,7 @@
 //! A channel for one value, to a thread that blocks or a task that awaits.
 
-use super::panics::{Site, contain};
+use super::notifiers::wake;
+use super::panics::Site;
 use crate::env::clock::instant_now;
 use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, ThreadHandle, current_thread, lock, park, unpark};
 use crate::util::defer::defer;
@@ -34,8 +35,7 @@ impl<T> Oneshot<T> {
         *state = OneshotState::Full(value);
         drop(state);
         if let Some(waker) = waker {
-            // A waker is code of its executor; its panic must not reach the sender.
-            let _panic = contain(Site::Waker, || waker.wake());
+            wake(Site::Waker, waker);
         }
         true
     }

@@ -5,7 +5,7 @@
 //! entry, text and place). It always calls the previous hook, on which error reporters and backtraces depend.
 
 use crate::exit::Panic;
-use crate::sync::Once;
+use crate::sync::{Once, ThreadKind};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -87,6 +87,24 @@ sites! {
 }
 
 impl Site {
+    /// In debug builds, checks that the calling thread may run users' code, and notes what it is for. This finds the
+    /// next place where users' code would block a thread that others depend on.
+    #[inline(always)]
+    pub(crate) fn check_thread(self) {
+        #[cfg(debug_assertions)]
+        if self as usize != Self::Backstop as usize {
+            let kind = ThreadKind::current();
+            RAN_ON[self as usize].fetch_or(1 << kind as u16, std::sync::atomic::Ordering::Relaxed);
+            // A cluster is a transport: there this is code of its own.
+            let is_own = kind == ThreadKind::Cluster && matches!(self, Self::Transport | Self::RemoteAnswer);
+            assert!(
+                is_own || kind.runs_users_code(),
+                "users' code ({}) on a thread that others depend on: {kind:?}",
+                self.text()
+            );
+        }
+    }
+
     #[cold]
     fn caught(self) {
         CAUGHT[self as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -96,6 +114,24 @@ impl Site {
 /// How many panics each site has caught. (Not an atomic of a model, which has no sites.)
 static CAUGHT: [std::sync::atomic::AtomicU64; Site::ALL.len()] =
     [const { std::sync::atomic::AtomicU64::new(0) }; Site::ALL.len()];
+
+/// On which kinds of threads each site has run, a bit for each.
+#[cfg(debug_assertions)]
+static RAN_ON: [std::sync::atomic::AtomicU16; Site::ALL.len()] =
+    [const { std::sync::atomic::AtomicU16::new(0) }; Site::ALL.len()];
+
+/// Returns on which kinds of threads user code has run at each site: in a debug build. For tests.
+#[doc(hidden)]
+pub fn ran_on() -> Vec<(String, Vec<ThreadKind>)> {
+    #[cfg(debug_assertions)]
+    let kinds = |site: Site| {
+        let bits = RAN_ON[site as usize].load(std::sync::atomic::Ordering::Relaxed);
+        ThreadKind::ALL.iter().copied().filter(|kind| bits & 1 << *kind as u16 != 0).collect()
+    };
+    #[cfg(not(debug_assertions))]
+    let kinds = |_| Vec::new();
+    Site::ALL.iter().map(|&site| (format!("{site:?}"), kinds(site))).collect()
+}
 
 /// Returns the sites at which user code runs under guard, and how many panics each has caught. For tests.
 #[doc(hidden)]
@@ -175,6 +211,7 @@ pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Pani
 /// Runs pieces of user code, of which the first panic is returned: `body` sets `site` before each.
 #[inline]
 pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Result<R, Panic> {
+    site.get().check_thread();
     let outer = CONTAINED.get();
     if !outer {
         CONTAINED.set(true);
@@ -203,6 +240,7 @@ fn discard(payload: Box<dyn Any + Send>) {
 /// Runs user code whose panic has no consequence and was reported by the panic hook, such as the drop of a value.
 #[inline]
 pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
+    site.check_thread();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
         site.caught();
         discard(payload);

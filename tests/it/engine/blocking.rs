@@ -15,7 +15,7 @@ mod stress;
 mod together;
 
 /// Returns the number of threads that run processes with this `name` in the system. Their names end with a number,
-/// unlike those of the watchdog and its reporter.
+/// unlike that of the watchdog.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());

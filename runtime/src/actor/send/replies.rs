@@ -2,8 +2,8 @@
 
 use super::call::send;
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::panics::{Site, ignore};
 use crate::util::{debug::impl_debug, oneshot::block_on};
+use crate::util::{notifiers::wake, panics::Site};
 use crate::{Pid, SendError, engine::blocking::block_in_place::while_blocked};
 use futures_core::Stream;
 use std::task::{Context, Poll, Waker};
@@ -37,8 +37,7 @@ impl<T> StreamShared<T> {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            // The waker is code of the receiver's executor; its panic must not reach the sender.
-            ignore(Site::StreamWaker, || waker.wake());
+            wake(Site::StreamWaker, waker);
         }
     }
 }

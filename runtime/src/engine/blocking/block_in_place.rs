@@ -14,6 +14,7 @@ use crate::recorder::kind::RecordKind;
 use crate::slots::slot::local_tokens::LOST;
 use crate::sync::{Ordering, fence, lock, park, yield_now};
 use crate::util::defer::defer;
+use crate::util::notifiers;
 use crate::util::panics::{Site, contain};
 use std::cell::Cell;
 use std::ptr;
@@ -291,8 +292,11 @@ impl Scheduler {
                 Passed::Again
             }
             Err(error) => {
-                crate::util::log::error!(%error, host = %self.config.name, "no thread could be started for a step \
-                    that blocks");
+                // The watchdog grows threads, too.
+                notifiers::run(move || {
+                    crate::util::log::error!(%error, host = %self.config.name, "no thread could be started for a \
+                        step that blocks");
+                });
                 Passed::Stays
             }
         }

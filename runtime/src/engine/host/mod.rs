@@ -39,6 +39,7 @@ use crate::sync::{
 use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
 use crate::util::defer::{Defer, defer};
+use crate::util::notifiers;
 use crate::util::panics::{Site, contain};
 use backlog::Backlogs;
 use commands::Handlers;
@@ -91,6 +92,19 @@ pub(crate) struct UserCode {
     pub(crate) handlers: Handlers,
     pub(crate) hooks: Hooks,
     pub(crate) reactor: Option<Box<dyn Reactor>>,
+}
+
+/// Any thread that looks at it may be the last to have it.
+impl Drop for UserCode {
+    fn drop(&mut self) {
+        let (handlers, hooks, reactor) =
+            (std::mem::take(&mut self.handlers), std::mem::take(&mut self.hooks), self.reactor.take());
+        notifiers::run(move || {
+            if let Err(panic) = contain(Site::HookDrop, || drop((handlers, hooks, reactor))) {
+                crate::util::log::error!(%panic, "the drop of a hook or of a command handler panicked");
+            }
+        });
+    }
 }
 
 pub(crate) struct Scheduler {
@@ -314,9 +328,7 @@ impl Scheduler {
     /// Drops the user code with everything that it holds, such as the end of a channel.
     pub(crate) fn drop_user(&self) {
         let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
-            crate::util::log::error!(%panic, "the drop of a hook or of a command handler panicked");
-        }
+        drop(user);
     }
 
     pub(crate) fn push_global(&'static self, token: Token) {
@@ -526,7 +538,48 @@ fn address_of(time: ClockOverride) -> *mut SharedMoment {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::Runtime;
+    use crate::sync::{ThreadKind, spawn_thread};
+    use crate::util::oneshot::Oneshot;
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::{Wake, Waker};
+
+    struct SaysWhere(Sender<ThreadKind>);
+
+    impl Drop for SaysWhere {
+        fn drop(&mut self) {
+            self.0.send(ThreadKind::current()).expect("it is waited for");
+        }
+    }
+
+    struct WokenWhere(Mutex<Sender<ThreadKind>>);
+
+    impl Wake for WokenWhere {
+        fn wake(self: Arc<Self>) {
+            lock(&self.0).send(ThreadKind::current()).expect("it is waited for");
+        }
+    }
+
+    /// Catches: the watchdog looks at the users' code of a host while that ends, is the last to have it, and drops it;
+    /// a thread of a cluster that drops what cannot be delivered, or wakes a task for which it has an answer.
+    #[test]
+    fn no_users_code_runs_on_a_thread_that_others_depend_on() {
+        let (say, said) = channel();
+        let (hook, message) = (SaysWhere(say.clone()), SaysWhere(say.clone()));
+        let mut user = UserCode::default();
+        user.hooks.stall = Some(Box::new(move |_| _ = &hook));
+        let (user, message, answer) = (Arc::new(user), crate::Payload::new(message), Arc::new(Oneshot::new()));
+        let waker = Waker::from(Arc::new(WokenWhere(Mutex::new(say))));
+        assert!(answer.poll(&waker).is_pending());
+        drop(waker);
+        let run = move || {
+            drop((user, message));
+            answer.put(7);
+        };
+        spawn_thread(ThreadKind::Watchdog, "watchdog".to_string(), run).expect("it starts");
+        assert_eq!(said.iter().collect::<Vec<_>>(), [ThreadKind::Notifier; 3]);
+    }
 
     /// Catches: a supervisor or a pool that draws from the system, so that a run cannot be repeated from its seed.
     #[test]

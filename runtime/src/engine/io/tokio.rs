@@ -16,8 +16,8 @@
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current_thread, lock, spawn_thread,
-    try_lock, wait,
+    Arc, AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadKind, current_thread, lock,
+    spawn_thread, try_lock, wait,
 };
 use crate::util::oneshot::Oneshot;
 use std::future::{Future, poll_fn};
@@ -148,7 +148,7 @@ impl Own {
         });
         let ended = Arc::new(Oneshot::new());
         let (theirs, end) = (shared.clone(), ended.clone());
-        let fallback = spawn_thread(format!("{name}-reactor"), move || {
+        let fallback = spawn_thread(ThreadKind::Reactor, format!("{name}-reactor"), move || {
             theirs.fall_back();
             end.put(());
         })?;

@@ -41,7 +41,7 @@ use crate::process::body::Body;
 use crate::process::{InitContext, Process};
 use crate::slots::slot::local_tokens::LOST;
 use crate::slots::{SlotOwner, TABLE, Token};
-use crate::sync::{Arc, Ordering, spawn_thread_with};
+use crate::sync::{Arc, Ordering, ThreadKind, spawn_thread_with};
 use crate::util::oneshot::Oneshot;
 use crate::util::panics::{Site, contain};
 use crate::util::thread_bound::Anchored;
@@ -114,7 +114,7 @@ impl Spawnable for PinnedSpawn {
         pinned_thread.begins();
         let sender = answer.clone();
         let run = move || host.run_pinned(pinned_thread, theirs, begin, &sender);
-        match spawn_thread_with(self.name.to_owned(), host.config.stack, run) {
+        match spawn_thread_with(ThreadKind::Pinned, self.name.to_owned(), host.config.stack, run) {
             Ok(thread) => host.keep_thread(StartedThread { thread, record: Some(&pinned_thread.thread) }),
             Err(error) => {
                 pinned_thread.ends();

@@ -5,7 +5,8 @@ use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::Need;
 use crate::engine::workers::threads::StartedThread;
 use crate::engine::workers::worker::{CALLED, RECORDED};
-use crate::sync::{lock, spawn_thread_with};
+use crate::sync::{ThreadKind, lock, spawn_thread_with};
+use crate::util::notifiers;
 use std::cell::Cell;
 use std::{io, ptr};
 
@@ -64,8 +65,10 @@ impl Scheduler {
             Ok(()) => self.idle.started(thread),
             Err(error) => {
                 let host = &self.config.name;
-                crate::util::log::error!(%error, %host, "no thread could be started to run what is left: it runs when \
-                    a stuck step returns");
+                notifiers::run(move || {
+                    crate::util::log::error!(%error, %host, "no thread could be started to run what is left: it runs \
+                        when a stuck step returns");
+                });
             }
         }
     }
@@ -74,7 +77,8 @@ impl Scheduler {
         let name = format!("{}-{thread}", self.config.name);
         let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
         let start = |record| {
-            let thread = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, permit))?;
+            let run = move || self.run_thread(thread, permit);
+            let thread = spawn_thread_with(ThreadKind::Worker, name, self.config.stack, run)?;
             Ok(StartedThread { thread, record: Some(record) })
         };
         match made.and_then(start) {

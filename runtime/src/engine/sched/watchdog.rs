@@ -48,18 +48,18 @@
 //! A model is in `tests/models`.
 
 use super::awake::AwakeWatch;
+use crate::engine::host::Scheduler;
 use crate::engine::host::incidents::KeptStall;
-use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
-use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
-use crate::engine::watchdog::report::{Report, Stall};
+use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
+use crate::engine::watchdog::report::Stall;
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
 use crate::mem::large_blocks;
 use crate::pid::Resident;
 use crate::recorder::{kind::RecordKind, session::DumpCause};
-use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
-use crate::util::panics::{Site, dispose};
+use crate::sync::{Ordering, ThreadKind, lock, park, spawn_thread, unpark};
+use crate::util::notifiers::Job;
 use std::ptr;
 use std::time::Duration;
 
@@ -77,7 +77,8 @@ impl Scheduler {
     pub(crate) fn start_watchdog(&'static self) -> std::io::Result<()> {
         let mut watchdog = lock(&self.watchdog.thread);
         if watchdog.is_none() {
-            let thread = spawn_thread(format!("{}-watchdog", self.config.name), move || self.look_on())?;
+            let name = format!("{}-watchdog", self.config.name);
+            let thread = spawn_thread(ThreadKind::Watchdog, name, move || self.look_on())?;
             *watchdog = Some(thread.thread().clone());
             self.keep_thread(StartedThread { thread, record: None });
         }
@@ -113,8 +114,6 @@ impl Scheduler {
                 }
             }
         }
-        // Ends the reporting thread, after the remaining reports.
-        *lock(&self.watchdog.reporter) = None;
     }
 
     /// Parks until `until`, or until there is work, or the host stops.
@@ -191,9 +190,13 @@ impl Scheduler {
                 open.resize(open.len().max(thread + 1), None);
                 open[thread] = self.stall(thread, lasted);
                 if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
-                    let host = &self.config.name;
-                    crate::util::log::warn!(?lasted, %host, "a task of the reactor, or the action of a timer, has \
-                        stalled: others wait");
+                    self.report(|| {
+                        let host = self.config.name.clone();
+                        Box::new(move || {
+                            crate::util::log::warn!(?lasted, %host, "a task of the reactor, or the action of a timer, \
+                                has stalled: others wait");
+                        })
+                    });
                 }
             }
         }
@@ -258,38 +261,31 @@ impl Scheduler {
         }
     }
 
-    /// Reports a stall, on a separate thread: a hook or a subscriber that blocks must not delay the samples.
-    fn tell_of(&self, stall: &Stall) {
-        let (user, stall) = (self.user(), stall.clone());
-        let label = self.label(stall.pid);
+    fn tell_of(&'static self, stall: &Stall) {
+        let (label, stall) = (self.label(stall.pid), stall.clone());
         if self.incidents.is_watched() {
             self.incidents.stalled(KeptStall { at: instant_now(), label: label.clone(), stall: stall.clone() });
         }
-        let report: Report = Box::new(move || report(user, label, &stall));
-        let mut reporter = lock(&self.watchdog.reporter);
-        if reporter.is_none() {
-            let (sender, reports) = sync_channel::<Report>(REPORTS);
-            let tell_all = move || reports.into_iter().for_each(|report| report());
-            if spawn_thread(format!("{}-reports", self.config.name), tell_all).is_ok() {
-                *reporter = Some(sender);
-            }
-        }
-        // Counted but not reported if the queue is full, or without a thread.
-        let _full = reporter.as_ref().map(|reporter| reporter.try_send(report));
+        self.report(|| {
+            let user = self.user();
+            Box::new(move || {
+                log(label.as_deref(), &stall);
+                if let Some(user) = user {
+                    user.hooks.stall(&stall);
+                }
+            })
+        });
+    }
+
+    /// Has a notifier make a report, after those before it: a hook or a subscriber that blocks must not delay the
+    /// samples. If [`REPORTS`] are queued behind it, this one is not made.
+    fn report(&'static self, make: impl FnOnce() -> Job) {
+        self.watchdog.reports.push(REPORTS, make);
     }
 }
 
-/// How many stalls may be queued behind a hook that blocks. A guess.
+/// How many reports may be queued behind a hook that blocks. A guess.
 const REPORTS: usize = 256;
-
-fn report(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
-    crate::util::panics::contain_thread();
-    log(label.as_deref(), stall);
-    if let Some(user) = &user {
-        user.hooks.stall(stall);
-    }
-    dispose(Site::HookDrop, user);
-}
 
 fn log(label: Option<&str>, stall: &Stall) {
     let Stall { pid, process, entry, message: message_type, lasted, taken_over, is_over } = stall;

@@ -2,7 +2,8 @@
 
 use crate::observe::counters::Counter;
 use crate::pid::Pid;
-use crate::sync::{Mutex, SyncSender, ThreadHandle};
+use crate::sync::{Mutex, ThreadHandle};
+use crate::util::notifiers::Series;
 use std::fmt;
 use std::time::Duration;
 
@@ -47,14 +48,12 @@ impl fmt::Display for Stall {
     }
 }
 
-pub(crate) type Report = Box<dyn FnOnce() + Send>;
-
 /// The connection to the watchdog, and its counters.
 #[derive(Default)]
 pub(crate) struct WatchdogCounts {
     pub(crate) thread: Mutex<Option<ThreadHandle>>,
-    /// Takes reports to the reporting thread, once there has been one.
-    pub(crate) reporter: Mutex<Option<SyncSender<Report>>>,
+    /// The reports of stalls, for the log and the hook.
+    pub(crate) reports: Series,
     pub(crate) ticks: Counter,
     pub(crate) stalls: Counter,
     pub(crate) taken_over: Counter,

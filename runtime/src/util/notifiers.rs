@@ -1,0 +1,275 @@
+//! Threads that run users' code which no other thread may run, and nothing else.
+//!
+//! The watchdog, the timekeeper and the threads of a cluster have duties that others depend on, and users' code may
+//! block (see `sync/thread_kind`). So they hand it to these threads: wakers of tasks and threads outside, expired
+//! timers of code without a runtime, reports of stalls. A job that blocks delays no other job, unless they form a
+//! [`Series`].
+//!
+//! # Protocol
+//!
+//! All is under one lock, which no job runs under. A thread *is called* from when it is woken or started until it looks
+//! at the queue; which of those that wait looks for one that was woken does not matter.
+//!
+//! * N1 a thread that queues a job, and N2 one that has taken a job and leaves others in the queue, calls another
+//!   thread before it does anything else, unless one is called already, or [`MOST`] are busy.
+//! * N3 a thread that finds no job waits; if it is not called within [`KEEP`], it ends.
+//!
+//! *No job waits behind one that blocks*: while the queue is not empty, a thread is called, or [`MOST`] threads are
+//! busy. N1 and N2 establish that; a called thread takes a job, and then N2 applies. N3 does not break it: whether a
+//! thread is called is checked under the lock before it ends, and so is the queue before it waits.
+
+use super::panics::{Site, contain, contain_thread};
+use crate::env::{clock::instant_now, world::World};
+use crate::sync::{Condvar, Mutex, MutexGuard, ThreadKind, lock, spawn_thread, wait_for};
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::Duration;
+
+/// The most threads there are. A guess: each is in users' code, and more jobs than that wait for one of them.
+const MOST: usize = 256;
+
+/// How long a thread waits for a job before it ends. A guess.
+const KEEP: Duration = Duration::from_millis(200);
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+static NOTIFIERS: World<Notifiers> = World::new(Notifiers::new());
+
+struct Notifiers {
+    state: Mutex<NotifierState>,
+    called: Condvar,
+}
+
+struct NotifierState {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    /// Those that wait and are not called.
+    idle: usize,
+    /// Those that are called: woken, or started. One at most, of both.
+    woken: usize,
+    started: usize,
+}
+
+/// Returns whether the calling thread must hand users' code to a notifier.
+#[inline]
+pub(crate) fn is_needed() -> bool {
+    !ThreadKind::current().runs_users_code()
+}
+
+/// Runs users' code: here, or on a notifier if this thread has other duties.
+pub fn run(job: impl FnOnce() + Send + 'static) {
+    if is_needed() { notify(Box::new(job)) } else { job() }
+}
+
+/// Wakes a task or a thread. A waker is code of its executor: its panic does not reach the caller.
+pub(crate) fn wake(site: Site, waker: Waker) {
+    run(move || _ = contain(site, || waker.wake()));
+}
+
+/// Has a notifier run `job`.
+pub(crate) fn notify(job: Job) {
+    NOTIFIERS.notify(job);
+}
+
+impl Notifiers {
+    const fn new() -> Self {
+        let state = NotifierState { jobs: VecDeque::new(), threads: 0, idle: 0, woken: 0, started: 0 };
+        Self { state: Mutex::new(state), called: Condvar::new() }
+    }
+
+    fn notify(&'static self, job: Job) {
+        let mut state = lock(&self.state);
+        state.jobs.push_back(job);
+        self.call(&mut state);
+        if state.threads == 0 {
+            // The system refuses a thread, and a job that is never run is worse than one that is run here.
+            let jobs = std::mem::take(&mut state.jobs);
+            drop(state);
+            let before = ThreadKind::Notifier.enter();
+            jobs.into_iter().for_each(perform);
+            before.enter();
+        }
+    }
+
+    /// N1 and N2.
+    fn call(&'static self, state: &mut MutexGuard<'_, NotifierState>) {
+        if state.woken + state.started > 0 {
+            return;
+        }
+        if state.idle > 0 {
+            state.idle -= 1;
+            state.woken += 1;
+            self.called.notify_one();
+        } else if state.threads < MOST
+            && spawn_thread(ThreadKind::Notifier, "postroom-notify".to_string(), || self.run()).is_ok()
+        {
+            state.threads += 1;
+            state.started += 1;
+        }
+    }
+
+    fn run(&'static self) {
+        contain_thread();
+        let mut state = lock(&self.state);
+        state.started -= 1;
+        loop {
+            while let Some(job) = state.jobs.pop_front() {
+                if !state.jobs.is_empty() {
+                    self.call(&mut state);
+                }
+                drop(state);
+                perform(job);
+                state = lock(&self.state);
+            }
+            // N3.
+            state.idle += 1;
+            let until = instant_now() + KEEP;
+            while state.woken == 0 {
+                let rest = until.saturating_duration_since(instant_now());
+                if rest.is_zero() {
+                    state.idle -= 1;
+                    state.threads -= 1;
+                    return;
+                }
+                state = wait_for(&self.called, state, rest);
+            }
+            state.woken -= 1;
+        }
+    }
+}
+
+fn perform(job: Job) {
+    let _panic = contain(Site::Backstop, job);
+}
+
+/// Jobs that run one after the other, in their order: one that blocks delays those behind it.
+#[derive(Default)]
+pub(crate) struct Series(Mutex<SeriesState>);
+
+#[derive(Default)]
+struct SeriesState {
+    jobs: VecDeque<Job>,
+    is_running: bool,
+}
+
+impl Series {
+    /// Has the job that `make` returns run behind the others; not if `most` wait.
+    pub(crate) fn push(&'static self, most: usize, make: impl FnOnce() -> Job) {
+        let mut state = lock(&self.0);
+        if state.jobs.len() >= most {
+            return;
+        }
+        state.jobs.push_back(make());
+        if !std::mem::replace(&mut state.is_running, true) {
+            drop(state);
+            notify(Box::new(|| self.run()));
+        }
+    }
+
+    fn run(&self) {
+        loop {
+            let mut state = lock(&self.0);
+            let Some(job) = state.jobs.pop_front() else {
+                state.is_running = false;
+                return;
+            };
+            drop(state);
+            perform(job);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::thread::ThreadId;
+
+    fn of_its_own() -> &'static Notifiers {
+        Box::leak(Box::new(Notifiers::new()))
+    }
+
+    /// Catches: a job that waits behind one that blocks.
+    #[test]
+    fn no_job_waits_behind_one_that_blocks() {
+        let notifiers = of_its_own();
+        let mut ends = Vec::new();
+        for number in 0..20 {
+            let (inside, is_inside) = channel();
+            let (end, until) = channel::<()>();
+            notifiers.notify(Box::new(move || {
+                assert_eq!(ThreadKind::current(), ThreadKind::Notifier);
+                inside.send(number).expect("it is waited for");
+                let _end = until.recv();
+            }));
+            assert_eq!(is_inside.recv(), Ok(number));
+            ends.push(end);
+        }
+        assert_eq!(lock(&notifiers.state).threads, 20);
+    }
+
+    /// Catches: a thread that takes one of several jobs, and calls no other for the rest.
+    #[test]
+    fn what_is_queued_behind_a_called_thread_does_not_wait_for_its_job() {
+        let notifiers = of_its_own();
+        let (begin, begun) = channel::<()>();
+        let (end, until) = channel::<()>();
+        let mut state = lock(&notifiers.state);
+        // Queued together: the first thread finds both.
+        state.jobs.push_back(Box::new(move || {
+            begin.send(()).expect("it is waited for");
+            let _end = until.recv();
+        }));
+        notifiers.call(&mut state);
+        let (say, said) = channel();
+        state.jobs.push_back(Box::new(move || say.send(7).expect("it is waited for")));
+        drop(state);
+        assert_eq!((begun.recv(), said.recv()), (Ok(()), Ok(7)));
+        drop(end);
+    }
+
+    /// Catches: a thread that ends with a job that panics, or is counted for ever after it has ended.
+    #[test]
+    fn threads_survive_panics_and_end_when_there_is_nothing_to_do() {
+        let notifiers = of_its_own();
+        let (say, said) = channel::<ThreadId>();
+        for _ in 0..10 {
+            let say = say.clone();
+            notifiers.notify(Box::new(|| panic!("as users' code may")));
+            notifiers.notify(Box::new(move || say.send(std::thread::current().id()).expect("it is waited for")));
+        }
+        assert_eq!(said.iter().take(10).count(), 10);
+        while lock(&notifiers.state).threads > 0 {
+            std::thread::yield_now();
+        }
+        let state = lock(&notifiers.state);
+        assert_eq!((state.idle, state.woken, state.started, state.jobs.len()), (0, 0, 0, 0));
+    }
+
+    /// Catches: two jobs of a series at once, or in another order.
+    #[test]
+    fn a_series_runs_one_after_the_other_and_takes_no_more_than_it_may() {
+        let series: &'static Series = Box::leak(Box::default());
+        let (end, until) = channel::<()>();
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let (begin, begun) = channel();
+        series.push(3, || {
+            Box::new(move || {
+                begin.send(()).expect("it is waited for");
+                let _end = until.recv();
+            })
+        });
+        begun.recv().expect("it begins");
+        for number in 0..5 {
+            let done = done.clone();
+            series.push(3, || Box::new(move || lock(&done).push(number)));
+        }
+        assert!(lock(&done).is_empty());
+        drop(end);
+        while lock(&series.0).is_running {
+            std::thread::yield_now();
+        }
+        assert_eq!(*lock(&done), [0, 1, 2]);
+    }
+}
