@@ -312,29 +312,29 @@ pub mod prelude {
 pub mod __private {
     pub use crate::Payload;
     pub use crate::actor::definition::actor::{Actor, Declared, Dispatched, Handles, MethodEvent, no_such_entry};
-    pub use crate::actor::definition::entry::{
-        EntryFuture, EntryInfo, EntryResult, Fallible, FutureOutput, InitOutcome, Start,
-    };
+    pub use crate::actor::definition::entry::{EntryFuture, EntryInfo, EntryResult, FutureOutput, InitOutcome, Start};
     #[cfg(feature = "serde")]
     pub use crate::actor::definition::inputs::TakeJson;
     pub use crate::actor::definition::inputs::{CheckedInputs, InputInfo, InputOf, Inputs, TakeNothing, TakeValue};
     pub use crate::actor::definition::named_message::{ByName, NamedMessage};
+    pub use crate::actor::definition::outcome::{AnswerParts, EntryFutureOf, Outcome};
     pub use crate::actor::definition::placement::{MethodFuture, NotPinned, OnItsThread, OnWorkers};
     pub use crate::actor::definition::probe;
     pub use crate::actor::definition::protocol::{
-        Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
+        Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
     #[cfg(feature = "serde")]
     pub use crate::actor::definition::remote::{
-        IsLocalProtocol, IsRemoteProtocol, Remote, RemoteEntry, RemoteField, RemoteMessage, RemoteProtocol,
-        RemoteProtocolProbe, RemoteVisitor, WireCodec,
+        FallibleRemoteAnswer, IsLocalProtocol, IsRemoteProtocol, Remote, RemoteAnswer, RemoteEntry, RemoteField,
+        RemoteMessage, RemoteProtocol, RemoteProtocolProbe, RemoteVisitor, WireCodec,
     };
-    pub use crate::actor::definition::reply::{Asked, apart, is_in_block, open, open_held};
+    pub use crate::actor::definition::reply::{Asked, Watch, apart, is_in_block, open, open_held};
     pub use crate::actor::definition::spawn_core::SpawnCore;
     pub use crate::actor::machine::serving::never_away;
     pub use crate::actor::send::addressed::{Addressed, End, Link, ProtocolInfo};
+    pub use crate::actor::spawn::builder::RunningOf;
     pub use crate::errors::EntryError;
-    pub use crate::mailbox::payload::MessagePlace;
+    pub use crate::mailbox::payload::{HeldMessage, MessagePlace};
     pub use crate::process::mail::Mail;
     #[cfg(feature = "test")]
     pub use crate::simulation::sim::{is_buggified, note_sometimes};

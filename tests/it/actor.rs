@@ -7,5 +7,6 @@ mod messages;
 mod protocols;
 mod public_face;
 mod remote;
+mod results;
 mod serving;
 mod starts;

@@ -2,6 +2,7 @@
 //!
 //! `check` reports a type that borrows, is hidden or unsized, and names the owned type to write instead.
 
+use super::bare::bare;
 use super::diagnostics::Diagnostics;
 use super::text::text;
 use quote::quote;
@@ -31,7 +32,7 @@ pub(crate) fn fault(ty: &Type, what: &str) -> Option<(String, Type)> {
 }
 
 pub(crate) fn is_unsized(ty: &Type) -> bool {
-    match ty {
+    match bare(ty) {
         Type::TraitObject(_) | Type::Slice(_) => true,
         Type::Path(path) => path.path.is_ident("str"),
         _ => false,

@@ -1,5 +1,7 @@
 //! The type of a `#[process] impl`, and the reasons why it may not be a process.
 
+use super::attributes;
+use super::bare::bare;
 use super::diagnostics::Diagnostics;
 use super::text::text;
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
@@ -27,7 +29,8 @@ pub(crate) struct SelfType {
 impl SelfType {
     /// Reads the head of the block. `None` if its type cannot be a process.
     pub(crate) fn read(krate: Path, item: &ItemImpl, diagnostics: &mut Diagnostics) -> Option<Self> {
-        let ident = match &*item.self_ty {
+        let ty = bare(&item.self_ty);
+        let ident = match ty {
             Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|last| last.ident.clone()),
             _ => None,
         };
@@ -43,7 +46,7 @@ impl SelfType {
         if let Some(lifetime) = item.generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) {
             diagnostics.on(&item.generics, lifetime_fault(lifetime), "remove it");
         }
-        if let Type::Path(path) = &*item.self_ty
+        if let Type::Path(path) = ty
             && let Some(PathArguments::AngleBracketed(arguments)) =
                 path.path.segments.last().map(|last| &last.arguments)
             && let Some(lifetime) = arguments
@@ -56,12 +59,12 @@ impl SelfType {
         if diagnostics.count() > before {
             return None;
         }
-        let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
+        let cfgs = attributes::cfgs(&item.attrs);
         let mut generics = item.generics.clone();
         if generics.params.is_empty() {
-            generics.make_where_clause().predicates.push(declared(&krate, &ident, &item.self_ty));
+            generics.make_where_clause().predicates.push(declared(&krate, &ident, ty));
         }
-        Some(Self { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs, remote: false, travels: false })
+        Some(Self { krate, ident, ty: ty.to_token_stream(), generics, cfgs, remote: false, travels: false })
     }
 
     /// Lets its messages come from other nodes, if they can have one name and one form there.
@@ -90,9 +93,8 @@ pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenS
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, process, at);
     quote_spanned! {at=> {
-        #[allow(unused_imports)]
         use #private::probe::{IsNotSend as _, IsPinned as _, IsSend as _};
-        (&&&#place).wrapper().hold_only_what_is_send_or_write_process_pinned(#future)
+        (&&&#place).__postroom_wrapper().hold_only_what_is_send_or_write_process_pinned(#future)
     }}
 }
 
@@ -101,9 +103,8 @@ pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> 
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, &quote!(Self), at);
     quote_spanned! {at=> {
-        #[allow(unused_imports)]
         use #private::probe::{IsAny as _, IsPinned as _};
-        (&&&#place).wrapper().let_the_state_be_send_or_write_process_pinned(#what)
+        (&&&#place).__postroom_wrapper().let_the_state_be_send_or_write_process_pinned(#what)
     }}
 }
 

@@ -1,10 +1,10 @@
 //! `impl Actor`: the process's side of the runtime's interface.
 
 use super::deliver::MethodOwner;
-use super::{by_name, client, deliver, entries, inspect};
+use super::{by_name, client, deliver, entries, inspect, lints};
 use crate::check::self_type::{kept_away, place, respan};
 use crate::parse::method::Method;
-use crate::parse::naming::local;
+use crate::parse::naming::{hidden_type, local};
 use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -37,11 +37,13 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let (named, name, process) = (by_name::messages(&block.messages, &private), local("name"), local("process"));
     let found = local("found");
     let protocols = &block.protocols;
+    let allowed = lints::allowed(methods(block));
     let is_async = block.messages.iter().filter(|message| message.method.is_async).map(|message| {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
-        quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
+        quote!(#(#cfgs)* if #private::Mail::is::<#ty>(#mail) { return true; })
     });
-    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, &MethodOwner::own(), &private));
+    let delivers =
+        block.messages.iter().filter_map(|message| deliver::message(message, &MethodOwner::own(), self_type));
     let shows = inspect::messages(&block.messages, protocols, &private);
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, self_type));
     let constructor = client::constructor(block);
@@ -63,15 +65,17 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         },
     };
 
-    // `Never` is a second message type: with a single candidate, sending the wrong message would be an error about
+    let (bool, str) = (quote!(::core::primitive::bool), quote!(::core::primitive::str));
+    let none = hidden_type("NoMessage");
+    // This is a second message type: with a single candidate, sending the wrong message would be an error about
     // mismatched types instead of one about messages. It belongs to this block, so that a second block for the same
     // type is reported once. All of it has the span of the type's name in the user's `impl`, for errors about the
     // process as a whole.
     quote_spanned! {self_type.ident.span().resolved_at(Span::call_site())=>
-        enum Never {}
+        enum #none {}
 
         #[automatically_derived]
-        impl #parameters #krate::generic::Handles<Never> for #ty #clause {
+        impl #parameters #krate::generic::Handles<#none> for #ty #clause {
             type Answer = ();
             type Error = ::core::convert::Infallible;
         }
@@ -79,17 +83,17 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         #listed
 
         #[automatically_derived]
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
+        #allowed
         impl #parameters #krate::generic::Actor for #ty #clause {
             type Client = #client;
             type Entries = #points #arguments;
             type Placement = <Self as #private::Declared>::Placement;
 
             const ENTRIES: &'static [#private::EntryInfo] = &[#(#infos),*];
-            const MESSAGES: &'static [&'static str] = &[#(#messages),*];
+            const MESSAGES: &'static [&'static #str] = &[#(#messages),*];
             const PROTOCOLS: &'static [#private::ProtocolInfo] = &[#(#infos_of_protocols),*];
-            const SIGNALS: &'static [&'static str] = &[#(#signals),*];
-            const ASYNC: bool = #any_async #(|| #serves::ASYNC)*;
+            const SIGNALS: &'static [&'static #str] = &[#(#signals),*];
+            const ASYNC: #bool = #any_async #(|| #serves::ASYNC)*;
 
             fn client(#pid: #krate::Pid) -> Self::Client {
                 #constructor
@@ -108,7 +112,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
             }
 
             fn start_by_name(
-                #entry: &str,
+                #entry: &#str,
                 #inputs: #private::Inputs,
             ) -> ::core::result::Result<#private::Start<Self>, #private::EntryError> {
                 match #entry {
@@ -118,7 +122,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
             }
 
             #[inline]
-            fn message_by_name(#name: &str, #inputs: #private::Inputs) -> #private::ByName {
+            fn message_by_name(#name: &#str, #inputs: #private::Inputs) -> #private::ByName {
                 let #process = <Self as #private::Declared>::NAME;
                 #named
                 #(
@@ -132,29 +136,29 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
                 #private::ByName::Continue(#inputs)
             }
 
-            fn is_async(#mail: &#private::Mail<'_>) -> bool {
+            fn is_async(#mail: &#private::Mail<'_>) -> #bool {
                 #(#is_async)*
                 #(if #serves::ASYNC && #serves::is_async(#mail) { return true; })*
                 false
             }
 
             #[inline(always)]
-            fn deliver<'a>(
-                &'a mut self,
-                #ctx: &'a mut #krate::Context<Self>,
+            fn deliver<'__postroom>(
+                &'__postroom mut self,
+                #ctx: &'__postroom mut #krate::Context<Self>,
                 #mail: &mut #private::Mail<'_>,
-            ) -> #private::Dispatched<'a> {
+            ) -> #private::Dispatched<'__postroom> {
                 #(#delivers)*
                 #delivered
             }
 
             #shows
 
-            fn signal<'a>(
-                &'a mut self,
-                #ctx: &'a mut #krate::Context<Self>,
+            fn signal<'__postroom>(
+                &'__postroom mut self,
+                #ctx: &'__postroom mut #krate::Context<Self>,
                 #signal: #krate::Signal,
-            ) -> ::core::result::Result<#private::Dispatched<'a>, #krate::Signal> {
+            ) -> ::core::result::Result<#private::Dispatched<'__postroom>, #krate::Signal> {
                 #(#signal_arms)*
                 ::core::result::Result::Err(#signal)
             }
@@ -175,10 +179,10 @@ fn listed(block: &ProcessImpl) -> TokenStream {
     let (private, ty) = (block.self_type.private(), &block.self_type.ty);
     let (parameters, _, clause) = block.self_type.generics.split_for_impl();
     if block.names_any_protocol {
-        let mut generics = block.self_type.generics.clone();
-        generics.params.push(parse_quote!(__Any: ?::core::marker::Sized));
+        let (mut generics, any) = (block.self_type.generics.clone(), hidden_type("Any"));
+        generics.params.push(parse_quote!(#any: ?::core::marker::Sized));
         let (parameters, _, clause) = generics.split_for_impl();
-        return quote!(impl #parameters #private::Lists<__Any> for #ty #clause {});
+        return quote!(impl #parameters #private::Lists<#any> for #ty #clause {});
     }
     let each = block.protocols.iter().map(|path| {
         quote! {
@@ -191,10 +195,15 @@ fn listed(block: &ProcessImpl) -> TokenStream {
 
 /// Returns the async methods.
 fn asyncs(block: &ProcessImpl) -> impl Iterator<Item = &Method> {
+    methods(block).filter(|method| method.is_async)
+}
+
+/// Returns all marked methods.
+fn methods(block: &ProcessImpl) -> impl Iterator<Item = &Method> {
     let entries = block.entries.iter().map(|entry| &entry.method);
     let messages = block.messages.iter().map(|message| &message.method);
     let signals = block.signals.iter().map(|signal| &signal.method);
-    entries.chain(messages).chain(signals).filter(|method| method.is_async)
+    entries.chain(messages).chain(signals)
 }
 
 /// Returns whether the struct may ever be moved into a future: the value of `ASYNC` if all `cfg`s hold.

@@ -28,9 +28,8 @@ pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream 
         let json = (!names_lifetime(ty)).then(|| quote!(TakeJson as _,));
         quote! {
             let #input = {
-                #[allow(unused_imports)]
                 use #private::{#json TakeNothing as _, TakeValue as _};
-                (&&&#private::InputOf::<#ty>::new()).take(&mut #inputs)
+                (&&&#private::InputOf::<#ty>::new()).__postroom_take(&mut #inputs)
             }?;
         }
     });
@@ -50,7 +49,7 @@ fn arm(message: &Message, private: &TokenStream) -> Option<TokenStream> {
     if !method.sound || message.repeated {
         return None;
     }
-    let (process, inputs) = (local("process"), local("inputs"));
+    let (process, inputs, make) = (local("process"), local("inputs"), local("make"));
     let (cfgs, name, carried) = (method.cfgs(), method.ident.unraw().to_string(), &method.arguments.carried);
     let (infos, takes) = (infos(carried, private), takes(carried, private));
     // Without inputs only their number is checked.
@@ -64,15 +63,14 @@ fn arm(message: &Message, private: &TokenStream) -> Option<TokenStream> {
     Some(quote! {
         #(#cfgs)*
         #name => {
-            let make = move |#inputs: #private::Inputs| {
-                let #mutable #inputs = #inputs.check_for(#process, #name, &[#infos])?;
+            let #make = move |#inputs: #private::Inputs| {
+                let #mutable #inputs = #private::Inputs::check_for(#inputs, #process, #name, &[#infos])?;
                 #takes
                 #unheard
-                #[allow(unused_imports)]
                 use #private::probe::{MessageIsNotSend as _, MessageIsSend as _};
-                ::core::result::Result::Ok((&&#private::probe::MessageOf::<#ty>::new()).named(#value))
+                ::core::result::Result::Ok((&&#private::probe::MessageOf::<#ty>::new()).__postroom_named(#value))
             };
-            return #private::ByName::Break(make(#inputs));
+            return #private::ByName::Break(#make(#inputs));
         }
     })
 }

@@ -2,11 +2,11 @@
 //!
 //! Its parameters are those of the process, without bounds, so that an address can be named wherever the process can.
 
-use super::docs;
+use super::{docs, lints};
 use crate::check::self_type::{SelfType, place, respan};
 use crate::parse::argument::Reply;
 use crate::parse::message::Message;
-use crate::parse::naming::local;
+use crate::parse::naming::{hidden_type, local};
 use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -27,9 +27,9 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let doc = format!("The messages of `{ident}`, as methods of its address.");
     let calls = block.messages.iter().map(|message| call(message, self_type, &quote!(self.pid)));
     let clause = clause.map(|clause| crate::parse::generics::without_self(clause, &self_type.ty));
+    let allowed = lints::allowed(block.messages.iter().map(|message| &message.method));
     quote! {
         #[doc = #doc]
-        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
         pub struct #client #unbounded { pid: #krate::Pid #field }
 
         #[automatically_derived]
@@ -40,8 +40,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         #[automatically_derived]
         impl #bare_parameters ::core::marker::Copy for #client #arguments {}
 
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        #[allow(dead_code, deprecated, private_interfaces, unreachable_pub)]
+        #allowed
         impl #parameters #client #arguments #clause {
             #(#calls)*
         }
@@ -52,7 +51,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
 /// then those of `Rest`, which is a parameter: so it needs no bounds, and is as visible as its argument.
 pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message]) -> TokenStream {
     let (krate, private, ident) = (&self_type.krate, self_type.private(), self_type.ident.unraw());
-    let (rest, pid) = (quote!(__Rest), local("pid"));
+    let (rest, pid) = (hidden_type("Rest"), local("pid"));
     let mut unbounded = unbounded(&self_type.generics);
     unbounded.params.push(parse_quote!(#rest));
     let mut bounded = self_type.generics.clone();
@@ -67,9 +66,9 @@ pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message])
     let through = quote!(#private::Link::pid(&self.rest));
     let calls = messages.iter().map(|message| call(message, self_type, &through));
     let doc = format!("The messages of `{ident}`, as methods of an address.");
+    let allowed = lints::allowed(messages.iter().map(|message| &message.method));
     quote! {
         #[doc = #doc]
-        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
         pub struct #client #unbounded { rest: #rest #field }
 
         #[automatically_derived]
@@ -97,8 +96,7 @@ pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message])
             }
         }
 
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        #[allow(dead_code, deprecated, private_interfaces, unreachable_pub)]
+        #allowed
         impl #parameters #client #arguments #clause {
             #(#calls)*
         }
@@ -168,10 +166,11 @@ fn marker(generics: &Generics) -> Option<TokenStream> {
 /// Returns the method that makes the call of `pid`.
 fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStream {
     let (krate, private, method) = (&self_type.krate, self_type.private(), &message.method);
-    let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
+    let (cfgs, deprecated) = (method.cfgs(), &method.marked.deprecated);
+    let (vis, name) = (lints::generated_visibility(&method.vis), lints::generated(&method.ident));
     let label = format!("{}::{}", self_type.ident.unraw(), name.unraw());
     let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
-    let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer());
+    let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer(self_type));
     let inputs = method.parameters();
     // With the span of the user's line, for errors about calling it.
     let at = name.span().resolved_at(Span::call_site());
@@ -196,7 +195,6 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
     quote! {
         #(#cfgs)* #docs #(#deprecated)*
         #[inline]
-        #[allow(unused_variables, unreachable_code)]
         #function
     }
 }

@@ -1,5 +1,6 @@
 //! `#[process]` on a struct or enum: its name, what an error does, and that the other half exists.
 
+use crate::check::attributes;
 use crate::check::diagnostics::Diagnostics;
 use crate::check::owned;
 use crate::check::self_type::lifetime_fault;
@@ -44,7 +45,7 @@ pub(crate) fn of_enum(options: TokenStream, mut item: ItemEnum) -> TokenStream {
     let inspect = options.inspect.then(|| {
         inspect::items(item.variants.iter().zip(&skipped).map(|(variant, skipped)| {
             let (name, fields) = (&variant.ident, &variant.fields);
-            let cfgs = variant.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+            let cfgs = attributes::cfgs(&variant.attrs);
             Shape { name, path: quote!(#(#cfgs)* Self::#name), fields, skipped }
         }))
     });
@@ -83,7 +84,7 @@ fn expand<'a>(
     let (ends_on_error, skips_abandoned) = (options.ends_on_error, options.skips_abandoned);
     let placement = if options.pinned { quote!(OnItsThread) } else { quote!(OnWorkers) };
     let (parameters, arguments, clause) = generics.split_for_impl();
-    let cfgs: Vec<&Attribute> = attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    let cfgs = attributes::cfgs(attrs);
     // Of a generic type nothing is known here about its parameters; there the first `spawn` says that a half is
     // missing.
     let check = generics.params.is_empty().then(|| {
@@ -104,9 +105,9 @@ fn expand<'a>(
         #(#cfgs)*
         #[automatically_derived]
         impl #parameters #krate::__private::Declared for #ident #arguments #clause {
-            const NAME: &'static str = #name;
-            const ENDS_ON_ERROR: bool = #ends_on_error;
-            const SKIPS_ABANDONED: bool = #skips_abandoned;
+            const NAME: &'static ::core::primitive::str = #name;
+            const ENDS_ON_ERROR: ::core::primitive::bool = #ends_on_error;
+            const SKIPS_ABANDONED: ::core::primitive::bool = #skips_abandoned;
             type Placement = #krate::__private::#placement;
             #inspect
         }

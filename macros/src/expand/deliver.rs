@@ -1,14 +1,16 @@
 //! `Actor::deliver` and `Actor::signal`: tries to open a message as each message type in turn, a signal as each kind,
 //! and passes it to the method.
 
-use crate::check::self_type::{SelfType, kept};
+use crate::check::self_type::{SelfType, kept, respan};
 use crate::parse::argument::Reply;
 use crate::parse::message::Message;
 use crate::parse::method::Method;
 use crate::parse::naming::local;
-use crate::parse::output::describe;
+use crate::parse::output::{Output, describe};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::ReturnType;
+use syn::spanned::Spanned;
 
 /// The owner of a method.
 pub(crate) struct MethodOwner {
@@ -28,26 +30,26 @@ impl MethodOwner {
 }
 
 /// Returns the statement that passes the mail to one message method, or on.
-pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStream) -> Option<TokenStream> {
-    let method = &message.method;
+pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfType) -> Option<TokenStream> {
+    let (method, private) = (&message.method, self_type.private());
     if !method.sound {
         return None;
     }
     let (mail, caller, process) = (local("mail"), local("caller"), &owner.process);
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
-    let handled = handled(method, owner, private);
+    let handled = handled(method, owner, &private, &message.answer(self_type), false);
     // A function's frame has room for everything that it may hold. So that other messages do not pay for a large one,
     // that is handled in a function of its own; and so are all without optimization, which does not remove dead
     // branches.
     let opened = local("opened");
     let held = quote! {
-        if #mail.is::<#ty>() {
+        if #private::Mail::is::<#ty>(#mail) {
             return #private::apart::<#ty, _>(move || {
                 let #opened = #private::open_held::<#process, #ty>(#mail);
                 let ::core::option::Option::Some((#opened, #caller)) = #opened else {
                     return #private::Dispatched::Unhandled;
                 };
-                let (#value, #opened) = #opened.take();
+                let (#value, #opened) = #private::HeldMessage::take(#opened);
                 ::core::mem::drop(#opened);
                 #handled
             });
@@ -67,40 +69,47 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
     })
 }
 
-/// Returns the delivery: done at once, or pending until the method's future is.
-pub(crate) fn handled(method: &Method, owner: &MethodOwner, private: &TokenStream) -> TokenStream {
+/// Returns the delivery: done at once, or pending until the method's future is. `answer` has the types of success and
+/// failure; with `is_checked`, the method may return something else, which is an error.
+pub(crate) fn handled(
+    method: &Method,
+    owner: &MethodOwner,
+    private: &TokenStream,
+    answer: &(TokenStream, TokenStream),
+    is_checked: bool,
+) -> TokenStream {
     let MethodOwner { this, path, process } = owner;
     let (ctx, caller, out) = (local("ctx"), local("caller"), local("out"));
     let (name, names, passed) = (&method.ident, method.names(), method.ctx(&ctx));
     let dot_await = method.is_async.then(|| quote!(.await));
     let run = |reply: Option<TokenStream>| quote!(#path::#name(#this, #passed #(#names,)* #reply) #dot_await);
+    // Where nothing is to be asked, it is not.
+    let is_asked = is_checked || matches!(method.answer(), Output::Asked(_));
+    let outcome = outcome(method, private, answer);
+    let answered = |out: TokenStream| {
+        let (error, ok) = (local("error"), quote!(#private::Asked::answer(#caller, #out)));
+        let text = describe(private, &error);
+        if is_asked { quote!(#outcome::answer::<#process>(#out, #caller, |#error| #text)) } else { ok }
+    };
     let body = match &method.arguments.reply {
-        Some(Reply::Once { answer }) => {
-            let reply = if answer.is_fallible() {
-                let (ok, error) = (answer.ok(), answer.error());
-                quote!(#caller.into_reply_result::<#ok, #error>())
-            } else {
-                let ok = answer.ok();
-                quote!(#caller.into_reply::<#ok>())
-            };
+        Some(Reply::Once { .. }) => {
+            let reply =
+                if is_asked { quote!(#outcome::reply(#caller)) } else { quote!(#private::Asked::into_reply(#caller)) };
             let (run, watch) = (run(Some(reply)), local("watch"));
-            quote!({ let #watch = #caller.watch(); #run; #watch.over(); #private::Dispatched::Done })
-        }
-        Some(Reply::Stream { ident, .. }) => {
-            let run = run(Some(quote!(#ident)));
-            quote!({ #run; #caller.answer(()) })
-        }
-        None if method.output.is_fallible() => {
-            let (run, error) = (run(None), local("error"));
-            let text = describe(private, &error);
             quote!({
-                let #out = #run;
-                #caller.answer_result::<#process, _, _>(#out, |#error| #text)
+                let #watch = #private::Asked::watch(&#caller);
+                #run;
+                #private::Watch::over(#watch);
+                #private::Dispatched::Done
             })
         }
+        Some(Reply::Stream { ident, .. }) => {
+            let (run, answered) = (run(Some(quote!(#ident))), answered(quote!(())));
+            quote!({ #run; #answered })
+        }
         None => {
-            let run = run(None);
-            quote!({ let #out = #run; #caller.answer(#out) })
+            let (run, answered) = (run(None), answered(quote!(#out)));
+            quote!({ let #out = #run; #answered })
         }
     };
     if !method.is_async {
@@ -110,6 +119,17 @@ pub(crate) fn handled(method: &Method, owner: &MethodOwner, private: &TokenStrea
     let at = name.span().resolved_at(Span::call_site());
     let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
     quote!(#private::Dispatched::Pending(#kept))
+}
+
+/// Returns the method's answer as what was announced, at the span of its type, for errors about another one.
+fn outcome(method: &Method, private: &TokenStream, (answer, error): &(TokenStream, TokenStream)) -> TokenStream {
+    let at = match &method.returns {
+        ReturnType::Type(_, ty) => ty.span(),
+        ReturnType::Default => method.ident.span(),
+    };
+    let at = at.resolved_at(Span::call_site());
+    let ty = respan(method.answer().ty(), at);
+    quote_spanned!(at=> <#ty as #private::Outcome<#answer, #error>>)
 }
 
 /// Returns the statement that passes the signal to one signal method, or on.

@@ -26,7 +26,7 @@ fn answer(message: &Message) -> String {
     match &message.method.arguments.reply {
         None => text(&message.method.returns),
         Some(Reply::Stream { item, .. }) => format!("-> impl Stream<Item = {}>", text(item)),
-        Some(Reply::Once { answer }) => format!("-> {}", text(answer.ok())),
+        Some(Reply::Once { answer }) => format!("-> {}", text(answer.ty())),
     }
 }
 

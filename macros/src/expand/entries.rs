@@ -1,11 +1,11 @@
 //! Entries: methods of the spawn builder, on a struct that it derefs to, and arms of the start by name.
 
 use super::by_name;
-use super::docs;
+use super::{docs, lints};
 use crate::check::self_type::{SelfType, kept};
 use crate::parse::entry::Entry;
 use crate::parse::naming::local;
-use crate::parse::output::{Output, describe};
+use crate::parse::output::{Asked, Output, describe};
 use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -25,13 +25,12 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let futures = block.entries.iter().map(|entry| future(entry, self_type));
     let placed = placed(&block.entries);
     let starters = placed.iter().map(|(index, entry)| starter(entry, index, block));
+    let allowed = lints::allowed(block.entries.iter().map(|entry| &entry.method));
     quote! {
         #[doc = #doc]
-        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
         pub struct #points #generics #clause { spawn: #private::SpawnCore<#ty> }
 
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated)]
-        #[allow(private_interfaces, unreachable_code, unreachable_pub, unused_variables)]
+        #allowed
         impl #parameters #points #arguments #clause {
             #(#futures)*
             #(#starters)*
@@ -43,16 +42,11 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
 fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStream {
     let self_type = &block.self_type;
     let (krate, ty, method) = (&self_type.krate, &self_type.ty, &entry.method);
-    let (cfgs, deprecated, vis, name, inputs) =
-        (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident, method.parameters());
+    let (cfgs, deprecated, inputs) = (method.cfgs(), &method.marked.deprecated, method.parameters());
+    let (vis, name) = (lints::generated_visibility(&method.vis), lints::generated(&method.ident));
     let docs =
         docs::whole(&method.marked.docs, &format!("Starts a `{}` at `{}`.", self_type.ident.unraw(), entry.name()));
-    let started = if method.is_async {
-        let (ok, error) = (method.output.ok(), method.output.error());
-        quote!(#krate::Running<#ty, #ok, #error>)
-    } else {
-        quote!(#krate::Address<#ty>)
-    };
+    let started = if method.is_async { running(&method.output, self_type) } else { quote!(#krate::Address<#ty>) };
     let private = self_type.private();
     let body = if !method.sound {
         quote!(::core::unreachable!())
@@ -73,6 +67,24 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
     }
 }
 
+/// Returns the type of what a spawn at an async entry returns.
+fn running(output: &Output, self_type: &SelfType) -> TokenStream {
+    let (krate, private, process, ty) = (&self_type.krate, self_type.private(), &self_type.ty, output.ty());
+    match output {
+        Output::Asked(Asked { is_result, .. }) => quote!(#private::RunningOf<#process, #ty, #is_result>),
+        _ => quote!(#krate::Running<#process, #ty>),
+    }
+}
+
+/// Returns the type of its future.
+fn entry_future(output: &Output, self_type: &SelfType) -> TokenStream {
+    let (private, process, ty) = (self_type.private(), &self_type.ty, output.ty());
+    match output {
+        Output::Asked(Asked { is_result, .. }) => quote!(#private::EntryFutureOf<#process, #ty, #is_result>),
+        _ => quote!(#private::EntryFuture<#process, #ty, ::core::convert::Infallible>),
+    }
+}
+
 /// Returns the `EntryInfo` of this entry.
 pub(crate) fn info(entry: &Entry, self_type: &SelfType) -> TokenStream {
     let (private, name, is_async, cfgs) =
@@ -87,7 +99,7 @@ pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
     entries
         .iter()
         .map(|entry| {
-            let index = quote!(#certain #(+ #conditional as usize)*);
+            let index = quote!(#certain #(+ #conditional as ::core::primitive::usize)*);
             match entry.method.present() {
                 Some(condition) => conditional.push(condition),
                 None => certain += 1,
@@ -120,7 +132,7 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Op
     Some(quote! {
         #(#cfgs)*
         #name => {
-            let #mutable #inputs = #inputs.check::<Self>(#index)?;
+            let #mutable #inputs = #private::Inputs::check::<Self>(#inputs, #index)?;
             #takes
             ::core::result::Result::Ok(#start)
         }
@@ -149,7 +161,7 @@ fn run_future(entry: &Entry, self_type: &SelfType, on: TokenStream) -> TokenStre
 
 /// Returns the name of the function that makes an async entry's future.
 fn future_name(entry: &Entry) -> Ident {
-    format_ident!("__{}_future", entry.method.ident.unraw(), span = Span::call_site())
+    format_ident!("__postroom_{}_future", entry.method.ident.unraw(), span = Span::call_site())
 }
 
 /// Returns that function: generated once, so that a future that is not `Send` is one error.
@@ -161,32 +173,34 @@ fn future(entry: &Entry, self_type: &SelfType) -> Option<TokenStream> {
     let (krate, private, process, name) = (&self_type.krate, self_type.private(), &self_type.ty, &entry.method.ident);
     let (cfgs, names, inputs, future_name) =
         (entry.method.cfgs(), entry.method.names(), entry.method.parameters(), future_name(entry));
-    let (ok, error) = (entry.method.output.ok(), entry.method.output.error());
+    let gives = entry_future(&entry.method.output, self_type);
     let passed = entry.method.ctx(&ctx).map(|_| quote!(&mut #ctx,));
     let mutable = passed.is_some().then(|| quote!(mut));
     let result = match &entry.method.output {
-        Output::Fallible { .. } => {
-            let error = local("error");
+        Output::Asked(asked) => {
+            let (error, failure) = (local("error"), asked.part("Err", &private));
             let text = describe(&private, &error);
-            quote!(#private::EntryResult::described(#out, |#error| #text))
+            quote!(#private::Outcome::end(#out, |#error: &#failure| #text))
         }
         _ => quote!(#private::EntryResult::plain(#out)),
     };
     let at = name.span().resolved_at(Span::call_site());
-    // Converts `!` without a warning about unreachable code.
+    let endless = matches!(&entry.method.output, Output::Never).then(|| quote!(#[allow(unreachable_code)]));
     let awaited = match &entry.method.output {
-        Output::Never => quote!(let #out: #ok = <#process>::#name(&mut #this, #passed #(#names),*).await;),
+        Output::Never => {
+            quote!(let #out: ::core::convert::Infallible = <#process>::#name(&mut #this, #passed #(#names),*).await;)
+        }
         _ => quote!(let #out = <#process>::#name(&mut #this, #passed #(#names),*).await;),
     };
     let body = quote_spanned!(at=> async move { #awaited (#this, #ctx, #result) });
     let kept = kept(&private, process, &body, name.span());
     Some(quote! {
-        #(#cfgs)*
+        #(#cfgs)* #endless
         fn #future_name(
             mut #this: #process,
             #mutable #ctx: #krate::Context<#process>,
             #inputs
-        ) -> #private::EntryFuture<#process, #ok, #error> {
+        ) -> #gives {
             #kept
         }
     })

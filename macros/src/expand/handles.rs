@@ -1,12 +1,13 @@
 //! The message type, unless it is the user's, and `Handles`: the process's answer to it.
 
-use super::{docs, remote};
+use super::{docs, lints, remote};
 use crate::check::self_type::SelfType;
 use crate::parse::message::{Message, MessageKind};
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Generics, Ident};
+use syn::spanned::Spanned;
+use syn::{Attribute, Generics, Ident};
 
 /// Returns both for one message.
 pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
@@ -20,14 +21,11 @@ pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
     let (krate, process, ty) = (&self_type.krate, &self_type.ty, message.ty());
     let cfgs = message.method.cfgs().iter().chain(&self_type.cfgs);
     let (parameters, _, clause) = self_type.generics.split_for_impl();
-    let (answer, error) = message.answer();
-    let no_alias = message.refuse_alias(self_type);
+    let (answer, error) = message.method.answer().parts(&self_type.private());
     quote! {
         #definition
-        #no_alias
         #(#cfgs)*
         #[automatically_derived]
-        #[allow(trivial_bounds)]
         impl #parameters #krate::generic::Handles<#ty> for #process #clause {
             type Answer = #answer;
             type Error = #error;
@@ -37,7 +35,11 @@ pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
 
 /// Returns the type: the arguments are its fields.
 fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: &SelfType) -> TokenStream {
-    let (vis, marked) = (&message.method.vis, &message.method.marked);
+    let (vis, marked) = (lints::generated_visibility(&message.method.vis), &message.method.marked);
+    // An attribute that is meant for the method refuses this word: at the attribute, of all places.
+    let is_other = |attribute: &&Attribute| !attribute.path().is_ident("derive") && !attribute.path().is_ident("serde");
+    let at = marked.of_message.iter().find(is_other).map_or_else(Span::call_site, |attribute| attribute.span());
+    let structure = quote_spanned!(at.resolved_at(Span::call_site())=> struct);
     let (cfgs, attrs) = (marked.cfgs.iter().chain(&self_type.cfgs), &marked.of_message);
     let docs = docs::summary(
         &marked.docs,
@@ -60,7 +62,6 @@ fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: 
     };
     quote! {
         #(#cfgs)* #docs #derive #(#attrs)*
-        #[allow(private_interfaces)]
-        #vis struct #ident #generics #body
+        #vis #structure #ident #generics #body
     }
 }

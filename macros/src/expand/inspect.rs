@@ -1,6 +1,7 @@
 //! `#[process(inspect)]` and `#[message(inspect)]`: show the fields, and the arguments, that are not skipped, each by
 //! its own `Debug`.
 
+use crate::check::attributes;
 use crate::parse::argument::Reply;
 use crate::parse::message::{Message, MessageKind};
 use crate::parse::naming::local;
@@ -21,26 +22,27 @@ pub(crate) struct Shape<'a> {
 
 /// Returns the items of `Declared` for a type with these shapes.
 pub(crate) fn items<'a>(shapes: impl Iterator<Item = Shape<'a>>) -> TokenStream {
-    let f = Ident::new("f", Span::mixed_site());
+    let f = local("f");
     let arms: Vec<TokenStream> = shapes.map(|shape| arm(&shape, &f)).collect();
     let body = if arms.is_empty() { quote!(match *self {}) } else { quote!(match self { #(#arms)* }) };
     quote! {
-        const INSPECTED: bool = true;
+        const INSPECTED: ::core::primitive::bool = true;
         fn inspect(&self, #f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result { #body }
     }
 }
 
 fn arm(shape: &Shape<'_>, f: &Ident) -> TokenStream {
     let Shape { name, path, fields, skipped } = shape;
-    let (name, out) = (name.to_string(), Ident::new("out", Span::mixed_site()));
+    let (name, out) = (name.to_string(), local("out"));
     let name = name.trim_start_matches("r#");
     let is_tuple = matches!(fields, Fields::Unnamed(_));
+    let builder = if is_tuple { quote!(::core::fmt::DebugTuple) } else { quote!(::core::fmt::DebugStruct) };
     let (mut patterns, mut shown) = (Vec::new(), Vec::new());
     for (number, field) in fields.iter().enumerate() {
-        let cfgs: Vec<_> = field.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+        let cfgs = attributes::cfgs(&field.attrs);
         if skipped[number] {
             if is_tuple {
-                shown.push(quote!(#(#cfgs)* #out.field(&::core::format_args!(".."));));
+                shown.push(quote!(#(#cfgs)* #builder::field(&mut #out, &::core::format_args!(".."));));
             }
             continue;
         }
@@ -49,21 +51,20 @@ fn arm(shape: &Shape<'_>, f: &Ident) -> TokenStream {
             None => Index::from(number).to_token_stream(),
         };
         // Where it is no `Debug`, the error is at its type.
-        let binding = Ident::new(&format!("field_{number}"), Span::mixed_site().located_at(field.ty.span()));
+        let binding = Ident::new(&format!("__postroom_field_{number}"), Span::mixed_site().located_at(field.ty.span()));
         patterns.push(quote!(#(#cfgs)* #member: #binding));
         let text = field.ident.as_ref().map(|ident| ident.to_string().trim_start_matches("r#").to_owned());
         let name = text.map(|text| quote!(#text,));
-        let call = quote_spanned!(field.ty.span()=> #out.field(#name #binding));
+        let call = quote_spanned!(field.ty.span()=> #builder::field(&mut #out, #name #binding));
         shown.push(quote!(#(#cfgs)* #call;));
     }
     let begin = if is_tuple { quote!(debug_tuple) } else { quote!(debug_struct) };
     let end = if !is_tuple && skipped.contains(&true) { quote!(finish_non_exhaustive) } else { quote!(finish) };
     quote! {
         #path { #(#patterns,)* .. } => {
-            #[allow(unused_mut)]
-            let mut #out = #f.#begin(#name);
+            let mut #out = ::core::fmt::Formatter::#begin(#f, #name);
             #(#shown)*
-            #out.#end()
+            #builder::#end(&mut #out)
         }
     }
 }
@@ -76,7 +77,7 @@ pub(crate) fn messages(messages: &[Message], protocols: &[Path], private: &Token
     let (mail, f, found, some) = (local("mail"), local("f"), local("found"), quote!(::core::option::Option::Some));
     let shown = messages.iter().filter(|message| message.inspect && message.method.sound).map(|message| {
         let (cfgs, ty, value, shown) = (message.method.cfgs(), message.ty(), pattern(message), shown(message, &f));
-        quote!(#(#cfgs)* if let #some(#value) = #mail.peek::<#ty>() { return #some(#shown); })
+        quote!(#(#cfgs)* if let #some(#value) = #private::Mail::peek::<#ty>(#mail) { return #some(#shown); })
     });
     quote! {
         fn show_message(
@@ -96,7 +97,7 @@ pub(crate) fn messages(messages: &[Message], protocols: &[Path], private: &Token
 
 /// Returns the name for an argument that is shown. Where it is no `Debug`, the error is at its type.
 fn binding(number: usize, ty: &TokenStream) -> Ident {
-    Ident::new(&format!("argument_{number}"), Span::mixed_site().located_at(ty.span()))
+    Ident::new(&format!("__postroom_argument_{number}"), Span::mixed_site().located_at(ty.span()))
 }
 
 fn pattern(message: &Message) -> TokenStream {
@@ -120,7 +121,7 @@ fn shown(message: &Message, f: &Ident) -> TokenStream {
     let carried = &method.arguments.carried;
     if let (MessageKind::Existing(_), [argument]) = (&message.kind, &carried[..]) {
         if argument.skip.is_some() {
-            return quote!(#f.write_str(".."));
+            return quote!(::core::fmt::Formatter::write_str(#f, ".."));
         }
         let binding = binding(0, &argument.ty);
         return quote_spanned!(argument.ty.span()=> ::core::fmt::Debug::fmt(#binding, #f));
@@ -128,15 +129,14 @@ fn shown(message: &Message, f: &Ident) -> TokenStream {
     let fields =
         carried.iter().enumerate().filter(|(_, argument)| argument.skip.is_none()).map(|(number, argument)| {
             let (name, binding) = (argument.ident.unraw().to_string(), binding(number, &argument.ty));
-            quote_spanned!(argument.ty.span()=> #out.field(#name, #binding);)
+            quote_spanned!(argument.ty.span()=> ::core::fmt::DebugStruct::field(&mut #out, #name, #binding);)
         });
     let has_more = method.arguments.skip().is_some() || matches!(method.arguments.reply, Some(Reply::Stream { .. }));
     let end = if has_more { quote!(finish_non_exhaustive) } else { quote!(finish) };
     let name = method.ident.unraw().to_string();
     quote!({
-        #[allow(unused_mut)]
-        let mut #out = #f.debug_struct(#name);
+        let mut #out = ::core::fmt::Formatter::debug_struct(#f, #name);
         #(#fields)*
-        #out.#end()
+        ::core::fmt::DebugStruct::#end(&mut #out)
     })
 }

@@ -34,7 +34,7 @@ pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
     let runtime = local("runtime");
     let passed = (!item.sig.inputs.is_empty()).then(|| quote!(&#runtime));
     let run = match item.sig.asyncness {
-        Some(_) => quote!(#runtime.block_on(#name(#passed))),
+        Some(_) => quote!(#krate::Runtime::block_on(&#runtime, #name(#passed))),
         None => quote!(#name(#passed)),
     };
     quote! {

@@ -3,7 +3,7 @@
 //! * [`process`]: a `#[process] impl`, composed of [`actor`] (the runtime's trait), [`deliver`] (dispatch of messages),
 //!   [`entries`] (methods of the spawn builder), [`client`] (methods of the address), [`handles`] (the messages'
 //!   types), [`by_name`] (starts and sends by name), and [`remote`] (what other nodes may use), with the user's
-//!   [`docs`];
+//!   [`docs`], and [`lints`];
 //! * [`declaration`]: `#[process]` on a struct or an enum, with [`inspect`]; [`protocol`]: `#[protocol]` on a trait;
 //!   [`answers`]: an impl of one;
 //! * [`main_fn`][]: the attribute `#[postroom::main]`.
@@ -18,6 +18,7 @@ pub(crate) mod docs;
 pub(crate) mod entries;
 pub(crate) mod handles;
 pub(crate) mod inspect;
+pub(crate) mod lints;
 pub(crate) mod main_fn;
 pub(crate) mod process;
 pub(crate) mod protocol;

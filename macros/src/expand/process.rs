@@ -10,7 +10,7 @@ use crate::check::diagnostics::Diagnostics;
 use crate::check::self_type::SelfType;
 use crate::parse::process_impl::ProcessImpl;
 use crate::parse::{marker, options};
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{ImplItem, ItemImpl};
@@ -46,19 +46,20 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
         #only
         #(#messages)*
         #(#cfgs)*
-        #[allow(trivial_bounds)]
         const _: () = { #client #entry_points #actor #remote };
     }
 }
 
 /// Two blocks would generate everything twice. The compiler's first error about that shows this name.
 fn only_once(self_type: &SelfType) -> TokenStream {
-    let name =
-        format_ident!("{}_has_two_process_impls_write_one", self_type.ident.unraw(), span = self_type.ident.span());
+    let name = format_ident!(
+        "__postroom_{}_has_two_process_impls_write_one",
+        self_type.ident.unraw(),
+        span = self_type.ident.span().resolved_at(Span::call_site())
+    );
     let cfgs = &self_type.cfgs;
     quote! {
         #(#cfgs)*
-        #[allow(dead_code, non_camel_case_types)]
         struct #name;
     }
 }

@@ -5,14 +5,15 @@
 //! type `dyn Storage`, as for a process's struct.
 
 use super::deliver::MethodOwner;
-use super::{by_name, client, deliver, handles, inspect, remote};
+use super::{by_name, client, deliver, handles, inspect, lints, remote};
+use crate::check::attributes;
 use crate::check::diagnostics::Diagnostics;
 use crate::check::self_type::{SelfType, lifetime_fault};
 use crate::check::text::text;
 use crate::parse::marker::{self, Marked, Role};
 use crate::parse::message::Message;
 use crate::parse::method::Method;
-use crate::parse::naming::{self, local};
+use crate::parse::naming::{self, hidden_type, local};
 use crate::parse::{argument, generics, options};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -43,18 +44,17 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     }
     let (diagnostics, cfgs) = (diagnostics.to_tokens(), &self_type.cfgs);
     let (parameters, _, clause) = self_type.generics.split_for_impl();
-    let (krate, ty) = (&self_type.krate, &self_type.ty);
+    let (krate, ty, none) = (&self_type.krate, &self_type.ty, hidden_type("NoMessage"));
     quote! {
         #item
         #diagnostics
         #(#types)*
         #(#cfgs)*
-        #[allow(trivial_bounds)]
         const _: () = {
-            enum Never {}
+            enum #none {}
 
             #[automatically_derived]
-            impl #parameters #krate::generic::Handles<Never> for #ty #clause {
+            impl #parameters #krate::generic::Handles<#none> for #ty #clause {
                 type Answer = ();
                 type Error = ::core::convert::Infallible;
             }
@@ -96,7 +96,7 @@ fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) 
         // Messages move between threads, and `dyn` outlives every borrow.
         generics.make_where_clause().predicates.push(parse_quote!(#param: ::core::marker::Send + 'static));
     }
-    let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
+    let cfgs = attributes::cfgs(&item.attrs);
     Some(SelfType { krate, ident, ty, generics, cfgs, remote: false, travels: false })
 }
 
@@ -209,15 +209,17 @@ fn without(
 fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (krate, private, ty) = (&self_type.krate, self_type.private(), &self_type.ty);
     let (pid, handle) = (local("pid"), local("handle"));
-    let client = naming::handle_type(&self_type.ident, "Client");
+    let (client, rest) = (naming::handle_type(&self_type.ident, "Client"), hidden_type("Rest"));
+    let (bool, str) = (quote!(::core::primitive::bool), quote!(::core::primitive::str));
     let linked = client::linked(self_type, &client, messages);
     let (last, over_rest) = (
         client::over(&self_type.generics, &client, &quote!(#private::End)),
-        client::over(&self_type.generics, &client, &quote!(__Rest)),
+        client::over(&self_type.generics, &client, &rest.to_token_stream()),
     );
     let (parameters, _, clause) = self_type.generics.split_for_impl();
     let name = self_type.ident.unraw().to_string();
     let shows = inspect::messages(messages, &[], &private);
+    let allowed = lints::allowed(messages.iter().map(|message| &message.method));
     let names = messages.iter().map(|message| {
         let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
         quote!(#(#cfgs)* #name)
@@ -230,8 +232,8 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
         #[automatically_derived]
         impl #parameters #krate::generic::Addressed for #ty #clause {
             type Handle = #last;
-            const LABEL: &'static str = #name;
-            const IS_PROTOCOL: bool = true;
+            const LABEL: &'static #str = #name;
+            const IS_PROTOCOL: #bool = true;
 
             fn handle_of(#pid: #krate::Pid) -> Self::Handle {
                 #private::Link::of(#pid)
@@ -243,9 +245,9 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
         }
 
         #[automatically_derived]
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unused_variables)]
+        #allowed
         impl #parameters #private::Protocol for #ty #clause {
-            type Linked<__Rest: #private::Link> = #over_rest;
+            type Linked<#rest: #private::Link> = #over_rest;
             const INFO: #private::ProtocolInfo = #private::ProtocolInfo {
                 name: #name,
                 messages: &[#(#names),*],
@@ -253,7 +255,11 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
             };
 
             #[inline]
-            fn message_by_name(#process: &'static str, #by_name: &str, #inputs: #private::Inputs) -> #private::ByName {
+            fn message_by_name(
+                #process: &'static #str,
+                #by_name: &#str,
+                #inputs: #private::Inputs,
+            ) -> #private::ByName {
                 #named
                 #private::ByName::Continue(#inputs)
             }
@@ -265,30 +271,32 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
 
 /// Returns the parameters, and one for the process: see the runtime's `protocol`.
 fn asking(self_type: &SelfType) -> Generics {
-    let mut generics = self_type.generics.clone();
-    generics.params.push(parse_quote!(__Asking));
+    let (mut generics, asking) = (self_type.generics.clone(), hidden_type("Asking"));
+    generics.params.push(parse_quote!(#asking));
     generics
 }
 
 /// Returns the messages as a chain: each one, before those that follow it.
 fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (private, ty) = (self_type.private(), &self_type.ty);
-    let asking = asking(self_type);
-    let (parameters, _, clause) = asking.split_for_impl();
+    let (generics, asking) = (asking(self_type), hidden_type("Asking"));
+    let (parameters, _, clause) = generics.split_for_impl();
     let from = |place: usize, cfgs: TokenStream, messages: TokenStream| {
         quote! {
             #cfgs
             #[automatically_derived]
-            impl #parameters #private::MessagesFrom<#place, __Asking> for #ty #clause {
+            impl #parameters #private::MessagesFrom<#place, #asking> for #ty #clause {
                 type Messages = #messages;
             }
         }
     };
     let messages: Vec<&Message> = messages.iter().filter(|message| !message.repeated).collect();
+    // With the answers themselves, not by way of `Handles`: each level counts for the compiler's recursion limit.
     let mut out = from(messages.len(), TokenStream::new(), quote!(()));
     for (place, message) in messages.into_iter().enumerate() {
-        let (ty, (ok, error), cfgs, next) = (message.ty(), message.answer(), message.method.cfgs(), place + 1);
-        let rest = quote!(<Self as #private::MessagesFrom<#next, __Asking>>::Messages);
+        let (ty, (ok, error), cfgs, next) =
+            (message.ty(), message.method.answer().parts(&private), message.method.cfgs(), place + 1);
+        let rest = quote!(<Self as #private::MessagesFrom<#next, #asking>>::Messages);
         out.extend(from(place, quote!(#(#cfgs)*), quote!(((#ty, #ok, #error), #rest))));
         if !cfgs.is_empty() {
             let conditions = cfgs.iter().filter_map(|cfg| cfg.meta.require_list().ok().map(|list| &list.tokens));
@@ -304,20 +312,20 @@ fn found(message: &Message, self_type: &SelfType) -> TokenStream {
         return TokenStream::new();
     }
     let (private, ty, message_ty) = (self_type.private(), &self_type.ty, message.ty());
-    let asking = asking(self_type);
-    let (parameters, _, clause) = asking.split_for_impl();
+    let (generics, asking) = (asking(self_type), hidden_type("Asking"));
+    let (parameters, _, clause) = generics.split_for_impl();
     let (cfgs, hash) = (message.method.cfgs(), naming::hash(&message.method.ident.unraw().to_string()));
     let fields: Vec<_> = message.method.arguments.fields();
     let (types, names) = (
         fields.iter().map(|(_, ty, _)| ty).collect::<Vec<_>>(),
         fields.iter().map(|(name, ..)| name).collect::<Vec<_>>(),
     );
-    let (value, given, (ok, error)) = (message.value(), local("message"), message.answer());
+    let (value, given, (ok, error)) = (message.value(), local("message"), message.answer(self_type));
     quote! {
         #(#cfgs)*
         #[automatically_derived]
         #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        impl #parameters #private::Named<#hash, __Asking> for #ty #clause {
+        impl #parameters #private::Named<#hash, #asking> for #ty #clause {
             type Message = #message_ty;
             type Answer = #ok;
             type Error = #error;
@@ -335,7 +343,8 @@ fn found(message: &Message, self_type: &SelfType) -> TokenStream {
 /// Returns the dispatch to the methods of a process that implements the trait directly.
 fn plain(item: &ItemTrait, self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (private, ty) = (self_type.private(), &self_type.ty);
-    let (process, this, mail) = (quote!(__Process), local("this"), local("mail"));
+    let (process, this, mail) = (hidden_type("Process").to_token_stream(), local("this"), local("mail"));
+    let bool = quote!(::core::primitive::bool);
     let (_, arguments, _) = item.generics.split_for_impl();
     let name = &item.ident;
     let mut generics = self_type.generics.clone();
@@ -346,22 +355,26 @@ fn plain(item: &ItemTrait, self_type: &SelfType, messages: &[Message]) -> TokenS
         path: quote!(<#process as #name #arguments>),
         process: process.clone(),
     };
-    let delivers = messages.iter().filter_map(|message| deliver::message(message, &owner, &private));
+    let allowed = lints::allowed(messages.iter().map(|message| &message.method));
+    let delivers = messages.iter().filter_map(|message| deliver::message(message, &owner, self_type));
     let knows = messages.iter().map(|message| {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
-        quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
+        quote!(#(#cfgs)* if #private::Mail::is::<#ty>(#mail) { return true; })
     });
     quote! {
         #[automatically_derived]
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unused_variables)]
+        #allowed
         impl #parameters #private::Plain<#process> for #ty #clause {
-            fn understands(#mail: &#private::Mail<'_>) -> bool {
+            fn understands(#mail: &#private::Mail<'_>) -> #bool {
                 #(#knows)*
                 false
             }
 
             #[inline(always)]
-            fn deliver<'a>(#this: &'a mut #process, #mail: &mut #private::Mail<'_>) -> #private::Dispatched<'a> {
+            fn deliver<'__postroom>(
+                #this: &'__postroom mut #process,
+                #mail: &mut #private::Mail<'_>,
+            ) -> #private::Dispatched<'__postroom> {
                 #(#delivers)*
                 #private::Dispatched::Unhandled
             }

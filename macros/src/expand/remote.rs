@@ -4,14 +4,16 @@
 //! written and read through functions of the trait `RemoteField`: what its type lacks is reported once, at the field,
 //! with what to do. Both errors are the same, of which the compiler shows one.
 
-use super::by_name;
 use super::entries::placed;
-use crate::check::self_type::SelfType;
+use super::{by_name, lints};
+use crate::check::attributes;
+use crate::check::bare;
+use crate::check::self_type::{SelfType, respan};
 use crate::check::text::text;
 use crate::parse::argument::{Argument, Reply};
 use crate::parse::entry::Entry;
 use crate::parse::message::{Message, MessageKind, RemoteOptions};
-use crate::parse::naming::local;
+use crate::parse::naming::{hidden_type, local};
 use crate::parse::output::Output;
 use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
@@ -24,20 +26,23 @@ use syn::{Attribute, LitStr, Meta, Path, Token, Type};
 /// Returns the derives of a message type, except for those that the user's attributes name.
 pub(crate) fn derive(attrs: &[Attribute], self_type: &SelfType) -> TokenStream {
     let private = self_type.private();
-    let wanted = ["Serialize", "Deserialize"].into_iter().filter(|name| !derives(attrs, name)).collect::<Vec<_>>();
+    let wanted = ["Serialize", "Deserialize"].into_iter().filter_map(|name| {
+        let ident = format_ident!("{name}");
+        attributes::unless(attrs, quote!(derive(#private::serde::#ident)), |meta| derives(meta, name))
+    });
+    let wanted: Vec<TokenStream> = wanted.collect();
     if wanted.is_empty() {
         return TokenStream::new();
     }
-    let names = wanted.iter().map(|name| format_ident!("{name}"));
     let serde = LitStr::new(&text(quote!(#private::serde)), Span::call_site());
-    quote!(#[derive(#(#private::serde::#names),*)] #[serde(crate = #serde)])
+    quote!(#(#wanted)* #[serde(crate = #serde)])
 }
 
-fn derives(attrs: &[Attribute], name: &str) -> bool {
-    attrs.iter().filter(|attribute| attribute.path().is_ident("derive")).any(|attribute| {
-        let paths = attribute.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated);
-        paths.is_ok_and(|paths| paths.iter().any(|path| path.segments.last().is_some_and(|last| last.ident == name)))
-    })
+fn derives(meta: &Meta, name: &str) -> bool {
+    let Meta::List(list) = meta else { return false };
+    let paths = list.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated);
+    let is_it = |path: &Path| path.segments.last().is_some_and(|last| last.ident == name);
+    list.path.is_ident("derive") && paths.is_ok_and(|paths| paths.iter().any(is_it))
 }
 
 /// Returns the attribute of a field of a remote message, unless the user's attributes say how it travels.
@@ -56,12 +61,13 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
     if is_option(ty) {
         return None;
     }
-    for attribute in attrs.iter().filter(|attribute| attribute.path().is_ident("serde")) {
-        let Ok(parts) = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) else { return None };
-        if parts.iter().any(|part| FORMS.iter().any(|form| part.path().is_ident(form))) {
-            return None;
+    let has_form = |meta: &Meta| match meta {
+        Meta::List(list) if list.path.is_ident("serde") => {
+            let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+            parts.map_or(true, |parts| parts.iter().any(|part| FORMS.iter().any(|form| part.path().is_ident(form))))
         }
-    }
+        _ => false,
+    };
     let private = self_type.private();
     // With the span of the type, for errors about it.
     let at = ty.span().resolved_at(Span::call_site());
@@ -69,12 +75,13 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         let function = format_ident!("{function}");
         LitStr::new(&text(quote!(<#ty as #private::RemoteField>::#function)), at)
     });
-    Some(quote!(#[serde(serialize_with = #write, deserialize_with = #read)]))
+    attributes::unless(attrs, quote!(serde(serialize_with = #write, deserialize_with = #read)), has_form)
 }
 
 fn is_option(ty: &TokenStream) -> bool {
-    matches!(syn::parse2::<Type>(ty.clone()), Ok(Type::Path(path))
-        if path.path.segments.last().is_some_and(|last| last.ident == "Option"))
+    syn::parse2::<Type>(ty.clone()).is_ok_and(|ty| {
+        bare::path(&ty).is_some_and(|path| path.path.segments.last().is_some_and(|last| last.ident == "Option"))
+    })
 }
 
 /// Returns `impl Remote` of a process.
@@ -84,22 +91,23 @@ pub(crate) fn process(block: &ProcessImpl) -> TokenStream {
         return TokenStream::new();
     }
     let (private, ty, visitor) = (self_type.private(), &self_type.ty, local("visitor"));
+    let visits = hidden_type("Visitor");
     let (_, _, clause) = self_type.generics.split_for_impl();
     let entries = placed(&block.entries);
     let entries = entries.iter().filter_map(|(index, entry)| entry_of(entry, index, self_type));
     let messages = block.messages.iter().filter_map(|message| message_of(message, self_type));
     let protocols = &block.protocols;
+    let allowed = lints::allowed([]);
     quote! {
         #[automatically_derived]
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unused_variables)]
+        #allowed
         impl #private::Remote for #ty #clause {
-            fn describe<__Visitor: #private::RemoteVisitor>(#visitor: &mut __Visitor) {
+            fn describe<#visits: #private::RemoteVisitor>(#visitor: &mut #visits) {
                 #(#entries)*
                 #(#messages)*
                 #({
-                    #[allow(unused_imports)]
                     use #private::{IsLocalProtocol as _, IsRemoteProtocol as _};
-                    (&&#private::RemoteProtocolProbe::<dyn #protocols>::THIS).describe(#visitor);
+                    (&&#private::RemoteProtocolProbe::<dyn #protocols>::THIS).__postroom_describe(#visitor);
                 })*
             }
         }
@@ -112,12 +120,14 @@ pub(crate) fn protocol(self_type: &SelfType, messages: &[Message]) -> TokenStrea
         return TokenStream::new();
     }
     let (private, ty, visitor) = (self_type.private(), &self_type.ty, local("visitor"));
+    let visits = hidden_type("Visitor");
     let messages = messages.iter().filter_map(|message| message_of(message, self_type));
+    let allowed = lints::allowed([]);
     quote! {
         #[automatically_derived]
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unused_variables)]
+        #allowed
         impl #private::RemoteProtocol for #ty {
-            fn describe<__Visitor: #private::RemoteVisitor>(#visitor: &mut __Visitor) {
+            fn describe<#visits: #private::RemoteVisitor>(#visitor: &mut #visits) {
                 #(#messages)*
             }
         }
@@ -136,30 +146,29 @@ fn message_of(message: &Message, self_type: &SelfType) -> Option<TokenStream> {
     let RemoteOptions { named, .. } = options;
     let codec = if *named { quote!(Named) } else { quote!(Compact) };
     let schema = schema_of(message);
-    let (ty, (ok, error)) = (message.ty(), message.answer());
-    let shown = if error_is_possible(message) {
-        quote!(fallible_message::<#ty, #ok, #error>)
-    } else {
-        quote!(message::<#ty, #ok>)
-    };
+    let (ty, (ok, error), at) = (message.ty(), message.answer(self_type), place(message));
+    // At the type of the answer, for errors about it.
+    let (ok, error) = (respan(ok, at), respan(error, at));
     Some(quote! {
         #(#cfgs)*
-        <__Visitor as #private::RemoteVisitor>::#shown(
-            #visitor,
-            #private::RemoteMessage { name: #name, schema: #schema, codec: #private::WireCodec::#codec },
-        );
+        {
+            use #private::FallibleRemoteAnswer as _;
+            #private::RemoteAnswer::<#ty, #ok, #error>::__postroom_show(
+                #visitor,
+                #private::RemoteMessage { name: #name, schema: #schema, codec: #private::WireCodec::#codec },
+            );
+        }
     })
 }
 
-/// Returns whether the answer's payload can hold an error: not if its type says that there is none.
-fn error_is_possible(message: &Message) -> bool {
-    let answer = match &message.method.arguments.reply {
-        Some(Reply::Once { answer }) => answer,
-        _ => &message.method.output,
+/// Returns the span of the type of a message's answer.
+fn place(message: &Message) -> Span {
+    let first = message.method.answer().ty().into_iter().next();
+    let at = match (first, &message.method.returns, &message.method.arguments.reply) {
+        (Some(first), ..) if !matches!(message.method.answer(), Output::Unit) => first.span(),
+        _ => message.method.ident.span(),
     };
-    let Output::Fallible { error, .. } = answer else { return false };
-    !matches!(syn::parse2::<Type>(error.clone()), Ok(Type::Path(path))
-        if path.path.segments.last().is_some_and(|last| last.ident == "Infallible"))
+    at.resolved_at(Span::call_site())
 }
 
 /// Returns the name of a message or entry in all nodes. The package is that of the user's crate.
@@ -175,18 +184,19 @@ fn schema_of(message: &Message) -> String {
         MessageKind::Existing(ty) => text(ty),
     };
     let answer = match &message.method.arguments.reply {
-        Some(Reply::Once { answer: Output::Fallible { ok, error } }) => {
-            format!("-> Result<{}, {}>", text(ok), text(error))
-        }
-        Some(Reply::Once { answer }) => format!("-> {}", text(answer.ok())),
+        Some(Reply::Once { answer }) => format!("-> {}", text(answer.ty())),
         _ => text(&message.method.returns),
     };
     format!("({fields}) {answer}").trim_end().to_owned()
 }
 
+fn is_of_serde(attribute: &&Attribute) -> bool {
+    attributes::path(attribute).is_ident("serde")
+}
+
 fn fields(carried: &[Argument]) -> String {
     let each = carried.iter().map(|argument| {
-        let forms = argument.attrs.iter().filter(|attribute| attribute.path().is_ident("serde")).map(text);
+        let forms = argument.attrs.iter().filter(is_of_serde).map(text);
         let field = format!("{}: {}", argument.ident.unraw(), text(&argument.ty));
         forms.chain([field]).collect::<Vec<_>>().join(" ")
     });
@@ -200,13 +210,13 @@ fn entry_of(entry: &Entry, index: &TokenStream, self_type: &SelfType) -> Option<
         return None;
     }
     let (cfgs, visitor, payloads, inputs) = (method.cfgs(), local("visitor"), local("payloads"), local("inputs"));
-    let carried = &method.arguments.carried;
+    let (carried, visits, held) = (&method.arguments.carried, hidden_type("Visitor"), hidden_type("Inputs"));
     let (name, entry) = (name(self_type, &entry.name()), entry.name());
     let schema = format!("({})", fields(carried));
     let (derive, names) = (derive(&[], self_type), method.names());
     let fields = carried.iter().map(|argument| {
         let (name, ty, attrs) = (&argument.ident, &argument.ty, &argument.attrs);
-        let attrs = attrs.iter().filter(|attribute| attribute.path().is_ident("serde")).collect::<Vec<_>>();
+        let attrs = attrs.iter().filter(is_of_serde).collect::<Vec<_>>();
         let form = field(&argument.attrs, ty, self_type);
         quote!(#(#attrs)* #form #name: #ty)
     });
@@ -217,8 +227,8 @@ fn entry_of(entry: &Entry, index: &TokenStream, self_type: &SelfType) -> Option<
         #(#cfgs)*
         {
             #derive
-            struct __Inputs { #(#fields),* }
-            <__Visitor as #private::RemoteVisitor>::entry::<__Inputs>(
+            struct #held { #(#fields),* }
+            <#visits as #private::RemoteVisitor>::entry::<#held>(
                 #visitor,
                 #private::RemoteEntry {
                     name: #name,
@@ -226,11 +236,12 @@ fn entry_of(entry: &Entry, index: &TokenStream, self_type: &SelfType) -> Option<
                     process: <Self as #private::Declared>::NAME,
                     entry: #entry,
                     from_payloads: |#payloads| {
-                        let #mutable #inputs = #private::Inputs::values(#payloads).check::<Self>(#index)?;
+                        let #inputs = #private::Inputs::values(#payloads);
+                        let #mutable #inputs = #private::Inputs::check::<Self>(#inputs, #index)?;
                         #takes
-                        ::core::result::Result::Ok(__Inputs { #(#names),* })
+                        ::core::result::Result::Ok(#held { #(#names),* })
                     },
-                    into_payloads: |__Inputs { #(#names),* }| {
+                    into_payloads: |#held { #(#names),* }| {
                         ::core::iter::FromIterator::from_iter([#(#private::Payload::new(#names)),*])
                     },
                 },

@@ -26,8 +26,9 @@ pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
         #(#attrs)*
         #vis fn #name() {
             #signature #block
-            let name = ::core::concat!(::core::module_path!(), "::", ::core::stringify!(#name));
-            #krate::test::Simulation::new(name) #(#settings)* .#run(#name)
+            #krate::test::Simulation::new(::core::concat!(::core::module_path!(), "::", ::core::stringify!(#name)))
+                #(#settings)*
+                .#run(#name)
         }
     }
 }

@@ -6,7 +6,9 @@
 use super::generics::{occurs, without_self};
 use super::inspect;
 use super::marker::Role;
-use super::output::{self, Output};
+use super::output::Output;
+use crate::check::attributes;
+use crate::check::bare::{self, arguments, bare, bare_mut, last_segment};
 use crate::check::diagnostics::Diagnostics;
 use crate::check::owned;
 use crate::check::self_type::SelfType;
@@ -137,9 +139,20 @@ fn receiver(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) {
         ReceiverKind::Reference(..) => {
             format!("{} borrows its process for as long as it runs, no lifetime needed", role.what())
         }
+        ReceiverKind::Typed(_, ty) if is_borrowed_self(ty, role) => return,
+        ReceiverKind::Typed(_, ty) if matches!(bare(ty), Type::Reference(_)) => {
+            format!("{} takes {needed}", role.what())
+        }
         _ => format!("`self` by value would move the state out of its process: {} takes {needed}", role.what()),
     };
     diagnostics.on(receiver, fault, "write `&mut self`");
+}
+
+/// Returns whether this is `&mut Self`, or `&Self` where that is possible.
+fn is_borrowed_self(ty: &Type, role: Role) -> bool {
+    let Type::Reference(reference) = bare(ty) else { return false };
+    let is_unnamed = reference.lifetime.is_none() && text(&reference.elem) == "Self";
+    is_unnamed && (reference.mutability.is_some() || role != Role::Entry)
 }
 
 /// Reports generic parameters. Returns their names, which no generated type may mention.
@@ -168,7 +181,7 @@ fn generics(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) ->
 
 fn kind(input: &PatType) -> ArgumentKind {
     let named_ctx = matches!(&*input.pat, Pat::Ident(pat) if pat.ident == "ctx" || pat.ident == "context");
-    let borrowed = matches!(&*input.ty, Type::Reference(_));
+    let borrowed = matches!(bare(&input.ty), Type::Reference(_));
     match last_segment(&input.ty).as_deref() {
         Some("Context") => ArgumentKind::Context,
         Some("Reply" | "Replies") => ArgumentKind::Reply,
@@ -195,22 +208,12 @@ pub(crate) fn is_reply_once(input: &PatType) -> bool {
 
 /// Returns the answer type of a reply, as it is written.
 pub(crate) fn answer_of(ty: &Type) -> Option<String> {
-    let Type::Path(path) = ty else { return None };
-    output::arguments(path).first().map(text)
+    arguments(bare::path(ty)?).first().map(text)
 }
 
 /// Returns the span of the first of the types.
 pub(crate) fn typed_span(fields: &[(&Ident, &TokenStream, &[Attribute])]) -> Option<Span> {
     fields.first().map(|(_, ty, _)| syn::spanned::Spanned::span(ty))
-}
-
-/// Returns the name of a type, through references.
-fn last_segment(ty: &Type) -> Option<String> {
-    match ty {
-        Type::Reference(reference) => last_segment(&reference.elem),
-        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-        _ => None,
-    }
 }
 
 fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnostics) {
@@ -219,11 +222,11 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
         Pat::Wild(_) => format_ident!("_ctx"),
         _ => format_ident!("ctx"),
     };
-    let what = match &*input.ty {
+    let what = match bare(&input.ty) {
         Type::Reference(reference) if reference.mutability.is_some() && reference.lifetime.is_none() => {
-            match &*reference.elem {
+            match bare(&reference.elem) {
                 Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
-                    match output::arguments(path).as_slice() {
+                    match arguments(path).as_slice() {
                         [of] if text(of) == "Self" || text(of) == text(&self_type.ty) => return,
                         _ => "a method takes the context of its own process",
                     }
@@ -234,9 +237,9 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
         _ => "the context is borrowed mutably, for as long as the method runs",
     };
     diagnostics.on(&*input, what, format!("write `{name}: &mut Context<Self>`"));
-    if let Type::Reference(reference) = &mut *input.ty
-        && let Type::Path(path) = &*reference.elem
-        && output::arguments(path).is_empty()
+    if let Type::Reference(reference) = bare_mut(&mut input.ty)
+        && let Some(path) = bare::path(&reference.elem)
+        && arguments(path).is_empty()
         && last_segment(&reference.elem).as_deref() == Some("Context")
     {
         // Without its parameter the method would be invalid in itself: not to be reported twice.
@@ -246,13 +249,13 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
 }
 
 fn reply(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnostics) -> Option<Reply> {
-    let (Pat::Ident(pat), Type::Path(path)) = (&*input.pat, &*input.ty) else {
+    let (Pat::Ident(pat), Type::Path(path)) = (&*input.pat, bare(&input.ty)) else {
         let named = last_segment(&input.ty).unwrap_or_default();
         diagnostics.on(&*input, "the reply is taken by value, under a name", format!("write `reply: {named}<()>`"));
         return None;
     };
     let many = last_segment(&input.ty).as_deref() == Some("Replies");
-    let types = output::arguments(path);
+    let types = arguments(path);
     let [answer] = types.as_slice() else {
         let what = "the reply needs the type of the answer";
         diagnostics.on(path, what, format!("write `{}<()>`", if many { "Replies" } else { "Reply" }));
@@ -267,7 +270,7 @@ fn reply(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnostic
         let krate = &self_type.krate;
         Reply::Stream { ident: pat.ident.clone(), ty: quote!(#krate::Replies<#item>), item }
     } else {
-        Reply::Once { answer: Output::of(&answer, &self_type.krate, &self_type.ty) }
+        Reply::Once { answer: Output::of(&answer, self_type) }
     })
 }
 
@@ -299,16 +302,19 @@ fn carried(
         }
         ty
     };
-    if let Some(cfg) = input.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+    let is_conditional = |attribute: &&Attribute| !attributes::cfgs(std::slice::from_ref(attribute)).is_empty();
+    if let Some(cfg) = input.attrs.iter().find(is_conditional) {
         diagnostics.on(cfg, "an argument cannot be conditional", "remove it, or write it on the method");
     }
-    let (keep, attrs) = input.attrs.drain(..).partition(|attribute: &Attribute| {
-        ["allow", "cfg", "cfg_attr", "deny", "expect", "forbid", "warn"]
-            .iter()
-            .any(|word| attribute.path().is_ident(word))
+    let attrs = attributes::flat(std::mem::take(&mut input.attrs)).into_iter();
+    let attrs = attrs.filter(|attribute| !attribute.path().is_ident("cfg"));
+    let (keep, attrs): (Vec<_>, Vec<_>) = attrs.partition(|attribute| {
+        let path = attributes::path(attribute);
+        ["allow", "deny", "expect", "forbid", "warn"].iter().any(|word| path.is_ident(word))
     });
     input.attrs = keep;
-    let (mut skips, attrs): (Vec<_>, _) = attrs.into_iter().partition(inspect::is_one);
+    let (mut skips, attrs): (Vec<_>, _) =
+        attrs.into_iter().partition(|attribute| attributes::path(attribute).is_ident("inspect"));
     if let Some(wrong) = skips.iter().find(|skip| !inspect::is_skip(skip)) {
         diagnostics.on(wrong, "an argument is shown, or left out", "write `#[inspect(skip)]`");
     }

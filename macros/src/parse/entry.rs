@@ -8,8 +8,8 @@ use super::naming;
 use super::output::Output;
 use crate::check::diagnostics::Diagnostics;
 use crate::check::text::text;
+use syn::Meta;
 use syn::ext::IdentExt;
-use syn::{Meta, Type};
 
 pub(crate) struct Entry {
     pub(crate) method: Method,
@@ -39,7 +39,8 @@ impl Entry {
                 false
             }
         };
-        if !method.is_async && !gives_nothing(&method.output) {
+        // Of others the compiler knows whether they are one.
+        if !method.is_async && matches!(method.output, Output::Plain(_) | Output::Never) {
             let what = "a sync entry prepares the process: it returns nothing or a `Result<(), …>`";
             diagnostics.on(&method.returns, what, "remove it, or make the entry `async` to return a result at its end");
         }
@@ -49,18 +50,5 @@ impl Entry {
 
     pub(crate) fn name(&self) -> String {
         self.method.ident.unraw().to_string()
-    }
-}
-
-/// Accepts `()`, `Result<(), E>`, or an alias that hides which.
-fn gives_nothing(output: &Output) -> bool {
-    match output {
-        Output::Unit => true,
-        Output::Fallible { ok, .. } => {
-            let unit = syn::parse2::<Type>(ok.clone())
-                .is_ok_and(|ty| matches!(&ty, Type::Tuple(unit) if unit.elems.is_empty()));
-            unit || text(ok).ends_with("::Ok")
-        }
-        _ => false,
     }
 }

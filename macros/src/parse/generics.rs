@@ -2,10 +2,11 @@
 //!
 //! Both work on tokens: a parameter is used where its name occurs and is not the tail of a path.
 
+use crate::check::bare;
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
-use syn::{GenericParam, Generics, Token, TypeParamBound, WherePredicate};
+use syn::{GenericParam, Generics, Token, Type, TypeParamBound, WherePredicate};
 
 /// Returns the parameters that occur in `tokens`, with the bounds that mention only these.
 pub(crate) fn used_in(generics: &Generics, tokens: &TokenStream) -> Generics {
@@ -76,19 +77,136 @@ pub(crate) fn names(generics: &Generics) -> Vec<&Ident> {
 
 /// Returns whether `name` occurs in `tokens` other than as the tail of a path.
 pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
-    let mut colons = 0;
+    let mut before = Before::default();
     tokens.clone().into_iter().any(|token| {
         let found = match &token {
-            TokenTree::Ident(ident) => colons < 2 && ident == name,
+            TokenTree::Ident(ident) => before.may_name() && ident == name,
             TokenTree::Group(group) => occurs(name, &group.stream()),
             _ => false,
         };
-        colons = match token {
-            TokenTree::Punct(punct) if punct.as_char() == ':' => colons + 1,
-            _ => 0,
-        };
+        before.note(&token);
         found
     })
+}
+
+/// What stands before a token.
+#[derive(Default)]
+struct Before {
+    colons: usize,
+    is_word: bool,
+    is_quote: bool,
+}
+
+impl Before {
+    fn note(&mut self, token: &TokenTree) {
+        let sign = match token {
+            TokenTree::Punct(punct) => punct.as_char(),
+            _ => ' ',
+        };
+        self.colons = if sign == ':' { self.colons + 1 } else { 0 };
+        self.is_word = matches!(token, TokenTree::Ident(_));
+        self.is_quote = sign == '\'';
+    }
+
+    /// Whether a word here may be a parameter: it is neither the tail of a path nor a lifetime.
+    fn may_name(&self) -> bool {
+        self.colons < 2 && !self.is_quote
+    }
+
+    /// Whether a `<` here begins a `<T as Trait>::Item`.
+    fn begins_qualified(&self) -> bool {
+        !self.is_word && self.colons == 0
+    }
+}
+
+/// Returns `tokens`, a type, for any parameters: `&'__postroom ()` in place of each type parameter and of what belongs
+/// to one, such as `T::Item` or `<T as Iterator>::Item`, and a literal in place of each const parameter. `None` if no
+/// parameter occurs in it.
+pub(crate) fn for_any(generics: &Generics, tokens: &TokenStream) -> Option<TokenStream> {
+    let is_any = names(generics).into_iter().any(|name| occurs(name, tokens));
+    is_any.then(|| substitute(generics, tokens))
+}
+
+fn substitute(generics: &Generics, tokens: &TokenStream) -> TokenStream {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let mut out = TokenStream::new();
+    let (mut before, mut at) = (Before::default(), 0);
+    while let Some(token) = tokens.get(at) {
+        // With what belongs to the parameter.
+        let mut end = at + 1;
+        let found = match token {
+            TokenTree::Ident(ident) if before.may_name() => generics.params.iter().find_map(|param| match param {
+                GenericParam::Type(param) if param.ident == *ident => {
+                    end += tail(&tokens[end..]);
+                    Some(quote!(&'__postroom ()))
+                }
+                GenericParam::Const(param) if param.ident == *ident => Some(value_of(&param.ty)),
+                _ => None,
+            }),
+            TokenTree::Group(group) => {
+                let inner = Group::new(group.delimiter(), substitute(generics, &group.stream()));
+                Some(TokenTree::Group(inner).into())
+            }
+            TokenTree::Punct(punct) if punct.as_char() == '<' && before.begins_qualified() => {
+                end = at + qualified(&tokens[at..]);
+                let inner = tokens[at..end].iter().cloned().collect();
+                end += tail(&tokens[end..]);
+                names(generics).into_iter().any(|name| occurs(name, &inner)).then(|| quote!(&'__postroom ()))
+            }
+            _ => None,
+        };
+        match found {
+            Some(instead) => {
+                out.extend(instead);
+                at = end;
+            }
+            None => {
+                out.extend([token.clone()]);
+                at += 1;
+            }
+        }
+        before.note(token);
+    }
+    out
+}
+
+/// Returns the length of a `<…>` that the tokens begin with.
+fn qualified(tokens: &[TokenTree]) -> usize {
+    let (mut depth, mut arrow) = (0_usize, false);
+    for (at, token) in tokens.iter().enumerate() {
+        let sign = match token {
+            TokenTree::Punct(punct) => punct.as_char(),
+            _ => ' ',
+        };
+        match sign {
+            '<' => depth += 1,
+            '>' if !arrow => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+        arrow = sign == '-';
+    }
+    tokens.len()
+}
+
+/// Returns the length of `::Item::Other` at the beginning of the tokens.
+fn tail(tokens: &[TokenTree]) -> usize {
+    let is_colon = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':');
+    let segments = tokens.chunks_exact(3).take_while(|segment| {
+        is_colon(&segment[0]) && is_colon(&segment[1]) && matches!(segment[2], TokenTree::Ident(_))
+    });
+    segments.count() * 3
+}
+
+/// Returns a value of the type of a const parameter.
+fn value_of(ty: &Type) -> TokenStream {
+    match bare::last_segment(ty).as_deref() {
+        Some("bool") => quote!(false),
+        Some("char") => quote!(' '),
+        _ => quote!(0),
+    }
 }
 
 /// Returns whether `Self` occurs in `tokens`.
@@ -157,6 +275,20 @@ mod tests {
         let mut generics: Generics = parse_quote!(<K, V>);
         generics.where_clause = Some(parse_quote!(where K: Hash + Into<V>, V: Send, Vec<K>: Debug, Self: Sized));
         assert_eq!(used(generics, quote!(K)), "<K> where K: Hash, Vec<K>: Debug");
+    }
+
+    #[test]
+    fn puts_a_placeholder_for_each_parameter() {
+        let generics: Generics = parse_quote!(<K, V: Iterator, const N: usize, const B: bool>);
+        let any = |tokens| for_any(&generics, &tokens).map(text).unwrap_or_default().replace("&'__postroom()", "_");
+        assert_eq!(any(quote!(Vec<module::K>)), "");
+        assert_eq!(any(quote!(for<'K> fn(&'K u8))), "");
+        assert_eq!(any(quote!(Outcome<K>)), "Outcome<_>");
+        assert_eq!(any(quote!(Grid<V, N, B>)), "Grid<_, 0, false>");
+        assert_eq!(any(quote!([K; N + 1])), "[_; 0 + 1]");
+        assert_eq!(any(quote!(Outcome<V::Item>)), "Outcome<_>");
+        assert_eq!(any(quote!(Outcome<<V as Iterator>::Item, u8>)), "Outcome<_, u8>");
+        assert_eq!(any(quote!(Box<dyn Fn(K) -> <u8 as Add>::Output>)), "Box<dyn Fn(_) -> <u8 as Add>::Output>");
     }
 
     #[test]

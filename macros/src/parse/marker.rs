@@ -5,6 +5,7 @@
 //! the method.
 
 use super::message_options;
+use crate::check::attributes;
 use crate::check::diagnostics::Diagnostics;
 use syn::{Attribute, Path, parse_quote};
 
@@ -26,8 +27,8 @@ impl Role {
     }
 
     /// Returns what the attribute marks a method as, if it is one of ours.
-    pub(crate) fn of(attribute: &Attribute, krate: &Path) -> Option<Self> {
-        let segments = &attribute.path().segments;
+    pub(crate) fn of(path: &Path, krate: &Path) -> Option<Self> {
+        let segments = &path.segments;
         let named_here = segments.len() == 1
             || segments.len() == 2
                 && (segments[0].ident == "postroom"
@@ -54,20 +55,27 @@ pub(crate) struct Marked {
 
 /// Removes marker and message attributes from a method; `None` for a plain method.
 pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Option<Marked> {
-    let (position, role) =
-        attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute, krate)?)))?;
+    let found = attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute.path(), krate)?)));
+    let Some((position, role)) = found else {
+        refuse_conditional(attrs, krate, diagnostics);
+        return None;
+    };
+    let below = attributes::flat(attrs.split_off(position + 1));
+    *attrs = attributes::flat(std::mem::take(attrs));
+    let position = attrs.len() - 1;
+    attrs.extend(below);
     let marker = attrs.remove(position);
     let owns_type = role == Role::Message && !message_options::names_type(&marker.meta);
     let mut marked =
         Marked { role, marker, cfgs: Vec::new(), docs: Vec::new(), deprecated: Vec::new(), of_message: Vec::new() };
     let mut own = Vec::new();
     for (at, attribute) in attrs.drain(..).enumerate() {
-        if let Some(second) = Role::of(&attribute, krate) {
+        if let Some(second) = Role::of(attribute.path(), krate) {
             let what = if second == role { "this attribute appears twice" } else { "a method has one role" };
             diagnostics.on(&attribute, format!("{what}: this one is already {}", role.what()), "remove it");
             continue;
         }
-        let name = attribute.path().get_ident().map(ToString::to_string).unwrap_or_default();
+        let name = attributes::path(&attribute).get_ident().map(ToString::to_string).unwrap_or_default();
         match name.as_str() {
             "cfg" => marked.cfgs.push(attribute.clone()),
             "doc" => marked.docs.push(attribute.clone()),
@@ -97,9 +105,23 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut D
     Some(marked)
 }
 
+/// Reports markers inside `cfg_attr`.
+fn refuse_conditional(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) {
+    attrs.retain(|attribute| {
+        let is_marker = |one: &Attribute| Role::of(&attributes::path(one), krate).is_some();
+        let refused = attributes::flat(vec![attribute.clone()]).iter().any(is_marker);
+        if refused {
+            let what =
+                "what a method is cannot depend on a condition; whether it exists can: `#[cfg(…)]` below its marker";
+            diagnostics.on(attribute, what, "remove it");
+        }
+        !refused
+    });
+}
+
 /// Likewise for a method that is a message by default, like all methods of a protocol.
 pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Marked {
-    if !attrs.iter().any(|attribute| Role::of(attribute, krate).is_some()) {
+    if !attrs.iter().any(|attribute| Role::of(attribute.path(), krate).is_some()) {
         attrs.push(parse_quote!(#[message]));
     }
     match take(attrs, krate, diagnostics) {
@@ -112,7 +134,6 @@ pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics
 fn is_about_functions(attribute: &Attribute) -> bool {
     const ABOUT_FUNCTIONS: &[&str] = &[
         "allow",
-        "cfg_attr",
         "cold",
         "deny",
         "expect",
@@ -125,7 +146,7 @@ fn is_about_functions(attribute: &Attribute) -> bool {
         "track_caller",
         "warn",
     ];
-    let segments = &attribute.path().segments;
+    let segments = attributes::path(attribute).segments;
     let first = segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
     let last = segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
     first == "clippy" || ABOUT_FUNCTIONS.contains(&first.as_str()) || ABOUT_FUNCTIONS.contains(&last.as_str())

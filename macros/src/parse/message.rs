@@ -14,9 +14,8 @@ use crate::check::diagnostics::Diagnostics;
 use crate::check::self_type::SelfType;
 use crate::check::text::text;
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
 use syn::{Generics, Ident, Type};
 
 pub(crate) struct Message {
@@ -145,43 +144,15 @@ impl Message {
         }
     }
 
-    /// What an answer is made of: success and failure.
-    pub(crate) fn answer(&self) -> (TokenStream, TokenStream) {
-        (self.output().ok(), self.output().error())
-    }
-
-    fn output(&self) -> &Output {
-        match &self.method.arguments.reply {
-            Some(Reply::Once { answer }) => answer,
-            Some(Reply::Stream { .. }) => &Output::Unit,
-            None => &self.method.output,
+    /// Returns the types of its answer: success and failure. The compiler is asked in `Handles` alone.
+    pub(crate) fn answer(&self, self_type: &SelfType) -> (TokenStream, TokenStream) {
+        let output = self.method.answer();
+        if !matches!(output, Output::Asked(_)) {
+            return output.parts(&self_type.private());
         }
-    }
-
-    /// Has the compiler refuse an answer that is a `Result` by another name. (One that names parameters of the process
-    /// is not known before these are.)
-    pub(crate) fn refuse_alias(&self, self_type: &SelfType) -> Option<TokenStream> {
-        let ty = self.output().suspect()?;
-        if generics::names(&self_type.generics).iter().any(|name| generics::occurs(name, ty)) {
-            return None;
-        }
-        let (private, cfgs) = (self_type.private(), self.method.cfgs().iter().chain(&self_type.cfgs));
-        let what = format!(
-            "`{}::{}` answers with a `Result` by another name ({}), so that its error would be an answer: write \
-             `Result<…>`, or name the alias `Result`",
-            self_type.ident.unraw(),
-            self.method.ident.unraw(),
-            text(ty),
-        );
-        let at = ty.span();
-        Some(quote_spanned! {at=>
-            #(#cfgs)*
-            const _: () = {
-                #[allow(unused_imports)]
-                use #private::probe::MayBeResult as _;
-                ::core::assert!(!#private::probe::AnswerType::<#ty>::IS_RESULT, #what);
-            };
-        })
+        let (krate, process, ty) = (&self_type.krate, &self_type.ty, self.ty());
+        let handles = quote!(<#process as #krate::generic::Handles<#ty>>);
+        (quote!(#handles::Answer), quote!(#handles::Error))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The options in `#[message(…)]`: the type of a message that exists, whether it may be shown, and what nodes agree on
 //! for a remote one.
 
+use crate::check::bare::bare_value;
 use crate::check::diagnostics::Diagnostics;
 use crate::check::suggest;
 use crate::check::text::text;
@@ -40,7 +41,7 @@ impl Parse for Part {
             let is_setting = ahead.peek(Token![=]);
             if is_setting || ((key == "local" || key == "inspect") && (ahead.is_empty() || ahead.peek(Token![,]))) {
                 let key = input.parse()?;
-                let value = input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
+                let value = input.parse::<Option<Token![=]>>()?.map(|_| input.parse().map(bare_value)).transpose()?;
                 return Ok(Self::Setting(key, value));
             }
         }

@@ -1,6 +1,6 @@
 //! A marked method: what entries, messages and signals have in common.
 
-use super::argument::{self, Argument, Arguments};
+use super::argument::{self, Argument, Arguments, Reply};
 use super::marker::{Marked, Role};
 use super::output::Output;
 use crate::check::diagnostics::Diagnostics;
@@ -43,7 +43,7 @@ impl Method {
         }
         let arguments = argument::read(signature, role, self_type, diagnostics);
         let answer = if role == Role::Entry { "an entry's result" } else { "an answer" };
-        let output = Output::read(&signature.output, answer, &self_type.krate, &self_type.ty, diagnostics);
+        let output = Output::read(&signature.output, answer, self_type, diagnostics);
         Self {
             ident: signature.ident.clone(),
             vis: vis.clone(),
@@ -59,6 +59,15 @@ impl Method {
     /// The context as an argument, if the method takes it.
     pub(crate) fn ctx(&self, ctx: &Ident) -> Option<TokenStream> {
         self.arguments.has_ctx.then(|| quote!(#ctx,))
+    }
+
+    /// The answer of a message, returned or sent by a reply.
+    pub(crate) fn answer(&self) -> &Output {
+        match &self.arguments.reply {
+            Some(Reply::Once { answer }) => answer,
+            Some(Reply::Stream { .. }) => &Output::Unit,
+            None => &self.output,
+        }
     }
 
     pub(crate) fn names(&self) -> Vec<&Ident> {

@@ -1,23 +1,40 @@
 //! Names: which types a process gets, what generated code calls its variables, and which names methods cannot have.
+//!
+//! Rule: generated code is surrounded by the user's items, and its types, methods and patterns mention them. So it has
+//! no name that the user may have: everything of the language and of the runtime is named by its whole path
+//! (`::core::primitive::bool`), functions are called by theirs and not as methods, and each other name begins with
+//! `__postroom`, in one of its spellings, which is reserved. What users do name (`AccountDeposit`) is beside their
+//! items, like an item of their own. `tests/ui/names.rs` compiles programs that have every name of expansions.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::ext::IdentExt;
 
-/// `Account` and `deposit` make `AccountDeposit`. It carries the method's span: that is where an editor goes.
+/// `Account` and `deposit` make `AccountDeposit`. It stands at the method's name: that is where an editor goes.
 pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
-    format_ident!("{}{}", process.unraw(), camel_case(&method.unraw().to_string()), span = method.span())
+    format_ident!(
+        "{}{}",
+        process.unraw(),
+        camel_case(&method.unraw().to_string()),
+        span = method.span().resolved_at(Span::call_site())
+    )
 }
 
 /// A type that users do not name: what addresses (`Client`) and spawn builders (`Entries`) deref to. It must not hide a
 /// type of the user, such as the message `AccountEntries` of a method `entries`.
 pub(crate) fn handle_type(process: &Ident, word: &str) -> Ident {
-    format_ident!("__{}{word}", process.unraw(), span = process.span())
+    format_ident!("__Postroom{}{word}", process.unraw(), span = process.span().resolved_at(Span::call_site()))
 }
 
-/// A name for a local variable that no argument of the user can clash with.
+/// A type, or a type parameter, in generated code.
+pub(crate) fn hidden_type(name: &str) -> Ident {
+    format_ident!("__Postroom{name}")
+}
+
+/// A name for a local variable. An argument of the user would not clash with any name, but a constant would be taken
+/// for the pattern.
 pub(crate) fn local(name: &str) -> Ident {
-    format_ident!("{name}", span = Span::mixed_site())
+    format_ident!("__postroom_{name}", span = Span::mixed_site())
 }
 
 /// What a method's name comes to where only a number can stand: FNV-1a.

@@ -1,6 +1,7 @@
 //! The options in `#[process(…)]`, `#[postroom::main(…)]` and `#[postroom::test(…)]`: `key = value`, with commas
 //! between them.
 
+use crate::check::bare::bare_value;
 use crate::check::diagnostics::Diagnostics;
 use crate::check::suggest;
 use crate::check::text::text;
@@ -36,7 +37,7 @@ impl Parse for Setting {
             let path = input.call(Path::parse_mod_style)?;
             Some(parse_quote!(#path))
         } else {
-            Some(input.parse()?)
+            Some(bare_value(input.parse()?))
         };
         Ok(Self { key, value, list, end })
     }

@@ -1,119 +1,114 @@
-//! The output of a method, according to its signature: nothing, a value, or a value or an error.
+//! The output of a method: nothing, or a type, of which the compiler says whether it is a `Result`.
 //!
-//! Rule: a return type whose last path segment is `Result` counts as fallible. `Result<T, E>` is taken apart here; an
-//! alias such as `io::Result<T>` is taken apart by the compiler, through `Fallible`. An alias of another name cannot be
-//! distinguished from other types here; the compiler refuses it, through `MayBeResult`.
+//! Rule: how a type is written says nothing about it. A `Result` may have another name, come from a macro, or be in
+//! parentheses, and a type called `Result` may be another one. So the generated code asks the type (see `outcome` in
+//! the runtime), except for what is no path: a tuple, an array, a function pointer.
 
-use super::generics::without_self;
+use super::generics;
+use crate::check::bare::{self, bare};
 use crate::check::diagnostics::Diagnostics;
 use crate::check::owned;
-use proc_macro2::{Ident, TokenStream};
-use quote::quote;
-use syn::{GenericArgument, Path, PathArguments, ReturnType, Type};
+use crate::check::self_type::SelfType;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::{ReturnType, Type};
 
 pub(crate) enum Output {
     Unit,
     /// `!`: an endless body.
     Never,
+    /// A type that is no `Result`.
     Plain(TokenStream),
-    Fallible {
-        ok: TokenStream,
-        error: TokenStream,
-    },
+    Asked(Asked),
+}
+
+/// A type that may be a `Result`.
+pub(crate) struct Asked {
+    pub(crate) ty: TokenStream,
+    /// The constant that says whether it is.
+    pub(crate) is_result: TokenStream,
 }
 
 /// What an error says: the more its type can do, the more references deep its way of saying it is found.
 pub(crate) fn describe(private: &TokenStream, error: &Ident) -> TokenStream {
     quote! {{
-        #[allow(unused_imports)]
         use #private::probe::{ByDebug as _, ByDisplay as _, ByType as _};
-        (&&&#private::probe::ErrorText(#error)).text()
+        (&&&#private::probe::ErrorText(#error)).__postroom_text()
     }}
 }
 
 impl Output {
     /// Reads a return type. `what` is the answer's role: "an answer".
-    pub(crate) fn read(
-        output: &ReturnType,
-        what: &str,
-        krate: &Path,
-        process: &TokenStream,
-        diagnostics: &mut Diagnostics,
-    ) -> Self {
+    pub(crate) fn read(output: &ReturnType, what: &str, self_type: &SelfType, diagnostics: &mut Diagnostics) -> Self {
         match output {
             ReturnType::Default => Self::Unit,
-            ReturnType::Type(_, ty) => Self::of(&owned::check(ty, what, diagnostics), krate, process),
+            ReturnType::Type(_, ty) => Self::of(&owned::check(ty, what, diagnostics), self_type),
         }
     }
 
     /// Returns the output for the type inside a `Reply<…>`.
-    pub(crate) fn of(ty: &Type, krate: &Path, process: &TokenStream) -> Self {
-        let whole = without_self(ty, process);
+    pub(crate) fn of(ty: &Type, self_type: &SelfType) -> Self {
+        let ty = bare(ty);
+        let written = generics::without_self(ty, &self_type.ty);
         match ty {
             Type::Tuple(tuple) if tuple.elems.is_empty() => Self::Unit,
             Type::Never(_) => Self::Never,
-            Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Result") => {
-                match arguments(path).as_slice() {
-                    [ok, error] => {
-                        Self::Fallible { ok: without_self(ok, process), error: without_self(error, process) }
-                    }
-                    _ => {
-                        let part = |name: TokenStream| quote!(<#whole as #krate::__private::Fallible>::#name);
-                        Self::Fallible { ok: part(quote!(Ok)), error: part(quote!(Err)) }
-                    }
-                }
+            Type::Path(_) | Type::Macro(_) => {
+                let is_result = is_result(&written, self_type);
+                Self::Asked(Asked { ty: written, is_result })
             }
-            _ => Self::Plain(whole),
+            _ => Self::Plain(written),
         }
     }
 
-    /// The type of success.
-    pub(crate) fn ok(&self) -> TokenStream {
+    /// Returns the type.
+    pub(crate) fn ty(&self) -> TokenStream {
         match self {
             Self::Unit => quote!(()),
             Self::Never => quote!(::core::convert::Infallible),
-            Self::Plain(ty) => ty.clone(),
-            Self::Fallible { ok, .. } => ok.clone(),
+            Self::Plain(ty) | Self::Asked(Asked { ty, .. }) => ty.clone(),
         }
     }
 
-    /// The type of failure.
-    pub(crate) fn error(&self) -> TokenStream {
+    /// Returns whether it has no value, other than `!`: for the lint about what follows a call.
+    pub(crate) fn is_endless(&self) -> bool {
+        let Self::Asked(asked) = self else { return false };
+        let ty = syn::parse2::<Type>(asked.ty.clone());
+        ty.is_ok_and(|ty| bare::last_segment(&ty).as_deref() == Some("Infallible"))
+    }
+
+    /// Returns the types of success and failure.
+    pub(crate) fn parts(&self, private: &TokenStream) -> (TokenStream, TokenStream) {
         match self {
-            Self::Fallible { error, .. } => error.clone(),
-            _ => quote!(::core::convert::Infallible),
+            Self::Asked(asked) => (asked.part("Ok", private), asked.part("Err", private)),
+            _ => (self.ty(), quote!(::core::convert::Infallible)),
         }
-    }
-
-    /// Returns the type of a plain answer that may be an alias of `Result`, whose error would be sent as an
-    /// answer.
-    pub(crate) fn suspect(&self) -> Option<&TokenStream> {
-        const KNOWN: [&str; 21] = [
-            "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
-            "f32", "f64", "String", "Vec", "Option", "Box", "Arc",
-        ];
-        let Self::Plain(whole) = self else { return None };
-        let Ok(Type::Path(path)) = syn::parse2(whole.clone()) else { return None };
-        let is_known = path.path.segments.last().is_some_and(|last| KNOWN.iter().any(|known| last.ident == known));
-        (!is_known).then_some(whole)
-    }
-
-    pub(crate) fn is_fallible(&self) -> bool {
-        matches!(self, Self::Fallible { .. })
     }
 }
 
-/// The type arguments of a path's last segment.
-pub(crate) fn arguments(path: &syn::TypePath) -> Vec<&Type> {
-    let Some(PathArguments::AngleBracketed(arguments)) = path.path.segments.last().map(|last| &last.arguments) else {
-        return Vec::new();
+impl Asked {
+    /// Returns one of the two types. It begins and ends where the type does, for errors about it.
+    pub(crate) fn part(&self, name: &str, private: &TokenStream) -> TokenStream {
+        let Self { ty, is_result } = self;
+        let mut spans = ty.clone().into_iter().map(|token| token.span().resolved_at(Span::call_site()));
+        let first = spans.next().unwrap_or_else(Span::call_site);
+        let last = spans.last().unwrap_or(first);
+        let name = format_ident!("{name}", span = last);
+        let open = quote_spanned!(first=> <);
+        quote!(#open #ty as #private::AnswerParts<#is_result>>::#name)
+    }
+}
+
+/// Returns the constant that says whether the type is a `Result`.
+fn is_result(ty: &TokenStream, self_type: &SelfType) -> TokenStream {
+    let private = self_type.private();
+    let probe = match generics::for_any(&self_type.generics, ty) {
+        // A constant in a type cannot mention parameters.
+        Some(ty) => quote!(GenericAnswer::<for<'__postroom> fn(&'__postroom ()) -> #ty>),
+        None => quote!(AnswerType::<#ty>),
     };
-    arguments
-        .args
-        .iter()
-        .filter_map(|argument| match argument {
-            GenericArgument::Type(ty) => Some(ty),
-            _ => None,
-        })
-        .collect()
+    quote!({
+        use #private::probe::MayBeResult as _;
+        #private::probe::#probe::__POSTROOM_IS_RESULT
+    })
 }

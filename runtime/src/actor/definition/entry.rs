@@ -129,16 +129,3 @@ impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> InitOutcome for Result<(
         self.map_err(InitError::failed)
     }
 }
-
-/// The type parameters of a `Result`, however it is aliased. For generated code.
-pub trait Fallible {
-    /// The `Ok` type.
-    type Ok;
-    /// The `Err` type.
-    type Err;
-}
-
-impl<T, E> Fallible for Result<T, E> {
-    type Ok = T;
-    type Err = E;
-}

@@ -146,13 +146,13 @@ probe! {
 
 answers! {
     /// For a type that is not `Send`: the compiler reports it where it is sent, and need not repeat it here.
-    TakeNothing<T>: [T] InputOf<T> => fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+    TakeNothing<T>: [T] InputOf<T> => fn __postroom_take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         let _unused = inputs.next();
         Err(inputs.wrong("a value, as it is not `Send`,".to_string()))
     }
     /// For any `Send` type: takes a value.
     TakeValue<T>: [T: Send + 'static] &InputOf<T> =>
-    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+    fn __postroom_take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             #[cfg(feature = "serde")]
@@ -170,7 +170,7 @@ answers! {
 answers! {
     /// For a type that implements `Deserialize`: takes a value or JSON.
     TakeJson<T>: [T: Send + serde::de::DeserializeOwned + 'static] &&InputOf<T> =>
-    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+    fn __postroom_take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             Some(Input::Json(value)) => {

@@ -2,7 +2,7 @@
 //!
 //! * [`actor`]: the traits that it implements; [`entry`], [`inputs`] (and `json`): entries and their inputs;
 //!   [`spawn_core`]: a spawn before its entry is chosen;
-//! * [`context`]: what a method can do; [`reply`]: answering a call later;
+//! * [`context`]: what a method can do; [`reply`]: answering a call later; [`outcome`]: return types as answers;
 //! * [`protocol`]: messages that several types answer; [`named_message`]: messages by the names of their methods;
 //! * `remote`: messages that travel between nodes;
 //! * [`placement`]: which threads may run it; [`probe`]: what the generated code asks about types.
@@ -14,6 +14,7 @@ pub(crate) mod inputs;
 #[cfg(feature = "serde")]
 pub(crate) mod json;
 pub(crate) mod named_message;
+pub(crate) mod outcome;
 pub(crate) mod placement;
 pub mod probe;
 pub(crate) mod protocol;

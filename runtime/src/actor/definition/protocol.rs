@@ -175,13 +175,5 @@ impl<P> HandlesAll<()> for P {}
 
 impl<P: Handles<M> + HandlesAll<Rest>, M, T, E, Rest> HandlesAll<((M, T, E), Rest)> for P {}
 
-/// Asserts that a method returns what the protocol says: both sides must have the same type. For generated code.
-pub struct Answer<T, E>(PhantomData<fn() -> (T, E)>);
-
-impl<T, E> Answer<T, E> {
-    /// The only value.
-    pub const THIS: Self = Self(PhantomData);
-}
-
 /// Checks at compile time, in generated code, that a process handles all messages of a protocol.
 pub const fn complete<P: HandlesAll<Q::Messages>, Q: MessagesFrom<0, P> + ?Sized>() {}

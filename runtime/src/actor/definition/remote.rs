@@ -9,6 +9,7 @@ use super::actor::Actor;
 use crate::Payloads;
 use crate::errors::EntryError;
 use serde::{Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use std::convert::Infallible;
 use std::marker::PhantomData;
 
 /// A value that can travel to another node. Implemented for all types that serde can write and read, that are `Send`
@@ -182,6 +183,36 @@ impl<T: RemoteValue> RemoteField for T {
     }
 }
 
+/// Shows a visitor a message that is answered with a `T` or an `E`. For generated code.
+#[derive(Debug)]
+pub struct RemoteAnswer<M, T, E>(PhantomData<(M, T, E)>);
+
+impl<M, T> RemoteAnswer<M, T, Infallible> {
+    /// Shows a message that cannot fail: no error has to travel.
+    pub fn __postroom_show<V: RemoteVisitor>(visitor: &mut V, message: RemoteMessage)
+    where
+        M: RemoteValue,
+        T: RemoteValue,
+    {
+        visitor.message::<M, T>(message);
+    }
+}
+
+/// The fallback of [`RemoteAnswer`]: the message can fail. For generated code.
+pub trait FallibleRemoteAnswer<M, T, E> {
+    /// Shows the message.
+    fn __postroom_show<V: RemoteVisitor>(visitor: &mut V, message: RemoteMessage)
+    where
+        M: RemoteValue,
+        T: RemoteValue,
+        E: RemoteValue,
+    {
+        visitor.fallible_message::<M, T, E>(message);
+    }
+}
+
+impl<M, T, E> FallibleRemoteAnswer<M, T, E> for RemoteAnswer<M, T, E> {}
+
 /// Describes the messages of a protocol if it is remote. For generated code.
 #[derive(Debug)]
 pub struct RemoteProtocolProbe<Q: ?Sized>(PhantomData<Q>);
@@ -194,11 +225,11 @@ impl<Q: ?Sized> RemoteProtocolProbe<Q> {
 /// The protocol is remote: found first. For generated code.
 pub trait IsRemoteProtocol {
     /// Describes its messages.
-    fn describe<V: RemoteVisitor>(&self, visitor: &mut V);
+    fn __postroom_describe<V: RemoteVisitor>(&self, visitor: &mut V);
 }
 
 impl<Q: RemoteProtocol + ?Sized> IsRemoteProtocol for &RemoteProtocolProbe<Q> {
-    fn describe<V: RemoteVisitor>(&self, visitor: &mut V) {
+    fn __postroom_describe<V: RemoteVisitor>(&self, visitor: &mut V) {
         Q::describe(visitor);
     }
 }
@@ -206,7 +237,7 @@ impl<Q: RemoteProtocol + ?Sized> IsRemoteProtocol for &RemoteProtocolProbe<Q> {
 /// The messages of the protocol stay on their node. For generated code.
 pub trait IsLocalProtocol {
     /// Describes nothing.
-    fn describe<V: RemoteVisitor>(&self, _visitor: &mut V) {}
+    fn __postroom_describe<V: RemoteVisitor>(&self, _visitor: &mut V) {}
 }
 
 impl<Q: ?Sized> IsLocalProtocol for RemoteProtocolProbe<Q> {}

@@ -4,7 +4,9 @@ use super::{or_spawn, wanted};
 use crate::actor::definition::{
     Actor, Begin, Beginning, EntryFuture, KindOf, Migratable, Pending, Source, SpawnCore, Start,
 };
-use crate::actor::{definition::entry::pending, machine::state_machine::Machine, tasks::ExitWaiter};
+use crate::actor::{
+    definition::entry::pending, definition::outcome::AnswerParts, machine::state_machine::Machine, tasks::ExitWaiter,
+};
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::reuse::HostRef};
 use crate::process::{control::EndWaiter, guardian::Guardian};
@@ -184,6 +186,10 @@ pub struct Running<P, T = (), E = Infallible> {
     process: PhantomData<fn() -> P>,
     result: PhantomData<fn() -> Result<T, E>>,
 }
+
+/// What a spawn at an async entry that returns an `R` returns. For generated code.
+pub type RunningOf<P, R, const IS_RESULT: bool> =
+    Running<P, <R as AnswerParts<IS_RESULT>>::Ok, <R as AnswerParts<IS_RESULT>>::Err>;
 
 impl<P: Actor, T, E> Running<P, T, E> {
     /// Returns the address of the process.

@@ -1,0 +1,115 @@
+//! What a method returns, as an answer: success and failure, by the type itself and not by how it is written.
+//!
+//! A `Result` may come under any name: as an alias, from a macro, in parentheses. The generated code therefore asks the
+//! type. In three steps:
+//!
+//! 1. [`AnswerType`] or [`GenericAnswer`] evaluates to whether the return type is a `Result` (see [`probe`]).
+//! 2. [`AnswerParts`], with that constant, names the types of success and failure. They are in `Handles`, in the type
+//!    of the call and in that of a `Running`.
+//! 3. [`Outcome`] with these two types converts the value. Its two implementations do not overlap, as no type is a
+//!    `Result` of itself, so that the value is always handled as the types say.
+//!
+//! Of a type parameter nothing is known: a method of a `Cache<V>` that returns `V` returns a value, even if a `V` is a
+//! `Result`.
+//!
+//! [`probe`]: super::probe
+//! [`AnswerType`]: super::probe::AnswerType
+//! [`GenericAnswer`]: super::probe::GenericAnswer
+
+use super::actor::{Declared, Dispatched};
+use super::entry::{EntryFuture, EntryResult};
+use super::reply::{Asked, Reply};
+use std::convert::Infallible;
+
+/// The types of success and failure of a return type. For generated code.
+pub trait AnswerParts<const IS_RESULT: bool> {
+    /// The type of success.
+    type Ok;
+    /// The type of failure.
+    type Err;
+}
+
+impl<T, E> AnswerParts<true> for Result<T, E> {
+    type Ok = T;
+    type Err = E;
+}
+
+impl<T> AnswerParts<false> for T {
+    type Ok = T;
+    type Err = Infallible;
+}
+
+/// The future of an async entry that returns an `R`. For generated code.
+pub type EntryFutureOf<P, R, const IS_RESULT: bool> =
+    EntryFuture<P, <R as AnswerParts<IS_RESULT>>::Ok, <R as AnswerParts<IS_RESULT>>::Err>;
+
+/// A return type, as the answer that was announced: a `T`, or an `E`. For generated code.
+#[diagnostic::on_unimplemented(
+    message = "the method returns `{Self}`, and the protocol says `{T}` with the error `{E}`",
+    label = "not the answer of the protocol",
+    note = "return what the protocol's method returns; the error `Infallible` says that this is no `Result`"
+)]
+pub trait Outcome<T, E>: Sized {
+    /// Answers a call with it; `describe` writes an error that no caller receives.
+    fn answer<P: Declared>(self, asked: Asked, describe: impl FnOnce(&E) -> String) -> Dispatched<'static>
+    where
+        T: Send + 'static,
+        E: Send + 'static;
+
+    /// Returns the right to answer with it later.
+    fn reply(asked: Asked) -> Reply<Self>
+    where
+        T: Send + 'static,
+        E: Send + 'static;
+
+    /// Ends an entry with it; `describe` writes the error.
+    fn end(self, describe: impl FnOnce(&E) -> String) -> EntryResult<T, E>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> Outcome<T, E> for Result<T, E> {
+    #[inline(always)]
+    fn answer<P: Declared>(self, asked: Asked, describe: impl FnOnce(&E) -> String) -> Dispatched<'static>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        asked.answer_result::<P, T, E>(self, describe)
+    }
+
+    #[inline]
+    fn reply(asked: Asked) -> Reply<Self>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        asked.into_reply_result()
+    }
+
+    fn end(self, describe: impl FnOnce(&E) -> String) -> EntryResult<T, E> {
+        EntryResult::described(self, describe)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T> Outcome<T, Infallible> for T {
+    #[inline(always)]
+    fn answer<P: Declared>(self, asked: Asked, _: impl FnOnce(&Infallible) -> String) -> Dispatched<'static>
+    where
+        T: Send + 'static,
+    {
+        asked.answer(self)
+    }
+
+    #[inline]
+    fn reply(asked: Asked) -> Reply<Self>
+    where
+        T: Send + 'static,
+    {
+        asked.into_reply()
+    }
+
+    fn end(self, _: impl FnOnce(&Infallible) -> String) -> EntryResult<T, Infallible> {
+        EntryResult::plain(self)
+    }
+}

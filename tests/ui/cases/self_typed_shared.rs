@@ -1,0 +1,12 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(self: &Self) {}
+}
+
+fn main() {}

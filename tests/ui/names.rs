@@ -1,0 +1,14 @@
+//! Programs whose items, parameters, lifetimes, arguments and methods have every name that occurs in an expansion: see
+//! `names/programs.rs`. That they compile is the test.
+
+#![allow(warnings, clippy::all)]
+
+include!(concat!(env!("OUT_DIR"), "/names.rs"));
+
+#[test]
+fn the_words_are_those_of_expansions() {
+    for word in ["Option", "bool", "deliver", "concat", "RemoteVisitor", "Simulation", "main_runtime", "debug_struct"] {
+        assert!(WORDS.contains(&word), "{word} is missing");
+    }
+    assert!(WORDS.len() > 200, "{} words", WORDS.len());
+}
