@@ -51,7 +51,7 @@ use super::awake::AwakeWatch;
 use crate::engine::host::Scheduler;
 use crate::engine::host::incidents::KeptStall;
 use crate::engine::permits::holders::At;
-use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
+use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
 use crate::engine::watchdog::report::Stall;
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
