@@ -17,7 +17,7 @@ use crate::parse::naming::{hidden_type, local};
 use crate::parse::output::Output;
 use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -149,11 +149,12 @@ fn message_of(message: &Message, self_type: &SelfType) -> Option<TokenStream> {
     let (ty, (ok, error), at) = (message.ty(), message.answer(self_type), place(message));
     // At the type of the answer, for errors about it.
     let (ok, error) = (respan(ok, at), respan(error, at));
+    let show = quote_spanned!(at=> #private::RemoteAnswer::<#error>::__postroom_show::<_, #ty, #ok>);
     Some(quote! {
         #(#cfgs)*
         {
             use #private::FallibleRemoteAnswer as _;
-            #private::RemoteAnswer::<#ty, #ok, #error>::__postroom_show(
+            #show(
                 #visitor,
                 #private::RemoteMessage { name: #name, schema: #schema, codec: #private::WireCodec::#codec },
             );

@@ -136,8 +136,9 @@ fn with_types(items: &str, all: &str) -> String {
 fn parameters(words: &[&str]) -> String {
     let words: Vec<&str> = words.iter().copied().filter(|word| *word != "str").collect();
     // An argument that is called like a type of the prelude or a crate is that, in the user's own code too.
-    let is_type =
-        |word: &str| word.starts_with(char::is_uppercase) || ["clippy", "core", "postroom", "std"].contains(&word);
+    let is_type = |word: &str| {
+        word.starts_with(char::is_uppercase) || ["clippy", "core", "postroom", "serde", "std"].contains(&word)
+    };
     let is_primitive = |word: &str| ["bool", "u8", "usize"].contains(&word);
     let values: Vec<&str> = words.iter().copied().filter(|word| !is_type(word) && !is_primitive(word)).collect();
     let bounded = words.iter().map(|word| format!("{word}: ::core::marker::Send + 'static, ")).collect::<String>();

@@ -183,35 +183,29 @@ impl<T: RemoteValue> RemoteField for T {
     }
 }
 
-/// Shows a visitor a message that is answered with a `T` or an `E`. For generated code.
+/// Shows a visitor a message whose error is an `E`. For generated code.
 #[derive(Debug)]
-pub struct RemoteAnswer<M, T, E>(PhantomData<(M, T, E)>);
+pub struct RemoteAnswer<E>(PhantomData<E>);
 
-impl<M, T> RemoteAnswer<M, T, Infallible> {
+impl RemoteAnswer<Infallible> {
     /// Shows a message that cannot fail: no error has to travel.
-    pub fn __postroom_show<V: RemoteVisitor>(visitor: &mut V, message: RemoteMessage)
-    where
-        M: RemoteValue,
-        T: RemoteValue,
-    {
+    pub fn __postroom_show<V: RemoteVisitor, M: RemoteValue, T: RemoteValue>(visitor: &mut V, message: RemoteMessage) {
         visitor.message::<M, T>(message);
     }
 }
 
 /// The fallback of [`RemoteAnswer`]: the message can fail. For generated code.
-pub trait FallibleRemoteAnswer<M, T, E> {
+pub trait FallibleRemoteAnswer<E> {
     /// Shows the message.
-    fn __postroom_show<V: RemoteVisitor>(visitor: &mut V, message: RemoteMessage)
+    fn __postroom_show<V: RemoteVisitor, M: RemoteValue, T: RemoteValue>(visitor: &mut V, message: RemoteMessage)
     where
-        M: RemoteValue,
-        T: RemoteValue,
         E: RemoteValue,
     {
         visitor.fallible_message::<M, T, E>(message);
     }
 }
 
-impl<M, T, E> FallibleRemoteAnswer<M, T, E> for RemoteAnswer<M, T, E> {}
+impl<E> FallibleRemoteAnswer<E> for RemoteAnswer<E> {}
 
 /// Describes the messages of a protocol if it is remote. For generated code.
 #[derive(Debug)]
