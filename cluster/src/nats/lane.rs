@@ -10,6 +10,7 @@ use super::problem::{OLDEST_SERVER, Problem, Violation};
 use super::shared::{Part, Shared};
 use super::store;
 use crate::engine::Lane;
+use crate::frame::MAX_FRAME;
 use async_nats::{Client, Event, ReconnectToServer, ServerAddr, ServerError};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -183,6 +184,9 @@ async fn connect(
     let info = client.server_info();
     if !is_new_enough(&info.version) {
         return Err(Problem::TooOld { version: info.version });
+    }
+    if info.max_payload < MAX_FRAME {
+        return Err(Problem::SmallPayload { server: server.into(), limit: info.max_payload });
     }
     shared.max_payload.store(info.max_payload, Ordering::Relaxed);
     Ok((client, refusals))

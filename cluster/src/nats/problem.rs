@@ -2,6 +2,7 @@
 
 use super::settings::Nats;
 use crate::engine::Bucket;
+use crate::frame::MAX_FRAME;
 use async_nats::{ConnectError, ConnectErrorKind};
 use std::error::Error;
 use std::fmt;
@@ -67,6 +68,17 @@ pub enum Problem {
     TooOld {
         /// Its version.
         version: String,
+    },
+    /// The server takes no message as long as a frame.
+    #[error(
+        "`{server}` takes messages of {limit} bytes, and nodes send frames of {MAX_FRAME}; raise `max_payload` in its \
+         configuration, to its default of 1MB"
+    )]
+    SmallPayload {
+        /// Its address.
+        server: String,
+        /// Its `max_payload`.
+        limit: usize,
     },
     /// The server has no store.
     #[error("the server has no JetStream, or none for this account; start it with `-js`, or enable it there")]

@@ -72,6 +72,8 @@ pub(super) struct Shared {
     problems: Mutex<BTreeMap<Part, Problem>>,
     /// Why there is no connection with each server that was tried, by lane and in the order of the settings.
     failures: Mutex<BTreeMap<(Lane, usize), (String, Problem)>>,
+    /// The server that the store is asked of, or was last.
+    server: Mutex<Option<String>>,
     /// A problem has come or gone.
     changed: Condvar,
 }
@@ -97,6 +99,7 @@ impl Shared {
             last_refusal: Mutex::default(),
             problems: Mutex::new(problems.map(|part| (part, Problem::NoAnswer)).into()),
             failures: Mutex::default(),
+            server: Mutex::default(),
             changed: Condvar::new(),
         }
     }
@@ -167,17 +170,32 @@ impl Shared {
         match problem {
             Some(problem) => _ = failures.insert((lane, place), (server.to_owned(), problem.clone())),
             // A lane that is connected needs no other server.
-            None => failures.retain(|(of, _), _| *of != lane),
+            None => {
+                failures.retain(|(of, _), _| *of != lane);
+                if lane == Lane::Control {
+                    *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.to_owned());
+                }
+            }
         }
     }
 
-    /// Returns the servers that were tried in vain: each once, though both lanes have tried it.
+    /// Returns the servers that were tried in vain: each once, though both lanes have tried it. If there is none, the
+    /// one that is connected and has no store yet.
     pub(super) fn attempts(&self) -> Vec<Attempt> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let by_place: BTreeMap<_, _> = failures.iter().map(|((_, place), failure)| (*place, failure)).collect();
         let attempt =
             |(server, problem): &(String, Problem)| Attempt { server: server.clone(), problem: problem.to_string() };
-        by_place.into_values().map(attempt).collect()
+        let attempts: Vec<_> = by_place.into_values().map(attempt).collect();
+        if !attempts.is_empty() {
+            return attempts;
+        }
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let missing = self.problem().map(|problem| match problem {
+            Problem::NoAnswer => "it is connected, and its store has not answered yet".to_owned(),
+            problem => problem.to_string(),
+        });
+        server.zip(missing).map(|(server, problem)| Attempt { server, problem }).into_iter().collect()
     }
 
     /// Returns the problem that an operator has to do something about, or else the first.

@@ -36,6 +36,8 @@ use crate::rights;
 use crate::subject::{is_key, shortened};
 use async_nats::HeaderMap;
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -48,7 +50,7 @@ const HISTORY: u64 = 64;
 const PER_ENTRY: u64 = 4;
 
 /// How long an access may take. It is less than a change of the store's leader, after which it would be answered: those
-/// who wait for a lease ask again every second.
+/// who wait for a lease ask again every half a second.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a message to the store has besides key and value: its headers and the start of its subject.
@@ -57,6 +59,8 @@ const OVERHEAD: usize = 1_024;
 /// The pause before an access or the preparation of the tables is tried again.
 const ACCESS_PAUSE: Duration = Duration::from_millis(5);
 const PREPARE_PAUSE: Duration = Duration::from_millis(250);
+/// How soon the state of a table is asked for again: as soon as a lease is.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The stream and the subjects of a bucket.
 pub(super) struct Table {
@@ -145,7 +149,7 @@ async fn prepare_bucket(shared: &Shared, connected: &Connected, bucket: Bucket) 
         let subject = format!("$JS.API.STREAM.{question}.{}", table.stream);
         requests::request(connected, subject, None, payload.into(), ACCESS_TIMEOUT).await
     };
-    let answer = match ask("INFO", String::new()).await {
+    let answer = match first_answer(ASK_AGAIN, || ask("INFO", String::new())).await {
         Err(Failure::NoStream) => ask("CREATE", wanted.to_string()).await,
         answer => answer,
     };
@@ -156,6 +160,20 @@ async fn prepare_bucket(shared: &Shared, connected: &Connected, bucket: Bucket) 
         failure => Problem::StoreDown { reason: failure.text() },
     })?;
     compare(bucket, &table, &wanted, &answer["config"])
+}
+
+/// Asks, and asks again for as long as there is no answer. A question that comes while the store has no leader has
+/// none, also when it has one again: if the next waited for that to time out, a node whose server has ended would miss
+/// its lease.
+async fn first_answer<T, F: Future<Output = T>>(again: Duration, ask: impl Fn() -> F) -> T {
+    let mut questions = FuturesUnordered::new();
+    loop {
+        questions.push(ask());
+        tokio::select! {
+            Some(answer) = questions.next() => return answer,
+            () = sleep(again) => {}
+        }
+    }
 }
 
 /// Checks what the promises of the store rest on.
@@ -337,6 +355,22 @@ impl<'a> Asked<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches: a store whose leader was being chosen when it was asked, and which is asked next when that has timed
+    /// out.
+    #[test]
+    fn a_question_that_has_no_answer_is_asked_again_at_once() {
+        let asked = std::cell::Cell::new(0);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let ask = || {
+            asked.set(asked.get() + 1);
+            let is_lost = asked.get() == 1;
+            async move { if is_lost { std::future::pending().await } else { "an answer" } }
+        };
+        let answer = async { tokio::time::timeout(Duration::from_secs(60), first_answer(Duration::ZERO, ask)).await };
+        assert_eq!(runtime.block_on(answer), Ok("an answer"));
+        assert_eq!(asked.get(), 2);
+    }
 
     #[test]
     fn a_table_that_is_not_as_it_must_be_is_refused() {

@@ -10,6 +10,7 @@ mod certificates;
 mod connections;
 mod contract;
 mod nightly;
+mod nodes;
 mod proxy;
 mod refusals;
 mod secured;

@@ -3,6 +3,7 @@
 use super::server::Server;
 use super::{GUARD, connect, create, next, subscribe};
 use crate::engine::{Bucket, Engine, Lane, PublishError, StoreError};
+use crate::frame::MAX_FRAME;
 use crate::nats::{Nats, Problem};
 use bytes::Bytes;
 
@@ -55,22 +56,53 @@ fn a_server_that_cannot_do_what_is_needed_is_refused() {
 
 #[test]
 fn what_is_too_long_is_refused_by_the_servers_limit() {
-    let Some(server) = Server::with(&["-js"], "max_payload: 4096") else { return };
+    let Some(server) = Server::with(&["-js"], "max_payload: 70000") else { return };
     let engine = connect(server.nats());
     let (messages, _subscription) = subscribe(&engine, Lane::Data, "long");
-    engine.publish(Lane::Data, "long", vec![1; 4_096].into()).unwrap();
-    assert_eq!(next(&messages).payload.len(), 4_096);
-    let result = engine.publish(Lane::Data, "long", vec![1; 4_097].into());
-    assert_eq!(result, Err(PublishError::TooLarge { bytes: 4_097, limit: 4_096 }));
+    engine.publish(Lane::Data, "long", vec![1; 70_000].into()).unwrap();
+    assert_eq!(next(&messages).payload.len(), 70_000);
+    let result = engine.publish(Lane::Data, "long", vec![1; 70_001].into());
+    assert_eq!(result, Err(PublishError::TooLarge { bytes: 70_001, limit: 70_000 }));
 
     let (push, answers) = super::channel();
-    engine.create(Bucket::Names, "long", vec![1; 3_069].into(), push);
-    assert_eq!(next(&answers), Err(StoreError::TooLarge { bytes: 3_073, limit: 3_072 }));
+    engine.create(Bucket::Names, "long", vec![1; 68_973].into(), push);
+    assert_eq!(next(&answers), Err(StoreError::TooLarge { bytes: 68_977, limit: 68_976 }));
     // With the longest key, what fits the limit fits the server.
     let key = "k".repeat(256);
     let (push, answers) = super::channel();
-    engine.create(Bucket::Names, &key, vec![1; 3_072 - 256].into(), push);
+    engine.create(Bucket::Names, &key, vec![1; 68_976 - 256].into(), push);
     next(&answers).unwrap();
+}
+
+/// Such a server would take the handshake and small messages, and each longer one would end a session.
+#[test]
+fn a_server_that_takes_no_frames_is_refused_when_a_node_joins() {
+    for (limit, is_enough) in [(MAX_FRAME - 1, false), (MAX_FRAME, true)] {
+        let Some(server) = Server::with(&["-js"], &format!("max_payload: {limit}")) else { return };
+        let runtime = postroom::Runtime::builder().workers(1).logical_node(postroom::NodeId::random()).build().unwrap();
+        let joined = crate::Cluster::builder("bank").node("eu-1").join_within(GUARD).join(&runtime, server.nats());
+        if is_enough {
+            assert!(joined.unwrap().is_member());
+            continue;
+        }
+        let crate::JoinError::Broker { problem } = joined.unwrap_err() else { panic!("another error") };
+        assert!(problem.contains(&limit.to_string()) && problem.contains("raise `max_payload`"), "{problem}");
+    }
+}
+
+/// Catches: a node that waits for a store, and says that it has tried no server.
+#[test]
+fn a_join_that_waits_for_the_store_names_its_server() {
+    let Some(server) = Server::with(&[], "") else { return };
+    let runtime = postroom::Runtime::builder().workers(1).logical_node(postroom::NodeId::random()).build().unwrap();
+    let engine = std::sync::Arc::new(server.nats().cluster("bank").node("eu-1").start().unwrap());
+    assert_eq!(engine.wait(GUARD), Err(Problem::NoStore));
+    let builder = crate::Cluster::builder("bank").node("eu-1").join_within(std::time::Duration::from_millis(10));
+    let error = builder.join(&runtime, engine).unwrap_err();
+    let crate::JoinError::Timeout { attempts, .. } = &error else { panic!("{error}") };
+    let [attempt] = &attempts[..] else { panic!("{attempts:?}") };
+    assert_eq!(attempt.server, format!("nats://127.0.0.1:{}", server.port()));
+    assert_eq!(attempt.problem, Problem::NoStore.to_string());
 }
 
 #[test]

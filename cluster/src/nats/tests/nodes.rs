@@ -1,0 +1,57 @@
+//! Whole nodes on a real server, which goes away.
+
+use super::server::Server;
+use super::{GUARD, wait_until};
+use crate::{Cluster, Status};
+use postroom::prelude::*;
+use postroom::{NodeId, Runtime};
+use std::sync::mpsc;
+
+#[process]
+#[derive(Default)]
+struct Holder;
+
+#[process]
+impl Holder {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+fn runtime() -> Runtime {
+    Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap()
+}
+
+/// It cannot tell anyone, nor delete its record, its lease and its names: it ends all the same, with its holders, and
+/// the next program of its name takes over when the lease is over.
+#[test]
+fn a_node_leaves_while_its_server_is_gone() {
+    let Some(mut server) = Server::start() else { return };
+    let runtimes = [runtime(), runtime()];
+    let join = |server: &Server, runtime: &Runtime| {
+        let builder = Cluster::builder("bank").node("eu-1").join_within(GUARD);
+        builder.join(runtime, server.nats()).unwrap()
+    };
+    let cluster = join(&server, &runtimes[0]);
+    let holder = runtimes[0].spawn(Holder).serve().unwrap();
+    let token = cluster.register("acct-7", holder).wait().unwrap();
+    server.kill();
+    let (sender, left) = mpsc::channel();
+    let leaving = cluster.clone();
+    std::thread::spawn(move || {
+        leaving.leave().wait();
+        let _ = sender.send(());
+    });
+    left.recv_timeout(GUARD).expect("it leaves");
+    assert_eq!(cluster.status(), Status::Left);
+    assert!(!holder.pid().is_alive(), "it holds nothing any more");
+
+    server.restart();
+    let again = join(&server, &runtimes[1]);
+    let next = runtimes[1].spawn(Holder).serve().unwrap();
+    let mut taken = None;
+    wait_until(|| {
+        taken = again.register("acct-7", next).wait().ok();
+        taken.is_some()
+    });
+    assert!(taken > Some(token));
+}
