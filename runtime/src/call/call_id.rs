@@ -57,6 +57,12 @@ impl CallId {
         Self { node, number }
     }
 
+    /// Returns that of the call whose answer `node` waits for.
+    #[inline]
+    pub(crate) fn held_by(node: &'static MailNode) -> Self {
+        Self { node, number: (node.next.load(Ordering::Relaxed).addr() >> MARK_BITS) as u64 }
+    }
+
     #[inline]
     pub(crate) fn node(&self) -> &'static MailNode {
         self.node

@@ -119,6 +119,15 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     unsafe { ticket.node().peek(look) }
 }
 
+/// Fails a call whose message lies where it will not be handled, unless the process that has it has answered or failed
+/// it, or is about to.
+#[cold]
+pub(crate) fn fail_stranded(call: CallId, reason: ExitReason) {
+    if let Some(asker) = withdraw(call) {
+        asker.fail(CallError::Gone(reason));
+    }
+}
+
 /// What the node holds until the answer arrives.
 struct PendingCall {
     asker: Who,
@@ -201,6 +210,12 @@ impl Caller {
         }
         self.0.put(envelope);
         tag
+    }
+
+    /// Returns the caller's side of the call.
+    #[inline]
+    pub(crate) fn id(&self) -> CallId {
+        CallId::held_by(self.0.for_ever())
     }
 
     #[inline]

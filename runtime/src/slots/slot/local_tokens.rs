@@ -639,7 +639,8 @@ impl LocalTokens {
     pub(crate) fn keep_vacant(&self, token: Token) -> Result<(), Token> {
         let slot = token.slot();
         slot.generation.vacate();
-        if slot.has_requesters() || slot.lanes.has_control() {
+        // SAFETY: this is the token.
+        if slot.has_requesters() || slot.lanes.has_control() || !unsafe { slot.lanes.is_data_empty() } {
             return Err(token);
         }
         let mut token = Some(token);

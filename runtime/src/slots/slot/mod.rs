@@ -68,7 +68,7 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
 use deficit::Deficit;
 use flags::Flags;
-use generation::Generation;
+use generation::{Generation, Phase};
 use last_permit::LastPermit;
 use metadata::Metadata;
 use requests::Requesters;
@@ -267,6 +267,11 @@ impl Slot {
     /// Like `is_living`, in one total order with `Token::close`, for code that counts itself in first and checks then.
     pub(crate) fn is_living_in_order(&self, generation: u64) -> bool {
         self.generation.is_alive(generation, Ordering::SeqCst)
+    }
+
+    /// Returns whether the exit of the process of that generation has emptied its mailbox.
+    fn is_over(&self, generation: u64) -> bool {
+        self.generation.load(Ordering::Acquire).phase_of(generation) == Phase::Over
     }
 
     /// Returns whether the process of that generation is alive, or was the last here: it may be exiting.

@@ -146,7 +146,9 @@ impl Token {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
                 let caller = unsafe { Caller::from_word(envelope.word) };
                 let to = owner.pid(self.0.metadata.index, envelope.generation);
-                let is_withdrawn = caller.as_ref().is_some_and(Caller::is_withdrawn);
+                // One that came when the process was over was withdrawn for that, if at all: see `requests`.
+                let is_over = self.0.is_over(envelope.generation);
+                let is_withdrawn = !is_over && caller.as_ref().is_some_and(Caller::is_withdrawn);
                 let reason = if is_withdrawn { DeadLetterReason::Withdrawn } else { reason };
                 let letter = DeadLetter::new(to, message, reason, caller.as_ref());
                 owner.host.dead_letter(DeadLetter { exit: Some(why.clone()), ..letter });

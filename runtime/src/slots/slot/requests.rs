@@ -28,7 +28,16 @@
 //! So that a slot is no larger, its owner counts, for all slots whose index has the same last digits. A slot that is
 //! passed over for the requester of another one costs a process a new slot.
 //!
-//! A model is in `tests/models`. Messages are not counted: see `engine/lifecycle/exit.rs`.
+//! # Calls
+//!
+//! Messages are not counted, which would cost two exchanges for each. But a caller waits for an answer. So it looks
+//! *after* its push, as above. If the process is alive, or still exiting behind the barrier, the exit comes to the
+//! message: in its last look at the latest. Otherwise the message may lie in the mailbox of the next process, and the
+//! caller withdraws it: it is the one who fails the call, unless another one has done so, which the word of the call
+//! decides (`call::call_id`). A supervised process is left out, whose supervisor may have kept the message for the next
+//! incarnation; so are messages that are passed on in a package.
+//!
+//! A model is in `tests/models`.
 
 use super::Slot;
 use super::generation::Phase;
@@ -95,7 +104,7 @@ impl Slot {
             return Err(envelope);
         }
         disturb();
-        #[cfg(all(test, not(loom)))]
+        #[cfg(all(test, not(any(loom, feature = "spans"))))]
         tests::meanwhile();
         let claim = self.lanes.push_control(node_pool::node(envelope));
         drop(counted);
@@ -104,7 +113,7 @@ impl Slot {
     }
 
     /// Does *look*.
-    fn may_be_asked(&self, generation: u64) -> bool {
+    pub(super) fn may_be_asked(&self, generation: u64) -> bool {
         let look = || self.generation.load(Ordering::SeqCst).phase_of(generation);
         let mut phase = look();
         if cfg!(loom) && phase == Phase::Alive {
@@ -129,7 +138,7 @@ impl Slot {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, feature = "spans"))))]
 pub(crate) mod tests {
     use std::cell::RefCell;
 

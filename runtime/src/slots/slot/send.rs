@@ -4,7 +4,9 @@ use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::flags::{CONGESTED, HARD_BOUND};
 use super::local_tokens::{self, LocalTokens, Refill};
 use super::{Slot, Token};
-use crate::call::caller::Caller;
+use crate::call::call_id::CallId;
+use crate::call::caller::{Caller, fail_stranded};
+use crate::exit::ExitReason;
 use crate::mailbox::lanes::{Claim, LENGTH_CHECK};
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
@@ -44,11 +46,31 @@ impl Slot {
         if !self.carries_unrecorded(to) {
             return Err((message, Some(caller), RefusalReason::Gone));
         }
-        self.queue_message(to.generation(), message, caller.into_word()).map_err(|refusal| {
-            let SendRefusal(envelope, why) = *refusal;
-            let (message, caller) = unpack(envelope);
-            (message, caller, why)
-        })
+        // A supervisor may keep the message for the next incarnation.
+        let (call, is_kept) = (caller.id(), self.is_supervised());
+        match self.queue_message(to.generation(), message, caller.into_word()) {
+            Ok(()) => {
+                if !self.is_living_in_order(to.generation()) && !is_kept {
+                    self.called_late(call, to.generation());
+                }
+                Ok(())
+            }
+            Err(refusal) => {
+                let SendRefusal(envelope, why) = *refusal;
+                let (message, caller) = unpack(envelope);
+                Err((message, caller, why))
+            }
+        }
+    }
+
+    /// Fails a call if its message was pushed when the exit of the process was over, and so may lie in the mailbox of
+    /// the next one: see [`requests`](super::requests).
+    #[cold]
+    #[inline(never)]
+    fn called_late(&self, call: CallId, generation: u64) {
+        if !self.may_be_asked(generation) {
+            fail_stranded(call, ExitReason::NoProcess);
+        }
     }
 
     /// Sends a message, perhaps with a caller, to a process whose host is recorded: to [`send`](Self::send) and

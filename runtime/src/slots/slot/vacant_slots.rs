@@ -11,9 +11,9 @@
 //! the process were in its last step. What was pushed lies there until the slot leaves this list: then the token is
 //! parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it
 //! would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only what is
-//! pushed even later, by a sender that was preempted, is found by that process, which refuses it by its generation.) So
-//! no slot may stay here for long. At each tick of the watchdog the thread gives those back that were there at the tick
-//! before; and all of them with each [flush](super::local_tokens).
+//! pushed even later, by a sender that was preempted, is found by that process, which refuses it by its generation; a
+//! caller does not wait for that.) So no slot may stay here for long. At each tick of the watchdog the thread gives
+//! those back that were there at the tick before; and all of them with each [flush](super::local_tokens).
 //!
 //! Behind a step that does not end, the watchdog takes them, with what is in the run-next slot. A thread that is not
 //! watched, or has lost its permit, keeps none.

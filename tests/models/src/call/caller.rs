@@ -1,6 +1,8 @@
 //! A stand-in for callers: no envelope of a model carries one.
 
+use super::call_id::CallId;
 use crate::errors::CallError;
+use crate::exit::ExitReason;
 use crate::mailbox::node::{MailNode, NodeBox};
 use crate::pid::Pid;
 
@@ -22,6 +24,10 @@ pub(crate) enum Caller {}
 
 impl Caller {
     pub(crate) fn record(&mut self) -> Option<u64> {
+        match *self {}
+    }
+
+    pub(crate) fn id(&self) -> CallId {
         match *self {}
     }
 
@@ -52,4 +58,8 @@ impl Caller {
     pub(crate) fn fail(self, _error: CallError) {
         match self {}
     }
+}
+
+pub(crate) fn fail_stranded(_call: CallId, _reason: ExitReason) {
+    unreachable!("no envelope of a model carries a caller")
 }

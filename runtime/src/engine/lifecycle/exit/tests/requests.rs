@@ -2,6 +2,7 @@
 //! process on its thread is in a step that does not return before the answer has come.
 
 use super::{FOR_EVER, next};
+use crate::actor::send::call::Call;
 use crate::engine::context::local::current_pid;
 use crate::env::program::HOSTLESS;
 use crate::exit::ExitReason;
@@ -14,7 +15,8 @@ use crate::manual::{Event, Events, Process, StepOutput};
 use crate::pid::Resident;
 use crate::slots::TABLE;
 use crate::slots::slot::requests::tests::do_before_the_push;
-use crate::{Host, Pid, ProcessError, Runtime};
+use crate::slots::slot::send;
+use crate::{CallError, Host, Pid, ProcessError, Runtime};
 use std::pin::pin;
 use std::ptr;
 use std::sync::Mutex;
@@ -74,6 +76,11 @@ impl Process for Spawns {
 /// next process on the thread has begun its step, which returns when `ask` has. Returns whether this process is in the
 /// slot of the other.
 fn asked_too_late(ask: Option<&dyn Fn(Pid)>) -> bool {
+    pushed_too_late(do_before_the_push, ask)
+}
+
+/// As [`asked_too_late`], where `before_the_push` has something done before `ask` pushes.
+fn pushed_too_late(before_the_push: impl FnOnce(Box<dyn FnOnce()>), ask: Option<&dyn Fn(Pid)>) -> bool {
     let runtime = Runtime::builder().workers(1).build().expect("one worker");
     let ((begins, begun), (go_on, goes_on), (tell, told)) = (channel(), channel(), channel());
     let spawns = runtime.spawn_process(Spawns(Some(Stays(begins, goes_on)))).start().expect("it starts");
@@ -85,7 +92,7 @@ fn asked_too_late(ask: Option<&dyn Fn(Pid)>) -> bool {
     };
     match ask {
         Some(ask) => {
-            do_before_the_push(end);
+            before_the_push(Box::new(end));
             ask(pid);
         }
         None => end(),
@@ -175,8 +182,7 @@ fn monitors_and_links_that_come_too_late_are_answered_at_once() {
     assert_eq!(answers_to(&LinkMessage::Unlink(5)), [LinkMessage::Unlinked(5)]);
 }
 
-/// Pushes a message to a process that has ended, as a sender that was preempted does, when the thread has kept the slot.
-/// Then it spawns another process, and passes on how many messages are in that slot.
+/// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then it spawns another process, and passes on how many messages are in that slot.
 struct SpawnsBehindAMessage(Option<Pid>, Sender<u64>);
 
 impl Process for SpawnsBehindAMessage {
@@ -212,6 +218,17 @@ fn a_message_in_a_kept_slot_does_not_wait_for_the_next_process() {
     let (tell, told) = channel();
     runtime.spawn_process(SpawnsBehindAMessage(None, tell)).start().expect("it starts");
     assert_eq!(next(&told), 0, "it has become a dead letter");
+}
+
+/// Catches: a call whose message waits for the step of the next process in the slot.
+#[test]
+fn a_call_that_comes_too_late_fails_at_once() {
+    let call = |pid| {
+        let answer = is_ready(Call::<u8, u8>::new(pid, "late", 1).into_future());
+        assert_eq!(answer, Some(Err(CallError::Gone(ExitReason::NoProcess))));
+    };
+    let is_reused = pushed_too_late(send::tests::do_before_the_push, Some(&call));
+    assert!(is_reused, "the message is in its mailbox");
 }
 
 /// Catches: a kill that ends the next process.
