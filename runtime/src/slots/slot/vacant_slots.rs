@@ -12,8 +12,8 @@
 //! parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it
 //! would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only what is
 //! pushed even later, by a sender that was preempted, is found by that process, which refuses it by its generation; a
-//! caller does not wait for that.) So no slot may stay here for long. At each tick of the watchdog the thread parks the tokens that were there at the tick
-//! before. It parks all of them
+//! caller does not wait for that.) So no slot may stay here for long. At each tick of the watchdog the thread parks the
+//! tokens that were there at the tick before. It parks all of them
 //! * when it is called;
 //! * before it looks for work in the queues of others, and so before it sleeps or ends;
 //! * before it gives its permit away, and before its step blocks.
