@@ -24,8 +24,8 @@
 //! another process has started in the slot (which finds a message that was not meant for it). Then the dead letter
 //! follows the notifications by a moment. To close that gap, a sender would have to check again after its push, and
 //! wait for the thread that empties the mailbox, users' hooks included: each message would pay for it, and two threads
-//! could wait for each other. [Requests](crate::slots::slot::requests) have no such gap; and the caller of such a message
-//! is told at once, by itself.
+//! could wait for each other. [Requests](crate::slots::slot::requests) have no such gap; and the caller of such a
+//! message is told at once, by itself.
 //!
 //! # Panics
 //!

@@ -17,10 +17,10 @@
 //! * *claim*: who takes the slot from the directory passes it over while there are requesters.
 //!
 //! *No request reaches another process.* *count*, *look*, *push*, *close*, *keep* and *claim* are sequentially
-//! consistent, and the count is released by *leave* and acquired by *keep* and *claim*. A requester that pushes has seen
-//! the process alive, and then *count* precedes *close*; or exiting, and then, by the barriers, *count* is seen by all
-//! that follows *vacate*. Either way *keep* and *claim*, which follow both, see the requester; or they see it gone, and
-//! then its push too. A slot that is not claimed has no next process.
+//! consistent, and the count is released by *leave* and acquired by *keep* and *claim*. A requester that pushes has
+//! seen the process alive, and then *count* precedes *close*; or exiting, and then, by the barriers, *count* is seen by
+//! all that follows *vacate*. Either way *keep* and *claim*, which follow both, see the requester; or they see it gone,
+//! and then its push too. A slot that is not claimed has no next process.
 //!
 //! *None is overlooked.* One that is pushed before the last look at the mailbox is handled by the exit. After that the
 //! token is parked, since a slot with a requester is not kept, and *push* takes it and disposes of all that is there.

@@ -182,7 +182,8 @@ fn monitors_and_links_that_come_too_late_are_answered_at_once() {
     assert_eq!(answers_to(&LinkMessage::Unlink(5)), [LinkMessage::Unlinked(5)]);
 }
 
-/// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then it spawns another process, and passes on how many messages are in that slot.
+/// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then it
+/// spawns another process, and passes on how many messages are in that slot.
 struct SpawnsBehindAMessage(Option<Pid>, Sender<u64>);
 
 impl Process for SpawnsBehindAMessage {
