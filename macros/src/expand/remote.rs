@@ -149,7 +149,7 @@ fn message_of(message: &Message, self_type: &SelfType) -> Option<TokenStream> {
     let (ty, (ok, error), at) = (message.ty(), message.answer(self_type), place(message));
     // At the type of the answer, for errors about it.
     let (ok, error) = (respan(ok, at), respan(error, at));
-    let show = quote_spanned!(at=> #private::RemoteAnswer::<#error>::__postroom_show::<_, #ty, #ok>);
+    let show = quote_spanned!(at=> #private::RemoteAnswer::<#error>::__postroom_show::<_, #ty, #ok, #error>);
     Some(quote! {
         #(#cfgs)*
         {

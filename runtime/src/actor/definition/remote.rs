@@ -183,29 +183,36 @@ impl<T: RemoteValue> RemoteField for T {
     }
 }
 
-/// Shows a visitor a message whose error is an `E`. For generated code.
+/// Shows a visitor a message whose error is an `E`. That is an argument of the method too, where the compiler reports
+/// what it lacks. For generated code.
 #[derive(Debug)]
 pub struct RemoteAnswer<E>(PhantomData<E>);
 
 impl RemoteAnswer<Infallible> {
     /// Shows a message that cannot fail: no error has to travel.
-    pub fn __postroom_show<V: RemoteVisitor, M: RemoteValue, T: RemoteValue>(visitor: &mut V, message: RemoteMessage) {
+    pub fn __postroom_show<V: RemoteVisitor, M: RemoteValue, T: RemoteValue, E>(
+        visitor: &mut V,
+        message: RemoteMessage,
+    ) {
         visitor.message::<M, T>(message);
     }
 }
 
 /// The fallback of [`RemoteAnswer`]: the message can fail. For generated code.
-pub trait FallibleRemoteAnswer<E> {
+pub trait FallibleRemoteAnswer {
     /// Shows the message.
-    fn __postroom_show<V: RemoteVisitor, M: RemoteValue, T: RemoteValue>(visitor: &mut V, message: RemoteMessage)
+    fn __postroom_show<V, M, T, E>(visitor: &mut V, message: RemoteMessage)
     where
+        V: RemoteVisitor,
+        M: RemoteValue,
+        T: RemoteValue,
         E: RemoteValue,
     {
         visitor.fallible_message::<M, T, E>(message);
     }
 }
 
-impl<E> FallibleRemoteAnswer<E> for RemoteAnswer<E> {}
+impl<E> FallibleRemoteAnswer for RemoteAnswer<E> {}
 
 /// Describes the messages of a protocol if it is remote. For generated code.
 #[derive(Debug)]
