@@ -12,6 +12,7 @@ mod contract;
 mod nightly;
 mod proxy;
 mod refusals;
+mod replaced;
 mod secured;
 mod server;
 mod tls;

@@ -1,6 +1,6 @@
 //! How a node leaves: step by step, so that nothing that was accepted is lost, and no name has two holders.
 
-use super::{Condemned, Driver};
+use super::Driver;
 use crate::clock::Moment;
 use crate::node::delivery::Arrival;
 use crate::reply::Completer;
@@ -43,10 +43,7 @@ impl Driver {
             awaits_children: false,
         });
         let held = self.setup.view.names().leave();
-        for pid in held {
-            pid.cancel("its node leaves the cluster, and its names pass to others");
-            self.condemned.push(Condemned { pid, at: now + self.setup.timing.grace });
-        }
+        self.condemn(held, now + self.setup.timing.grace, "its node leaves the cluster, and its names pass to others");
     }
 
     /// Goes on with leaving. Returns whether that is done.

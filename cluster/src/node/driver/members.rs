@@ -10,7 +10,7 @@ use crate::names::{Holder, RegisterError};
 use crate::node::inbox::Input;
 use crate::node::view::Member;
 use crate::reply::pair;
-use postroom::NodeId;
+use postroom::{NodeId, Pid};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -143,7 +143,7 @@ impl Driver {
                 self.attempt = None;
                 self.setup.view.change(|view| view.is_over = Some(Some(error)));
             }
-            membership::Event::Evicted => self.fenced(now),
+            membership::Event::Evicted => self.store_is_another(now),
             membership::Event::Unreadable { error, .. } => {
                 let counters = &self.setup.counters;
                 match error {
@@ -280,6 +280,7 @@ impl Driver {
                     self.setup.view.change(|view| view.is_member = true);
                 }
                 (lease::Event::Fenced(lease::Fence::Released), _) => {}
+                (lease::Event::Fenced(lease::Fence::Expired), _) => self.store_is_another(now),
                 _ => self.fenced(now),
             }
         }
@@ -287,13 +288,11 @@ impl Driver {
 
     /// This node is no member any more, and joins again.
     pub(super) fn fenced(&mut self, now: Moment) {
+        let ends_at = self.grace_ends(now);
         let Some(mut attempt) = self.attempt.take() else { return };
         self.setup.gate.set(None);
         attempt.membership.abandon();
         self.bindings = attempt.membership.bindings().clone();
-        // Counted from when it had to be fenced: one that was suspended may have no grace left, and others the names.
-        let fence = attempt.lease.as_ref().and_then(Lease::valid_until).map_or(now, |until| until.min(now));
-        let ends_at = fence + self.setup.timing.grace;
         self.setup.view.change(|view| {
             view.is_member = false;
             view.clear_members();
@@ -304,10 +303,31 @@ impl Driver {
         let peers: Vec<_> = self.peers.keys().copied().collect();
         peers.into_iter().for_each(|node| self.end_session(node));
         let held = self.setup.view.names().fenced();
-        for pid in held {
-            pid.cancel("fenced: this node was cut off from its cluster, and its names pass to others");
-            self.condemned.push(Condemned { pid, at: ends_at });
-        }
+        self.condemn(held, ends_at, "fenced: this node was cut off from its cluster, and its names pass to others");
         self.join_at = Some(now + AGAIN);
+    }
+
+    /// This node's lease or record is gone, before it could know that its lease is over: the store may be another one,
+    /// in which it must not be a member before all leases of the old one are over.
+    pub(super) fn store_is_another(&mut self, now: Moment) {
+        if self.attempt.is_some() {
+            self.fenced(now);
+            self.join_at = Some(now + self.setup.timing.ttl);
+        }
+    }
+
+    /// Returns when processes have ended that have to by the fence, or because they have lost a name. Counted from when
+    /// this node had to be fenced: one that was suspended may have no grace left, and others the names.
+    pub(super) fn grace_ends(&self, now: Moment) -> Moment {
+        let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
+        lease.and_then(Lease::valid_until).map_or(now, |until| until.min(now)) + self.setup.timing.grace
+    }
+
+    /// Has processes end: they are asked to, and killed at that time.
+    pub(super) fn condemn(&mut self, pids: impl IntoIterator<Item = Pid>, at: Moment, why: &'static str) {
+        for pid in pids {
+            pid.cancel(why);
+            self.condemned.push(Condemned { pid, at });
+        }
     }
 }
