@@ -13,14 +13,17 @@
 //!    what the engine knows at once, and no more.
 //! 3. **Lanes** are independent connections: what waits in [`Lane::Data`] never delays [`Lane::Control`]. Between the
 //!    lanes there is no order. They are no name spaces: a subscription gets what is published in either lane.
-//! 4. **Store**: each write has a revision, larger than all before it in its bucket. [`Engine::create`],
-//!    [`Engine::update`] and [`Engine::delete`] compare and set: of several that expect the same revision, one
-//!    succeeds. [`Engine::get`] reads what the last successful write left, never an older value.
+//! 4. **Store**: each write has a revision, larger than all before it in its bucket, **also when the store was lost**
+//!    in between, or an older copy has taken its place, if an engine is open that has seen more. Only in
+//!    [`Bucket::Leases`] a revision of an older copy may come twice. [`Engine::create`], [`Engine::update`] and
+//!    [`Engine::delete`] compare and set: of several that expect the same revision, one succeeds. [`Engine::get`] reads
+//!    what the last successful write left, never an older value, unless the store is another.
 //! 5. **Every completion runs exactly once**, at the latest when the engine closes; then with [`StoreError::Closed`],
 //!    or [`ProbeOutcome::Unknown`].
 //! 6. **Watches** report the changes of a bucket in the order of their revisions. A watch that lost its connection
 //!    starts over: [`Change::Resync`], a snapshot, [`Change::Synced`]. Without a `Resync` in between it has missed
-//!    nothing.
+//!    nothing, and the store is the same one. So a store that is another needs no word of its own: by 4, its snapshot
+//!    covers a revision above all that is known, and what it does not contain is gone.
 //! 7. A **dropped** [`Subscription`] makes no further call once a call that is running has returned.
 //!
 //! Callbacks run one at a time for each subscription and must not block. A callback that panics costs its own
@@ -76,7 +79,8 @@ impl Bucket {
     pub const LEASE_TTL: std::time::Duration = std::time::Duration::from_secs(15);
 }
 
-/// The number of a write: larger than those of all earlier writes to the same bucket.
+/// The number of a write: larger than those of all earlier writes to the same bucket. It is not the count of them: a
+/// table of a server begins at its clock.
 ///
 /// The revision of the entry that made a process the holder of a name is its fencing token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -38,6 +38,7 @@ mod directory;
 pub mod engine;
 pub mod envelope;
 pub mod eventual;
+mod floor;
 pub mod frame;
 pub mod groups;
 mod info;

@@ -8,11 +8,15 @@
 //! | remove | the record of any node: how else would the others be told that it is down? |
 //! | subscribe to | frames to its name, answers to its name |
 //! | publish and subscribe to | topics: nothing there says who has published |
-//! | ask the store | to create its four tables, to watch and to read them, and to purge tombstones, but for leases |
+//! | ask the store | to create its four tables, to watch and to read them, and to purge them, but for leases |
 //!
 //! # The removal of a record
 //! The subject of a record ends in the name of its writer. What a node of another name writes there is a **removal**,
 //! whatever it contains; so no permission to write a record comes with that to remove it.
+//!
+//! # The purge
+//! is for tombstones, and for a store that is an [older copy](crate::floor). A node could purge what is true, too: that
+//! evicts others, as removals do, and frees names, which any node may free.
 //!
 //! # What this cannot express
 //! The names of a cluster: no permission can say which process holds which. A node may therefore free and take the name

@@ -12,7 +12,8 @@
 //!   within [`Timing::attempt`], or the store is not available, write again; a late answer still counts.
 //! * **read.** A write that conflicts proves nothing: an earlier attempt may have been written whose answer was lost.
 //!   The entry is read. If it is this holder's, its revision is the one to expect, and it is written again at once; if
-//!   it is another's, or gone, the lease is lost.
+//!   it is another's, or gone, the lease is lost. So it is if it has an earlier revision than was written: the store is
+//!   an older copy.
 //! * **fence.** The lease is valid until [`Timing::fence`] after the last *successful* write was **sent**: the broker
 //!   counts from when it arrived, which is later. From then on [`may_send`](Lease::may_send) is false, whether or not a
 //!   timer has run; that is final. To act as a member again a node joins again, with a new epoch.
@@ -170,8 +171,11 @@ pub enum Fence {
          enough of a processor"
     )]
     Late,
-    /// The broker has deleted the entry, before its time by this node's clock.
-    #[error("the lease is gone before its time; check the clock that this node is given, and who may delete leases")]
+    /// The entry is gone, before its time by this node's clock: the broker has deleted it, or has lost its store.
+    #[error(
+        "the lease is gone; check whether the broker has lost its store, the clock that this node is given, and who may \
+         delete leases"
+    )]
     Expired,
     /// The entry is another node's.
     #[error("another node has this lease; restart the program, which draws another node ID")]
@@ -337,9 +341,10 @@ impl Lease {
 
     fn read(&mut self, entry: Option<Entry>) {
         match entry {
+            Some(entry) if self.revision.is_some_and(|written| entry.revision < written) => self.end(Fence::Expired),
             // When it was written is not known, so it is not valid for longer.
             Some(entry) if entry.value == self.holder => {
-                self.revision = self.revision.max(Some(entry.revision));
+                self.revision = Some(entry.revision);
                 self.must_read = false;
                 self.next_at = None;
             }

@@ -156,7 +156,9 @@ fn a_read_from_before_the_last_write_does_not_count() {
 
 #[test]
 fn an_entry_that_is_anothers_or_gone_fences_at_once() {
-    for (answer, fence) in [(read(b"them", 9), Fence::Taken), (Answer::Read(Ok(None)), Fence::Expired)] {
+    let gone = Answer::Read(Ok(None));
+    let older = read(HOLDER, 0);
+    for (answer, fence) in [(read(b"them", 9), Fence::Taken), (gone, Fence::Expired), (older, Fence::Expired)] {
         let mut lease = held();
         let request = lease.poll_request(at(3_000)).unwrap();
         lease.handle(at(3_010), request.attempt, conflict());

@@ -9,7 +9,8 @@
 //! It does what a real broker does when a connection breaks ([`Client::disconnect`]): what is on its way to the client
 //! is lost, what the client publishes is refused, its accesses fail, and others that probe it find no subscriber. When
 //! it is back, its subscriptions are too, and its watches begin with a snapshot. Random loss and delay are for the
-//! caller to add: it can drop or keep what a callback receives.
+//! caller to add: it can drop or keep what a callback receives. The store can be [lost](Broker::lose_store), and an
+//! older copy of it [come back](Broker::restore).
 //!
 //! A client that [has a name](Broker::connect_as) may do what a [node of that name](crate::rights) may, as with the
 //! permissions of a real broker, and the broker [counts](Engine::refused) what it refuses. One without a name may do
@@ -35,8 +36,8 @@ use crate::engine::{
 use crate::rights::Rights;
 use crate::subject::{is_pattern, is_subject, shortened};
 use bytes::Bytes;
+pub use state::StoreCopy;
 use state::{Connection, ConnectionState, Job, State, Subscriber, Watcher};
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -122,8 +123,7 @@ impl Broker {
     fn add(&self, rights: Option<Rights>) -> Client {
         let mut state = self.lock();
         let number = state.clients.len();
-        let queued = BTreeMap::new();
-        state.clients.push(Connection { state: ConnectionState::Up, breaks: 0, queued, rights, refused: 0 });
+        state.clients.push(Connection::new(rights));
         Client { broker: self.clone(), number }
     }
 
@@ -141,6 +141,23 @@ impl Broker {
         self.perform(state, job);
         self.lock().in_step = false;
         true
+    }
+
+    /// Returns the store as it is: for [`restore`](Self::restore).
+    pub fn copy_store(&self) -> StoreCopy {
+        self.lock().copy()
+    }
+
+    /// Has the store be lost, as if its server had been started again without its files. All connections are broken,
+    /// and what is on its way is lost; the first client that [reconnects](Client::reconnect) creates the tables anew.
+    pub fn lose_store(&self) {
+        self.lock().replace(None);
+    }
+
+    /// Puts an older copy in the place of the store, as if its server had been started again with the files of that
+    /// time. All connections are broken, and what is on its way is lost.
+    pub fn restore(&self, copy: StoreCopy) {
+        self.lock().replace(Some(copy));
     }
 
     /// Lets time pass. Leases that become too old are deleted, which watches report in later steps.
@@ -234,7 +251,12 @@ impl Broker {
             }
             Job::Watch { watch, breaks, after } => state.begin_watch(watch, breaks, after),
             Job::Report { watch, breaks, change } => {
+                let Some((client, bucket)) = state.watches.get(&watch).map(|watcher| (watcher.client, watcher.bucket))
+                else {
+                    return true;
+                };
                 let Some(mut on_change) = state.take_watcher(watch, breaks) else { return true };
+                state.clients[client].was_told(bucket, &change);
                 drop(state);
                 let is_fine = run(|| on_change(change));
                 if let Some(watcher) = self.lock().watches.get_mut(&watch) {
@@ -272,12 +294,7 @@ impl Client {
 
     /// Breaks the connection.
     pub fn disconnect(&self) {
-        let mut state = self.broker.lock();
-        let connection = &mut state.clients[self.number];
-        if connection.state == ConnectionState::Up {
-            connection.state = ConnectionState::Down;
-            connection.breaks += 1;
-        }
+        self.broker.lock().clients[self.number].disconnect();
     }
 
     /// Restores the connection.
@@ -285,7 +302,9 @@ impl Client {
         let mut state = self.broker.lock();
         if state.clients[self.number].state == ConnectionState::Down {
             state.clients[self.number].state = ConnectionState::Up;
+            state.prepare(self.number);
             state.resync(self.number);
+            self.broker.notify(state);
         }
     }
 
@@ -297,6 +316,11 @@ impl Client {
     }
 
     fn access(&self, bucket: Bucket, key: &str, access: Access, then: Box<dyn FnOnce(Answer) + Send>) {
+        let (broker, number) = (self.broker.clone(), self.number);
+        let then = Box::new(move |answer| {
+            broker.lock().clients[number].was_answered(bucket, &answer);
+            then(answer);
+        });
         let job = Job::Access { client: self.number, bucket, key: key.into(), access, then };
         self.broker.ask(job);
     }

@@ -6,10 +6,11 @@ use crate::clock::Moment;
 use crate::engine::{
     Bucket, Change, Entry, Lane, Message, OnChange, OnMessage, OnProbe, ProbeOutcome, Revision, StoreError,
 };
+use crate::floor::Floor;
 use crate::rights::Rights;
 use crate::subject::{is_key, matches, shortened};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 #[derive(Default)]
@@ -21,6 +22,10 @@ pub(super) struct State {
     pub(super) watches: BTreeMap<u64, Watcher>,
     pub(super) last_number: u64,
     pub(super) buckets: BTreeMap<Bucket, Records>,
+    /// The store was lost, and these tables have not been created anew.
+    pub(super) missing: BTreeSet<Bucket>,
+    /// The clock by which tables begin stands at zero: that of a machine which is wrong.
+    pub(super) has_no_clock: bool,
     /// Wakes the process that runs the broker, in a simulation.
     pub(super) waker: Option<Waker>,
     /// A step is running its callback: another would break the order.
@@ -37,6 +42,8 @@ pub(super) struct Connection {
     pub(super) rights: Option<Rights>,
     /// What it has done without a right to.
     pub(super) refused: u64,
+    /// What it has seen of each table.
+    pub(super) floor: Floor,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,11 +66,22 @@ pub(super) struct Watcher {
     pub(super) on_change: Option<OnChange>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Records {
     pub(super) entries: BTreeMap<String, (Bytes, Revision, Moment)>,
     pub(super) last_revision: u64,
     pub(super) history: VecDeque<Change>,
+}
+
+/// The tables of a store, as they were at a moment.
+#[derive(Clone)]
+pub struct StoreCopy(BTreeMap<Bucket, Records>);
+
+impl std::fmt::Debug for StoreCopy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let last = self.0.iter().map(|(bucket, records)| (bucket, records.last_revision));
+        f.debug_map().entries(last).finish()
+    }
 }
 
 /// What a step does.
@@ -246,6 +264,44 @@ impl State {
         self.jobs.extend(reports);
     }
 
+    pub(super) fn copy(&self) -> StoreCopy {
+        StoreCopy(self.buckets.clone())
+    }
+
+    /// Replaces the store by a copy, or by nothing, as if its server had ended and been started again: all connections
+    /// are broken.
+    pub(super) fn replace(&mut self, by: Option<StoreCopy>) {
+        self.missing = if by.is_none() { Bucket::ALL.into() } else { BTreeSet::new() };
+        self.buckets = by.map_or_else(BTreeMap::new, |copy| copy.0);
+        for connection in &mut self.clients {
+            connection.disconnect();
+        }
+    }
+
+    /// Does what an engine does on a new connection, before anything else: the head of [`floor`](crate::floor) has it.
+    pub(super) fn prepare(&mut self, client: usize) {
+        let clock = if self.has_no_clock { 0 } else { self.now.since(Moment::START).as_micros() as u64 };
+        let floor = &self.clients[client].floor;
+        for bucket in std::mem::take(&mut self.missing) {
+            self.buckets.insert(bucket, Records::beginning_with(floor.first(bucket, clock)));
+        }
+        let last = |bucket| Revision(self.buckets.get(&bucket).map_or(0, |records| records.last_revision));
+        let last = Bucket::ALL.map(|bucket| (bucket, last(bucket))).into();
+        let outdated = floor.outdated(&last);
+        for bucket in &outdated {
+            self.buckets.insert(*bucket, Records::beginning_with(floor.first(*bucket, clock)));
+        }
+        floor.emptied(&last);
+        let concerned = self.watches.iter().filter(|(_, watcher)| outdated.contains(&watcher.bucket));
+        let jobs: Vec<_> = concerned
+            .map(|(watch, watcher)| {
+                let breaks = self.clients[watcher.client].breaks;
+                Job::Watch { watch: *watch, breaks, after: None }
+            })
+            .collect();
+        self.jobs.extend(jobs);
+    }
+
     /// Reports what a watch begins with. What is reported meanwhile stands in the queue behind it, and is older than
     /// the snapshot: it is taken out.
     pub(super) fn begin_watch(&mut self, watch: u64, breaks: u64, after: Option<Revision>) {
@@ -268,7 +324,43 @@ impl State {
     }
 }
 
+impl Connection {
+    pub(super) fn new(rights: Option<Rights>) -> Self {
+        let (queued, floor) = (BTreeMap::new(), Floor::default());
+        Self { state: ConnectionState::Up, breaks: 0, queued, rights, refused: 0, floor }
+    }
+
+    /// Breaks it, if it is up.
+    pub(super) fn disconnect(&mut self) {
+        if self.state == ConnectionState::Up {
+            self.state = ConnectionState::Down;
+            self.breaks += 1;
+        }
+    }
+
+    /// Notes what a change tells of the revisions of a table.
+    pub(super) fn was_told(&self, bucket: Bucket, change: &Change) {
+        if let Change::Put(Entry { revision, .. }) | Change::Deleted { revision, .. } | Change::Synced { revision } =
+            change
+        {
+            self.floor.saw(bucket, *revision);
+        }
+    }
+
+    /// Notes what an answer tells of the revisions of a table.
+    pub(super) fn was_answered(&self, bucket: Bucket, answer: &Answer) {
+        if let Answer::Written(Ok(revision)) | Answer::Read(Ok(Some(Entry { revision, .. }))) = answer {
+            self.floor.saw(bucket, *revision);
+        }
+    }
+}
+
 impl Records {
+    /// An empty table.
+    fn beginning_with(first: Revision) -> Self {
+        Self { last_revision: first.0.saturating_sub(1), ..Self::default() }
+    }
+
     /// `None` if not all of them are known.
     fn changes_after(&self, after: Option<Revision>) -> Option<Vec<Change>> {
         let after = after.filter(|after| after.0 <= self.last_revision)?;

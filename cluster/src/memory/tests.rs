@@ -213,3 +213,56 @@ fn callbacks_may_panic_step_and_drop_their_own_subscription() {
     run(&broker);
     assert_eq!(all(&calls), [(1, false), (2, false)]);
 }
+
+fn written(broker: &Broker, client: &Client, bucket: Bucket, key: &str) -> Revision {
+    let answers = create(client, bucket, key);
+    run(broker);
+    answers.try_recv().unwrap().unwrap()
+}
+
+/// Whatever becomes of the store, its revisions grow, and watches report what it is now. Without a clock, too.
+#[test]
+fn revisions_grow_from_one_store_to_the_next() {
+    for has_no_clock in [false, true] {
+        let broker = Broker::new();
+        broker.lock().has_no_clock = has_no_clock;
+        let (here, there) = (broker.connect(), broker.connect());
+        let (push, changes) = channel();
+        let _watch = there.watch(Bucket::Names, None, push).unwrap();
+        let mut last = written(&broker, &here, Bucket::Names, "a");
+        for round in 0..3 {
+            broker.advance(Duration::from_secs(60));
+            let copy = broker.copy_store();
+            written(&broker, &here, Bucket::Leases, &format!("eu-1.{round}"));
+            let lost = written(&broker, &here, Bucket::Names, &format!("b{round}"));
+            assert!(lost > last);
+            all(&changes);
+            match round {
+                1 => broker.restore(copy),
+                _ => broker.lose_store(),
+            }
+            // The one that has heard of it only is the first to come back, and then the one that has written.
+            there.reconnect();
+            here.reconnect();
+            run(&broker);
+            let heard = all(&changes);
+            assert_eq!(heard.first(), Some(&Change::Resync));
+            let Some(Change::Synced { revision }) = heard.last() else { panic!("{heard:?}") };
+            assert!(heard.len() == 2 && *revision >= lost, "{heard:?}");
+            last = written(&broker, &there, Bucket::Names, "a");
+            assert!(last > lost, "{last} after {lost}");
+            assert!(matches!(&all(&changes)[..], [Change::Put(entry)] if entry.revision == last));
+        }
+    }
+}
+
+/// A copy that is the store as it was, and not an older one, is the store.
+#[test]
+fn a_copy_of_what_is_there_loses_nothing() {
+    let broker = Broker::new();
+    let client = broker.connect();
+    let before = written(&broker, &client, Bucket::Names, "a");
+    broker.restore(broker.copy_store());
+    client.reconnect();
+    assert_eq!(written(&broker, &client, Bucket::Names, "b"), Revision(before.0 + 1));
+}

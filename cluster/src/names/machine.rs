@@ -56,6 +56,8 @@ pub struct Names {
     over: BTreeSet<(NodeId, Revision)>,
     requests: VecDeque<Request>,
     registered: VecDeque<Registered>,
+    /// Processes whose names are gone from the store.
+    lost: VecDeque<Pid>,
     last_number: u64,
 }
 
@@ -115,12 +117,12 @@ impl Names {
         self.pending.is_empty() && self.undone.is_empty()
     }
 
-    /// This node is no member any more. Returns the processes that held names: they must end before the grace of the
-    /// lease is over. Registrations that wait fail.
+    /// This node is no member any more. Returns the processes that held names, or have [lost](Self::poll_lost) them:
+    /// they must end before the grace of the lease is over. Registrations that wait fail.
     pub fn fenced(&mut self) -> BTreeSet<Pid> {
         self.epoch = None;
         let held = std::mem::take(&mut self.held);
-        held.into_values().map(|held| held.pid).collect()
+        held.into_values().map(|held| held.pid).chain(self.lost.drain(..)).collect()
     }
 
     /// Registers `name` for a process of this node. Returns the number that [`Registered`] will have.
@@ -194,13 +196,24 @@ impl Names {
                 if self.known.get(&key).is_some_and(|known| known.revision < revision) {
                     self.known.remove(&key);
                 }
+                if self.held.get(&key).is_some_and(|held| held.token < revision) {
+                    self.lose(&key);
+                }
             }
             Change::Synced { revision } => {
                 if let Some(snapshot) = self.snapshot.take() {
                     self.known.retain(|key, known| snapshot.contains(key) || known.revision > revision);
+                    let is_gone = |(key, held): &(&String, &Held)| held.token <= revision && !snapshot.contains(*key);
+                    let gone: Vec<_> = self.held.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
+                    gone.iter().for_each(|key| self.lose(key));
                 }
             }
         }
+    }
+
+    /// The entry of a name that this node holds is gone, or is another's: its holder must end.
+    fn lose(&mut self, key: &str) {
+        self.lost.extend(self.held.remove(key).map(|held| held.pid));
     }
 
     fn put(&mut self, entry: Entry) {
@@ -209,6 +222,10 @@ impl Names {
         }
         if self.known.get(&entry.key).is_some_and(|known| known.revision >= entry.revision) {
             return;
+        }
+        // What this node holds it never writes again.
+        if self.held.get(&entry.key).is_some_and(|held| held.token < entry.revision) {
+            self.lose(&entry.key);
         }
         // What is no record is held by none that could be sent to.
         let Ok((name, holder)) = decode(entry.value) else {
@@ -314,6 +331,12 @@ impl Names {
     /// Returns the next request.
     pub fn poll_request(&mut self) -> Option<Request> {
         self.requests.pop_front()
+    }
+
+    /// Returns a process that held a name which is gone from the store, or is another's: it must end before the grace
+    /// of the lease is over.
+    pub fn poll_lost(&mut self) -> Option<Pid> {
+        self.lost.pop_front()
     }
 
     /// Returns what came of a registration.

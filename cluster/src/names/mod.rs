@@ -8,8 +8,13 @@
 //! # Protocol
 //! * **register.** Create the entry. A conflict is read: it may be this node's own, from an attempt whose answer was
 //!   lost. If it is another's, the name is taken, and the caller learns by whom.
+//! * **confirm.** An entry counts only if the store **has this node's record as well**, in the revision that is its
+//!   epoch. The caller reads that after it has found the entry, and before it passes the answer on. If it is not there,
+//!   the caller fences the node first.
 //! * **token.** The revision of the entry is the fencing token: it is greater than the tokens of all earlier holders. A
 //!   holder gives it to whatever it writes to, which refuses a smaller one than it has seen.
+//! * **lose.** If the entry of a holder disappears, which none that keeps to this protocol does while the holder's lease
+//!   is valid, the holder must end: others may have the name.
 //! * **release.** The holder gives the name up, or has ended: its node deletes the entry, in the revision that it has
 //!   created. A deletion that the store could not do is repeated until it is done.
 //! * **inherit.** The names of a node that has left are deleted at once; those of a node that is lost, only when its
@@ -19,6 +24,23 @@
 //!   out of date by as much as the watch is late.
 //!
 //! What one node does with one entry it does in order, one access at a time.
+//!
+//! # When the store is lost
+//! or an older copy takes its place, the names are gone while their holders live, on nodes whose leases are gone, too,
+//! and which may not know it yet. Say that this happens at `d`.
+//! 1. Each lease was written before `d`: what was registered in the old store has ended by `d` plus the lease's time.
+//! 2. A member of the old store may create an entry in the new one, but is not confirmed there: the record of its
+//!    membership was in the old store, and no record comes with that revision again. So it is fenced. A copy that has
+//!    the record is older than what its engine has seen, whose leases have been written since: the engine empties it
+//!    before it makes an access.
+//! 3. A node that is fenced because its lease or its record is gone, `r > d`, joins again a lease's time after `r`: it
+//!    registers after all that was registered in the old store has ended.
+//! 4. Its entries have greater revisions than any of the old store: the [contract](crate::engine) of the engine, point 4.
+//!
+//! So invariants 1 and 3 hold through it for nodes that were members at `d`. A node that was none, and registers a name
+//! within a lease's time after `d`, may have it while a holder of the old store acts on; its token is the greater one,
+//! and is what the holder is fenced off by. Nor do they hold with a copy that is so fresh that no lease was written
+//! since it was made.
 //!
 //! # Invariants
 //! 1. A name that this node has registered is its own until it deletes the entry, or until another node finds that this
@@ -46,6 +68,7 @@ pub use record::{Holder, MAX_NAME, NameRecordError};
 use crate::access::Access;
 use crate::engine::Revision;
 use postroom::Pid;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
@@ -53,7 +76,11 @@ use std::time::Duration;
 ///
 /// Whatever a holder writes to keeps the greatest token that it has seen, and refuses a write with a smaller one. So a
 /// holder that was cut off, and does not know it yet, can do no harm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// It grows through the loss of the broker's store, too. It is a number of at most 2^53 for the next two centuries, and
+/// can be a part of a message, and a column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Token(pub u64);
 
 impl fmt::Display for Token {

@@ -394,3 +394,42 @@ fn the_names_of_a_later_membership_stay() {
     names.membership_over(NodeId::new(1).unwrap(), Revision(30));
     assert_eq!(names.poll_request().unwrap().access, Access::Delete(Revision(7)));
 }
+
+/// A holder whose entry disappears must end: the store may be another, by which the name is free.
+#[test]
+fn a_holder_whose_entry_is_gone_is_told() {
+    let holder = |names: &mut Names, at: u64| {
+        let pid: Pid = "<7f.0.5.1>".parse().unwrap();
+        names.register("acct-7", pid);
+        let number = names.poll_request().unwrap().number;
+        names.handle(Moment::START, number, Answer::Written(Ok(Revision(at))));
+        assert_eq!(names.poll_registered().unwrap().result, Ok(Token(at)));
+        pid
+    };
+    let entry = |epoch, at| {
+        let holder = Holder { pid: "<21.0.5.1>".parse().unwrap(), epoch: Revision(epoch) };
+        let value = super::record::encode("acct-7", &holder);
+        Change::Put(crate::engine::Entry { key: "acct-7".into(), value, revision: Revision(at) })
+    };
+    let deleted = |at| Change::Deleted { key: "acct-7".into(), revision: Revision(at) };
+    let synced = |at| Change::Synced { revision: Revision(at) };
+    // What the watch reports, and whether the holder is lost by it.
+    let cases = [
+        (vec![deleted(80)], false, "an earlier entry was deleted"),
+        (vec![Change::Resync, synced(80)], false, "the snapshot is older"),
+        (vec![Change::Resync, deleted(82)], true, "it was deleted"),
+        (vec![Change::Resync, synced(81)], true, "a snapshot does not have it"),
+        (vec![Change::Resync, synced(1_000_000)], true, "the store is another, and empty"),
+        (vec![Change::Resync, entry(9, 1_000_000), synced(1_000_000)], true, "another has the name in another store"),
+        (vec![entry(9, 82)], true, "another has the name"),
+    ];
+    for (changes, is_lost, what) in cases {
+        let mut names = Names::default();
+        names.joined(Revision(4));
+        let pid = holder(&mut names, 81);
+        changes.into_iter().for_each(|change| names.on_change(change));
+        assert_eq!(names.poll_lost(), is_lost.then_some(pid), "{what}");
+        assert_eq!(names.holder("acct-7").is_some_and(|(holder, _)| holder == pid), !is_lost, "{what}");
+        assert_eq!(names.poll_lost(), None);
+    }
+}

@@ -4,6 +4,12 @@
 //! Each new consumer either **continues** after the last revision that was reported, or takes a **snapshot**: the last
 //! message of each key, and then all later ones.
 //!
+//! # How a watch knows that the store is the same one
+//! A store may be lost or replaced while the watch is interrupted, and its new one may have the revision that was
+//! reported last, with something else. So a consumer that continues begins **with** that revision: the store is the same
+//! one exactly if its message was written at the same time, to the nanosecond. If it is another, or is gone, the watch
+//! begins anew with a snapshot.
+//!
 //! # How a watch knows that it has missed nothing
 //! The revisions of a stream have no gaps when they are written, and the consumer sends all that are still there. So a
 //! watch that continues has missed something exactly if there is a gap in what arrives. It then begins anew with a
@@ -53,6 +59,8 @@ pub(super) struct Delivery {
     pub(super) revision: u64,
     /// How many the consumer has after it.
     pub(super) pending: u64,
+    /// When it was written, in nanoseconds by the server's clock.
+    pub(super) time: u64,
     pub(super) key: String,
     pub(super) operation: Operation,
 }
@@ -72,8 +80,12 @@ pub(super) enum Next {
 pub(super) struct Replay {
     /// Everything up to it has been reported; `None` if a snapshot is needed.
     position: Option<u64>,
-    /// When the stream that it is a position in was created, once that is known.
-    created: Option<String>,
+    /// When the message at the position was written, if it has arrived.
+    time: Option<u64>,
+    /// The consumer is to send the message at the position once more.
+    is_continuing: bool,
+    /// A consumer has been created.
+    has_begun: bool,
     /// The snapshot that is being taken.
     snapshot: Option<Snapshot>,
     goal: u64,
@@ -91,13 +103,17 @@ struct Snapshot {
     entries: BTreeMap<String, Entry>,
     /// The largest revision that has arrived.
     last: u64,
+    /// When that was written.
+    time: Option<u64>,
 }
 
 impl Replay {
     pub(super) fn new(after: Option<Revision>) -> Self {
         Self {
             position: after.map(|after| after.0).filter(|after| *after < u64::MAX),
-            created: None,
+            time: None,
+            is_continuing: false,
+            has_begun: false,
             snapshot: None,
             goal: 0,
             number: 0,
@@ -109,12 +125,16 @@ impl Replay {
     /// Returns what the next consumer has to send.
     pub(super) fn start(&mut self) -> Start {
         self.number = 0;
+        self.is_continuing = self.position.is_some() && self.time.is_some();
         match self.position {
-            Some(position) => {
+            Some(position) if self.is_continuing => {
                 self.snapshot = None;
-                Start::From(position + 1)
+                Start::From(position)
             }
-            None => {
+            // It has reported nothing yet, and the caller knows what came before.
+            Some(position) if !self.has_begun => Start::From(position + 1),
+            _ => {
+                self.position = None;
                 self.snapshot = Some(Snapshot::default());
                 Start::Snapshot
             }
@@ -122,27 +142,34 @@ impl Replay {
     }
 
     /// The consumer has been created with so many messages; after that, the stream's last revision was `goal`.
-    pub(super) fn started(&mut self, pending: u64, goal: u64, created: &str) -> Next {
-        let is_other_stream = self.created.as_ref().is_some_and(|known| known != created);
-        if self.position.is_some_and(|position| goal < position) || is_other_stream && self.position.is_some() {
+    pub(super) fn started(&mut self, pending: u64, goal: u64) -> Next {
+        let is_behind = self.position.is_some_and(|position| goal < position);
+        if is_behind || self.is_continuing && pending == 0 {
             return self.missed();
         }
-        self.created = Some(created.into());
+        self.has_begun = true;
         self.goal = goal;
-        self.proceed(Vec::new(), pending)
+        // What it begins with is known, or is none of this watch's.
+        if self.is_continuing { Next::Report(Vec::new()) } else { self.proceed(Vec::new(), pending) }
     }
 
     /// A message has arrived.
     pub(super) fn delivered(&mut self, delivery: Delivery) -> Next {
-        let Delivery { number, revision, pending, key, operation } = delivery;
+        let Delivery { number, revision, pending, time, key, operation } = delivery;
         if number != self.number + 1 {
             // The client has lost one. What continues after the position finds out whether that is still there.
             return Next::Restart;
         }
         self.number = number;
+        if std::mem::take(&mut self.is_continuing) {
+            let is_known = (self.position, self.time) == (Some(revision), Some(time));
+            return if is_known { self.proceed(Vec::new(), pending) } else { self.missed() };
+        }
         let mut changes = Vec::new();
         if let Some(snapshot) = &mut self.snapshot {
-            snapshot.last = snapshot.last.max(revision);
+            if revision > snapshot.last {
+                (snapshot.last, snapshot.time) = (revision, Some(time));
+            }
             match operation {
                 Operation::Put(value) => {
                     self.tombstones.remove(&key);
@@ -160,7 +187,7 @@ impl Replay {
             if self.position.is_none_or(|position| revision != position + 1) {
                 return self.missed();
             }
-            self.position = Some(revision);
+            (self.position, self.time) = (Some(revision), Some(time));
             changes.extend(self.change(key, revision, operation));
         }
         self.proceed(changes, pending)
@@ -181,7 +208,12 @@ impl Replay {
 
     /// The consumer is idle, and says what it has sent last.
     pub(super) fn idle(&mut self, number: u64) -> Next {
-        if number == self.number { self.proceed(Vec::new(), self.pending) } else { Next::Restart }
+        match number == self.number {
+            // What it was to begin with has been taken away meanwhile.
+            true if self.is_continuing => self.missed(),
+            true => self.proceed(Vec::new(), self.pending),
+            false => Next::Restart,
+        }
     }
 
     /// The leader has said whether it has the revision that `Next::Ask` names.
@@ -213,9 +245,9 @@ impl Replay {
     }
 
     fn synced(&mut self) -> Vec<Change> {
-        let Snapshot { entries, last } = self.snapshot.take().unwrap_or_default();
+        let Snapshot { entries, last, time } = self.snapshot.take().unwrap_or_default();
         let position = last.max(self.goal);
-        self.position = Some(position);
+        (self.position, self.time) = (Some(position), time.filter(|_| position == last));
         let mut entries: Vec<_> = entries.into_values().collect();
         entries.sort_by_key(|entry| entry.revision);
         let synced = Change::Synced { revision: Revision(position) };
@@ -223,8 +255,7 @@ impl Replay {
     }
 
     fn missed(&mut self) -> Next {
-        self.position = None;
-        self.created = None;
+        (self.position, self.time) = (None, None);
         self.tombstones.clear();
         Next::Restart
     }
@@ -233,6 +264,9 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// When the store was new.
+    const DAY: u64 = 1_000;
 
     /// A consumer as the server has it: it numbers what it sends.
     struct Consumer {
@@ -251,7 +285,7 @@ mod tests {
 
         fn start(mut replay: Replay, expected: Start, pending: u64, goal: u64) -> (Self, Next) {
             assert_eq!(replay.start(), expected);
-            let next = replay.started(pending, goal, "today");
+            let next = replay.started(pending, goal);
             (Self { replay, number: 0 }, next)
         }
 
@@ -261,7 +295,12 @@ mod tests {
 
         fn send(&mut self, revision: u64, key: &str, operation: Operation, pending: u64) -> Next {
             self.number += 1;
-            let delivery = Delivery { number: self.number, revision, pending, key: key.into(), operation };
+            self.send_of(DAY + revision, revision, key, operation, pending)
+        }
+
+        /// Sends what was written at a certain time.
+        fn send_of(&mut self, time: u64, revision: u64, key: &str, operation: Operation, pending: u64) -> Next {
+            let delivery = Delivery { number: self.number, revision, pending, time, key: key.into(), operation };
             self.replay.delivered(delivery)
         }
 
@@ -331,11 +370,14 @@ mod tests {
         let (mut consumer, next) = Consumer::after(3, 2, 5);
         assert_eq!(next, report([]));
         assert_eq!(consumer.put(4, "a", 1), report([put("a", 4)]));
+        let (mut consumer, next) = consumer.again(Start::From(4), 2, 5);
+        assert_eq!(next, report([]));
+        assert_eq!(consumer.put(4, "a", 1), report([]), "it is known");
+        assert_eq!(consumer.put(5, "b", 0), report([put("b", 5)]));
         let (mut consumer, next) = consumer.again(Start::From(5), 1, 5);
         assert_eq!(next, report([]));
-        assert_eq!(consumer.put(5, "b", 0), report([put("b", 5)]));
-        let (_, next) = consumer.again(Start::From(6), 0, 5);
-        assert_eq!(next, report([]));
+        assert_eq!(consumer.put(5, "b", 0), report([]));
+        assert_eq!(consumer.put(6, "c", 0), report([put("c", 6)]));
     }
 
     #[test]
@@ -354,21 +396,54 @@ mod tests {
         assert_eq!(next, Next::Ask(vec![], 4));
         assert_eq!(consumer.replay.answered(true), report([]));
         assert_eq!(consumer.put(4, "a", 0), report([put("a", 4)]));
-        let (mut consumer, _) = consumer.again(Start::From(5), 1, 6);
+        let (mut consumer, _) = consumer.again(Start::From(4), 2, 6);
+        assert_eq!(consumer.put(4, "a", 1), report([]));
         assert_eq!(consumer.put(5, "a", 0), Next::Ask(vec![put("a", 5)], 6));
         assert_eq!(consumer.replay.answered(false), Next::Restart);
         consumer.again(Start::Snapshot, 0, 6);
     }
 
+    /// Whatever it is: one that was created anew, or an older copy, with less or more in it than was reported.
     #[test]
     fn a_stream_that_is_another_is_followed_by_a_snapshot() {
-        let (consumer, next) = Consumer::after(3, 0, 2);
-        assert_eq!(next, Next::Restart, "the last revision is less");
-        let (mut consumer, _) = consumer.again(Start::Snapshot, 0, 0);
-        assert_eq!(consumer.replay.start(), Start::From(1));
-        assert_eq!(consumer.replay.started(7, 7, "tomorrow"), Next::Restart);
-        assert_eq!(consumer.replay.start(), Start::Snapshot);
-        assert_eq!(consumer.replay.started(0, 0, "tomorrow"), report([Change::Resync, synced(0)]));
+        let interrupted = || {
+            let (mut consumer, _) = Consumer::after(3, 1, 4);
+            assert_eq!(consumer.put(4, "a", 0), report([put("a", 4)]));
+            consumer
+        };
+        for (pending, goal) in [(0, 0), (0, 2), (0, 4), (0, 9), (1, 3)] {
+            let (consumer, next) = interrupted().again(Start::From(4), pending, goal);
+            assert_eq!(next, Next::Restart, "{pending} of {goal}");
+            consumer.again(Start::Snapshot, 0, 0);
+        }
+        for (time, revision) in [(DAY + 7, 4), (DAY + 4, 5), (DAY + 7, 1_000_000)] {
+            let (mut consumer, next) = interrupted().again(Start::From(4), 2, revision + 1);
+            assert_eq!(next, report([]));
+            consumer.number += 1;
+            let next = consumer.send_of(time, revision, "a", Operation::Put("other".into()), 1);
+            assert_eq!(next, Next::Restart, "{revision} at {time}");
+            let (_, next) = consumer.again(Start::Snapshot, 0, 0);
+            assert_eq!(next, report([Change::Resync, synced(0)]));
+        }
+        // It has been emptied since the consumer was created, and no message follows.
+        let (mut consumer, _) = interrupted().again(Start::From(4), 1, 4);
+        assert_eq!(consumer.replay.idle(0), Next::Restart);
+        consumer.again(Start::Snapshot, 0, 0);
+    }
+
+    /// If what was reported last is no message that has arrived, nothing shows that the store is the same one.
+    #[test]
+    fn a_watch_that_knows_no_message_begins_with_a_snapshot() {
+        let (consumer, next) = Consumer::snapshot(0, 0);
+        assert_eq!(next, report([Change::Resync, synced(0)]));
+        consumer.again(Start::Snapshot, 0, 0);
+        let (mut consumer, _) = Consumer::snapshot(1, 9);
+        consumer.put(4, "a", 0);
+        assert_eq!(consumer.replay.answered(false), report([Change::Resync, put("a", 4), synced(9)]));
+        let (mut consumer, next) = consumer.again(Start::Snapshot, 1, 10);
+        assert_eq!(next, report([]));
+        assert_eq!(consumer.put(10, "a", 0), report([Change::Resync, put("a", 10), synced(10)]));
+        consumer.again(Start::From(10), 1, 10);
     }
 
     #[test]
@@ -377,10 +452,11 @@ mod tests {
         consumer.put(4, "a", 0);
         consumer.number += 1;
         assert_eq!(consumer.put(6, "c", 0), Next::Restart);
-        let (consumer, _) = consumer.again(Start::From(5), 2, 6);
+        let (mut consumer, _) = consumer.again(Start::From(4), 3, 6);
+        consumer.put(4, "a", 2);
         let mut replay = consumer.replay;
-        assert_eq!(replay.idle(0), report([]));
-        assert_eq!(replay.idle(1), Next::Restart);
+        assert_eq!(replay.idle(1), report([]));
+        assert_eq!(replay.idle(2), Next::Restart);
         // In a snapshot, it is taken anew.
         let (mut consumer, _) = Consumer::snapshot(3, 3);
         consumer.put(1, "a", 2);

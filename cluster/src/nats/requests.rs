@@ -24,6 +24,8 @@ pub(super) enum Failure {
     WrongRevision,
     /// There is no such stream.
     NoStream,
+    /// There is such a stream, and it is another than the one that was to be created. Nothing was done.
+    Exists,
     /// There is no such message.
     NoMessage,
     /// The account may not use the store.
@@ -54,6 +56,7 @@ impl Failure {
         match error["err_code"].as_u64() {
             Some(10_071 | 10_164) => Self::WrongRevision,
             Some(10_059) => Self::NoStream,
+            Some(10_058) => Self::Exists,
             Some(10_037) => Self::NoMessage,
             Some(10_054) => Self::TooLarge,
             Some(10_077) if description.contains("maximum") => Self::Full,
@@ -181,6 +184,7 @@ mod tests {
         };
         assert_eq!(error(10_071), Failure::WrongRevision);
         assert_eq!(error(10_059), Failure::NoStream);
+        assert_eq!(error(10_058), Failure::Exists);
         assert_eq!(error(10_074), Failure::NoReplicas("why".into()));
         assert_eq!(error(10_008), Failure::Refused("why".into()));
         assert_eq!(read(b"{}"), Ok(json!({})));

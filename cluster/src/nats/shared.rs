@@ -5,6 +5,7 @@ use super::problem::{Problem, Violation};
 use super::settings::Nats;
 use super::tombstones::Tombstone;
 use crate::engine::{Attempt, Lane};
+use crate::floor::Floor;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -66,6 +67,8 @@ pub(super) struct Shared {
     pub(super) closed: watch::Sender<bool>,
     pub(super) max_payload: AtomicUsize,
     pub(super) questions: Arc<Semaphore>,
+    /// What this engine has seen of each table.
+    pub(super) floor: Floor,
     pub(super) counters: Counters,
     /// What the server said of the last refusal.
     last_refusal: Mutex<Option<String>>,
@@ -95,6 +98,7 @@ impl Shared {
             closed: watch::Sender::new(false),
             max_payload: AtomicUsize::new(DEFAULT_MAX_PAYLOAD),
             questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
+            floor: Floor::default(),
             counters: Counters::default(),
             last_refusal: Mutex::default(),
             problems: Mutex::new(problems.map(|part| (part, Problem::NoAnswer)).into()),
@@ -125,6 +129,11 @@ impl Shared {
             refused: read(&self.counters.refused),
             misdelivered: read(&self.counters.misdelivered),
         }
+    }
+
+    /// Has a tombstone purged when its time has come.
+    pub(super) fn bury(&self, tombstone: Tombstone) {
+        let _ = self.tombstones.send(tombstone);
     }
 
     /// Notes what the server refuses. It is a problem if the node cannot do without it.

@@ -16,6 +16,13 @@
 //! * **No foreign subjects**: a table that is mirrored from another, or published on other subjects, is not used. By
 //!   these, a node could have the server say what it may not say itself.
 //!
+//! # A store that is another
+//! A table begins above all that this engine has seen of it, and at the clock: [`floor`](crate::floor) says why. A new
+//! stream can be told its first number. One that is an older copy is **purged up to** the number that it is to go on
+//! with, which empties it, moves it there, and does nothing if it is there already: so of several engines that do this
+//! at once, the last loses what was written after the first, which is written again. Then a tombstone is put under
+//! [`MOVED`]: a watch that is connected meanwhile would not notice the purge before the next message.
+//!
 //! # Compare and set
 //! The server compares the number of the key's last *message*, under any writer, which may be a tombstone. So a deleted
 //! entry would pass as one, by the revision of its deletion; and a new one would not be created over a tombstone.
@@ -32,6 +39,7 @@ use super::shared::{Part, Shared};
 use super::tombstones::{KEPT, Tombstone};
 use crate::access::Access;
 use crate::engine::{Bucket, Entry, Lane, Revision, StoreError};
+use crate::floor::Floor;
 use crate::rights;
 use crate::subject::{is_key, shortened};
 use async_nats::HeaderMap;
@@ -39,8 +47,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How many revisions of a key are kept: the most that NATS' own tools allow. So much can a watch lag behind.
@@ -61,6 +70,9 @@ const ACCESS_PAUSE: Duration = Duration::from_millis(5);
 const PREPARE_PAUSE: Duration = Duration::from_millis(250);
 /// How soon the state of a table is asked for again: as soon as a lease is.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The key of the tombstone that follows an emptying: one that no entry has, and legal in each table.
+const MOVED: &str = "=.=";
 
 /// The stream and the subjects of a bucket.
 pub(super) struct Table {
@@ -131,35 +143,95 @@ impl Table {
 
 /// Prepares the tables, for as long as it takes, and lets all others use them.
 pub(super) async fn prepare(shared: &Shared, connected: &Connected) {
-    for bucket in Bucket::ALL {
-        while let Err(problem) = prepare_bucket(shared, connected, bucket).await {
-            shared.set_problem(Part::Store, Some(problem));
-            sleep(PREPARE_PAUSE).await;
-        }
+    while let Err(problem) = prepare_tables(shared, connected).await {
+        shared.set_problem(Part::Store, Some(problem));
+        sleep(PREPARE_PAUSE).await;
     }
     shared.store.send_replace(Some(connected.clone()));
     shared.set_problem(Part::Store, None);
 }
 
-/// Creates the table unless it is there: a node may lack the right to create it.
-async fn prepare_bucket(shared: &Shared, connected: &Connected, bucket: Bucket) -> Result<(), Problem> {
-    let table = Table::new(shared.settings.name(), bucket);
-    let wanted = table.configuration(&shared.settings);
-    let ask = async |question: &str, payload: String| {
-        let subject = format!("$JS.API.STREAM.{question}.{}", table.stream);
-        requests::request(connected, subject, None, payload.into(), ACCESS_TIMEOUT).await
-    };
-    let answer = match first_answer(ASK_AGAIN, || ask("INFO", String::new())).await {
-        Err(Failure::NoStream) => ask("CREATE", wanted.to_string()).await,
-        answer => answer,
-    };
-    let answer = answer.map_err(|failure| match failure {
-        Failure::NoResponders | Failure::NotEnabled => Problem::NoStore,
-        Failure::NoReplicas(reason) => Problem::BucketRefused { bucket, reason },
-        Failure::Forbidden => Problem::forbidden(&shared.settings, &format!("$JS.API.STREAM.INFO.{}", table.stream)),
-        failure => Problem::StoreDown { reason: failure.text() },
-    })?;
-    compare(bucket, &table, &wanted, &answer["config"])
+/// Creates the tables that are not there, and empties them if they are older than what this engine has seen.
+pub(super) async fn prepare_tables(shared: &Shared, connected: &Connected) -> Result<(), Problem> {
+    let mut last = BTreeMap::new();
+    for bucket in Bucket::ALL {
+        last.insert(bucket, Preparing::new(shared, connected, bucket).create().await?);
+    }
+    for bucket in shared.floor.outdated(&last) {
+        Preparing::new(shared, connected, bucket).empty().await?;
+    }
+    shared.floor.emptied(&last);
+    Ok(())
+}
+
+/// A table that is being prepared.
+struct Preparing<'a> {
+    shared: &'a Shared,
+    connected: &'a Connected,
+    bucket: Bucket,
+    table: Table,
+    /// Where it begins if it is created, or emptied.
+    first: u64,
+}
+
+impl<'a> Preparing<'a> {
+    fn new(shared: &'a Shared, connected: &'a Connected, bucket: Bucket) -> Self {
+        let (table, first) = (Table::new(shared.settings.name(), bucket), shared.floor.first(bucket, clock()).0);
+        Self { shared, connected, bucket, table, first }
+    }
+
+    async fn ask(&self, question: &str, payload: String) -> Result<Value, Failure> {
+        let subject = format!("$JS.API.STREAM.{question}.{}", self.table.stream);
+        requests::request(self.connected, subject, None, payload.into(), ACCESS_TIMEOUT).await
+    }
+
+    fn problem(&self, question: &str, failure: Failure) -> Problem {
+        let Self { shared, bucket, table, .. } = self;
+        match failure {
+            Failure::NoResponders | Failure::NotEnabled => Problem::NoStore,
+            Failure::NoReplicas(reason) => Problem::BucketRefused { bucket: *bucket, reason },
+            Failure::Forbidden => {
+                Problem::forbidden(&shared.settings, &format!("$JS.API.STREAM.{question}.{}", table.stream))
+            }
+            failure => Problem::StoreDown { reason: failure.text() },
+        }
+    }
+
+    /// Creates the table unless it is there: a node may lack the right to create it. Returns its last revision.
+    async fn create(&self) -> Result<Revision, Problem> {
+        let wanted = self.table.configuration(&self.shared.settings);
+        let mut answer = first_answer(ASK_AGAIN, || self.ask("INFO", String::new())).await;
+        if answer == Err(Failure::NoStream) {
+            let mut new = wanted.clone();
+            new["first_seq"] = self.first.into();
+            answer = match self.ask("CREATE", new.to_string()).await {
+                // Another node was quicker, and has it begin at its own clock.
+                Err(Failure::Exists) => self.ask("INFO", String::new()).await,
+                answer => answer,
+            };
+        }
+        let answer = answer.map_err(|failure| self.problem("INFO", failure))?;
+        compare(self.bucket, &self.table, &wanted, &answer["config"])?;
+        let last = answer["state"]["last_seq"].as_u64();
+        last.map(Revision).ok_or_else(|| self.problem("INFO", Failure::NoAnswer))
+    }
+
+    async fn empty(self) -> Result<(), Problem> {
+        let question = json!({ "seq": self.first }).to_string();
+        self.ask("PURGE", question).await.map_err(|failure| self.problem("PURGE", failure))?;
+        // If that is lost, watches notice with the next message.
+        if let Ok(revision) = Asked::of(self.shared, self.connected, self.table, MOVED).put(None, 0).await {
+            let table = Table::new(self.shared.settings.name(), self.bucket);
+            self.shared.bury(Tombstone { table, key: MOVED.into(), revision, written: Instant::now() });
+        }
+        Ok(())
+    }
+}
+
+/// The time since 1970, in microseconds; zero on a machine whose clock is before that.
+fn clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Asks, and asks again for as long as there is no answer. A question that comes while the store has no leader has
@@ -217,8 +289,7 @@ pub(super) async fn write(shared: &Shared, bucket: Bucket, key: &str, access: Ac
             let revision = asked.replace(None, expected).await?;
             if bucket != Bucket::Leases {
                 let Asked { table, .. } = asked;
-                let tombstone = Tombstone { table, key: key.into(), revision, written: Instant::now() };
-                let _ = shared.tombstones.send(tombstone);
+                shared.bury(Tombstone { table, key: key.into(), revision, written: Instant::now() });
             }
             Ok(revision)
         }
@@ -236,6 +307,7 @@ pub(super) async fn read(shared: &Shared, bucket: Bucket, key: &str) -> Result<O
 /// An access to one key, which has a connection.
 struct Asked<'a> {
     connected: Connected,
+    floor: &'a Floor,
     table: Table,
     /// The name of this node.
     own: &'a str,
@@ -269,8 +341,19 @@ impl<'a> Asked<'a> {
             Ok(Err(_)) | Err(_) => None,
         };
         let connected = connected.ok_or(StoreError::Unavailable)?;
-        let (table, own) = (Table::new(shared.settings.name(), bucket), shared.settings.node_name());
-        Ok(Self { connected, table, own, key, limit, deadline })
+        let table = Table::new(shared.settings.name(), bucket);
+        Ok(Self { deadline, ..Self::of(shared, &connected, table, key) })
+    }
+
+    fn of(shared: &'a Shared, connected: &Connected, table: Table, key: &'a str) -> Self {
+        let limit = shared.max_payload.load(Ordering::Relaxed).saturating_sub(OVERHEAD);
+        let (own, deadline) = (shared.settings.node_name(), Instant::now() + ACCESS_TIMEOUT);
+        Self { connected: connected.clone(), floor: &shared.floor, table, own, key, limit, deadline }
+    }
+
+    fn saw(&self, revision: u64) -> Revision {
+        self.floor.saw(self.table.bucket, Revision(revision));
+        Revision(revision)
     }
 
     fn time_left(&self) -> Duration {
@@ -285,7 +368,10 @@ impl<'a> Asked<'a> {
     async fn last(&self) -> Result<Stored, StoreError> {
         let pattern = self.table.pattern(self.key);
         match requests::last(&self.connected, &self.table, &pattern, self.time_left()).await {
-            Ok(stored) => Ok(stored),
+            Ok(stored) => {
+                self.saw(stored.revision);
+                Ok(stored)
+            }
             Err(Failure::NoMessage) => Ok(Stored { revision: 0, value: None }),
             Err(_) => Err(StoreError::Unavailable),
         }
@@ -310,7 +396,7 @@ impl<'a> Asked<'a> {
         let bytes = self.key.len() + value.len();
         let answer = requests::request(&self.connected, subject, Some(headers), value, self.time_left()).await;
         match answer {
-            Ok(answer) => answer["seq"].as_u64().map(Revision).ok_or(StoreError::Unknown),
+            Ok(answer) => answer["seq"].as_u64().map(|revision| self.saw(revision)).ok_or(StoreError::Unknown),
             Err(Failure::WrongRevision) => Err(self.conflict()),
             Err(Failure::NoAnswer) => Err(StoreError::Unknown),
             Err(Failure::TooLarge) => Err(StoreError::TooLarge { bytes, limit: self.limit }),

@@ -5,8 +5,8 @@ use super::lane::{Connected, newer};
 use super::replay::{Delivery, Next, Operation, Replay, Start};
 use super::requests::{self, Failure, MARKER_HEADER, OPERATION_HEADER};
 use super::shared::Shared;
-use super::store::Table;
-use crate::engine::{Bucket, Change, OnChange, Revision};
+use super::store::{self, Table};
+use crate::engine::{Bucket, Change, Entry, OnChange, Revision};
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -57,6 +57,11 @@ impl Watch {
             last = match self.consume(&connected, &mut replay).await {
                 Ok(End::Dropped) => return,
                 Ok(End::Disconnected) => connected.number,
+                Err(Failure::NoStream) => {
+                    let _ = store::prepare_tables(&self.shared, &connected).await;
+                    sleep(PAUSE).await;
+                    connected.number - 1
+                }
                 Ok(End::Restart) | Err(_) => {
                     sleep(PAUSE).await;
                     connected.number - 1
@@ -75,7 +80,11 @@ impl Watch {
         let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
         let info = requests::request(connected, subject, None, Bytes::new(), REQUEST_TIMEOUT).await?;
         let last = info["state"]["last_seq"].as_u64().ok_or(Failure::NoAnswer)?;
-        let mut next = replay.started(pending, last, info["created"].as_str().unwrap_or(""));
+        if self.shared.floor.is_above(self.bucket, Revision(last)) {
+            // The store was replaced, and the connection has stood.
+            return Err(Failure::NoStream);
+        }
+        let mut next = replay.started(pending, last);
         loop {
             match next {
                 Next::Restart => return Ok(End::Restart),
@@ -111,6 +120,12 @@ impl Watch {
             }
             if !self.is_wanted.load(Ordering::Acquire) {
                 return false;
+            }
+            if let Change::Put(Entry { revision, .. })
+            | Change::Deleted { revision, .. }
+            | Change::Synced { revision } = &change
+            {
+                self.shared.floor.saw(self.bucket, *revision);
             }
             if !run(|| (self.on_change)(change)) {
                 self.shared.counters.panics.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +213,7 @@ fn delivery(table: &Table, message: Message) -> Option<Delivery> {
     let parts: Vec<_> = message.reply.as_ref()?.split('.').collect();
     let first = if parts.len() > 9 { 7 } else { 5 };
     let number = |at: usize| parts.get(first + at)?.parse::<u64>().ok();
-    let (revision, in_consumer, pending) = (number(0)?, number(1)?, number(3)?);
+    let (revision, in_consumer, time, pending) = (number(0)?, number(1)?, number(2)?, number(3)?);
     let operation = if header(&message, MARKER_HEADER).is_some() {
         Operation::Expire
     } else if !is_value || header(&message, OPERATION_HEADER).is_some_and(|operation| operation != "PUT") {
@@ -206,5 +221,5 @@ fn delivery(table: &Table, message: Message) -> Option<Delivery> {
     } else {
         Operation::Put(message.payload)
     };
-    Some(Delivery { number: in_consumer, revision, pending, key, operation })
+    Some(Delivery { number: in_consumer, revision, pending, time, key, operation })
 }

@@ -12,7 +12,7 @@ use crate::engine::{Bucket, Change, Engine, Lane, Revision, SubscribeError, Subs
 use crate::frame::Table;
 use crate::lease::{Lease, Timing};
 use crate::membership::{Identity, KnownNames, Membership};
-use crate::names::{RegisterError, Registered, Token};
+use crate::names::{RegisterError, Token};
 use crate::reply::{Completer, pair};
 use crate::session::Config;
 use crate::subject::Subjects;
@@ -30,6 +30,7 @@ mod agenda;
 mod directory;
 mod leaving;
 mod members;
+mod names;
 mod outages;
 mod sessions;
 
@@ -307,7 +308,7 @@ impl Driver {
                     lease.handle(now, request, answer);
                 }
             }
-            Input::Named { number, answer } => self.setup.view.names().handle(now, number, answer),
+            Input::Named { number, answer, unconfirmed } => self.name_answered(now, number, answer, unconfirmed),
             Input::Stray { from, payload } => self.stray(now, from, payload),
             Input::Ready(node) => {
                 self.ready.insert(node);
@@ -342,30 +343,6 @@ impl Driver {
 
     fn may_send(&self, now: Moment) -> bool {
         self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref()).is_some_and(|lease| lease.may_send(now))
-    }
-
-    fn advance_names(&mut self, now: Moment) {
-        self.sweep(now);
-        let (mut requests, mut answers) = (Vec::new(), Vec::new());
-        {
-            let mut names = self.setup.view.names();
-            names.handle_timeout(now);
-            requests.extend(std::iter::from_fn(|| names.poll_request()));
-            answers.extend(std::iter::from_fn(|| names.poll_registered()));
-        }
-        for request in requests {
-            let inbox = Arc::clone(&self.setup.inbox);
-            let then = move |answer| inbox.push(Input::Named { number: request.number, answer });
-            request.access.perform(&*self.setup.engine, Bucket::Names, &request.key, then);
-        }
-        for Registered { number, result, holder } in answers {
-            if let Some(then) = self.registering.remove(&number) {
-                then.complete(match (result, holder) {
-                    (Err(error), Some(holder)) => Err(self.taken(now, error, holder)),
-                    (result, _) => result,
-                });
-            }
-        }
     }
 }
 

@@ -26,8 +26,8 @@ pub(crate) enum Input {
     Found { attempt: u64, number: u64, finding: Finding },
     /// An answer to the lease of attempt `attempt` to join.
     Leased { attempt: u64, number: u64, answer: Answer },
-    /// An answer to the names.
-    Named { number: u64, answer: Answer },
+    /// An answer to the names. If the store that has given it does not have the record of an attempt to join, its number.
+    Named { number: u64, answer: Answer, unconfirmed: Option<u64> },
     /// A frame of a node with which there is no session.
     Stray { from: Identity, payload: Bytes },
     /// There is something to transmit to this node, or something has come of a frame.

@@ -50,5 +50,6 @@ mod oracle;
 mod tests;
 pub(crate) mod turns;
 
+pub use crate::memory::StoreCopy;
 pub use crate::memory::simulated::{Faults, SimulatedBroker, Traffic};
 pub use node::{Books, SimulatedNode, Trouble};

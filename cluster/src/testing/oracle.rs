@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::engine::Bucket;
-use crate::memory::simulated::{SimulatedBroker, Written};
+use crate::memory::simulated::{Seen, SimulatedBroker, Written};
 use crate::names::decode_record;
 use crate::subject::Identity;
 use postroom::Pid;
@@ -16,8 +16,15 @@ struct Oracle(BTreeMap<String, (Pid, u64)>);
 /// Has the writes of names observed, if they are not yet.
 pub(super) fn install(broker: &SimulatedBroker) {
     broker.observe(|| {
-        let mut oracle = Oracle::default();
-        Box::new(move |written| oracle.written(written))
+        let mut oracle = Some(Oracle::default());
+        Box::new(move |seen| match seen {
+            Seen::Written(written) => oracle.as_mut()?.written(written),
+            // A member that does not know it yet may write an entry, which does not count: see `names`.
+            Seen::Replaced => {
+                oracle = None;
+                None
+            }
+        })
     });
 }
 

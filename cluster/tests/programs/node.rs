@@ -246,6 +246,7 @@ fn run(url: &str, name: &str) {
                 let registered = cluster.register(name, pid.parse::<Pid>().unwrap()).wait();
                 registered.map_or_else(|error| format!("error: {error}"), |token| token.to_string())
             }
+            ["release", name, pid] => cluster.release(name, pid.parse::<Pid>().unwrap()).wait().to_string(),
             ["holder", name] => cluster.holder(name).map_or("none".into(), |(pid, token)| format!("{pid} {token}")),
             ["lives", pid] => pid.parse::<Pid>().unwrap().is_alive().to_string(),
             ["statistics"] => format!("{:?}", cluster.statistics()),

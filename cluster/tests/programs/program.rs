@@ -25,6 +25,24 @@ impl Scene {
         Server::with(&["-js"], "ping_interval: \"1s\"\nping_max: 2\n").map(|server| Self { server })
     }
 
+    /// Kills the server, and keeps a copy of what it has stored; it comes back with that.
+    pub(crate) fn back_up(&mut self) {
+        self.server.kill();
+        self.server.back_up();
+        self.server.restart();
+    }
+
+    /// Kills the server, which comes back with nothing, or with the copy that was kept.
+    pub(crate) fn replace_store(&mut self, has_copy: bool) {
+        self.server.kill();
+        if has_copy {
+            self.server.restore()
+        } else {
+            self.server.forget()
+        }
+        self.server.restart();
+    }
+
     /// Starts a node that reaches the server through a proxy of its own, and waits until it has joined.
     pub(crate) fn program(&self, name: &str) -> Program {
         Program::start(name, self.server.port())

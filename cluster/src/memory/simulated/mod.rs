@@ -5,14 +5,14 @@
 mod network;
 
 use super::state::Job;
-use super::{Broker, Client};
+use super::{Broker, Client, StoreCopy};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Bucket, ProbeOutcome, StoreError};
 use network::{Cargo, End, Flight, Network, PATIENCE};
 use postroom::prelude::*;
 use postroom::test::Sim;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,8 +44,10 @@ pub struct Faults {
 /// A broker of a simulation: made by [`Broker::simulated`]. Clones are the same one.
 ///
 /// # What it checks
-/// * A node publishes nothing while it has no lease, whether it was paused, cut off, or has left.
-/// * A name passes on when its last holder has ended or its node is paused, and with a larger token.
+/// * A node publishes nothing while it has no lease, whether it was paused, cut off, or has left. One that was in a
+///   store which is lost counts as long as it would have lasted.
+/// * A name passes on when its last holder has ended or its node is paused, and with a larger token; until the store is
+///   lost or replaced, since what the store has is not what holders were told, then.
 /// * No callback panics.
 ///
 /// The test panics with what was found when it asks the broker for something, and in the end.
@@ -65,6 +67,8 @@ struct State {
     network: Network,
     /// The keys of the leases that nodes have acquired.
     leases: BTreeMap<usize, String>,
+    /// When all leases are over that were in a store which is lost: until then a node may act by one of them.
+    lost_leases_end: Moment,
     /// Clients that were paused, and until when.
     paused: BTreeMap<usize, Moment>,
     traffic: BTreeMap<usize, Traffic>,
@@ -96,8 +100,19 @@ pub(crate) struct Written<'a> {
     pub(crate) paused: &'a [String],
 }
 
-/// Is told of each write that the store has done. Returns what it objects to.
-pub(crate) type Observer = Box<dyn FnMut(&Written<'_>) -> Option<String> + Send>;
+/// What an observer sees.
+pub(crate) enum Seen<'a> {
+    /// A write.
+    Written(Written<'a>),
+    /// The store is another from now on.
+    Replaced,
+}
+
+/// Is told what the store has done. Returns what it objects to.
+pub(crate) type Observer = Box<dyn FnMut(&Seen<'_>) -> Option<String> + Send>;
+
+/// For how long a server is away at most, whose store is lost or replaced.
+const COMES_BACK: Duration = Duration::from_secs(8);
 
 impl Broker {
     /// Returns a new broker that runs in a simulated test. The guide's page "Test a cluster" shows how.
@@ -158,9 +173,60 @@ impl SimulatedBroker {
     pub(crate) fn heal_all(&self) {
         self.check();
         let nodes = self.shared.lock().network.heal();
-        let mut broker = self.shared.broker.lock();
-        nodes.into_iter().for_each(|node| broker.resync(node));
-        self.shared.broker.notify(broker);
+        for node in nodes {
+            // One that could not come back when the store did.
+            Client { broker: self.shared.broker.clone(), number: node }.reconnect();
+            let mut broker = self.shared.broker.lock();
+            broker.resync(node);
+            self.shared.broker.notify(broker);
+        }
+    }
+
+    /// Has the server of the store end, and lose what it has stored. It comes back some seconds later, and the nodes
+    /// connect with it one after the other. The clock by which the first of them has the tables begin is right or, in
+    /// half of the cases, stands at zero.
+    pub fn lose_store(&self) {
+        self.replace_store(None);
+    }
+
+    /// Returns what the store has now: for [`restore_store`](Self::restore_store).
+    pub fn copy_store(&self) -> StoreCopy {
+        self.shared.broker.copy_store()
+    }
+
+    /// Has the server of the store end, and come back with an older copy of what it has stored, as
+    /// [`lose_store`](Self::lose_store) does.
+    pub fn restore_store(&self, copy: StoreCopy) {
+        self.replace_store(Some(copy));
+    }
+
+    fn replace_store(&self, by: Option<StoreCopy>) {
+        self.check();
+        let (shared, now) = (&self.shared, self.shared.now());
+        let mut broker = shared.broker.lock();
+        let mut state = shared.lock();
+        broker.has_no_clock = shared.sim.chance(0.5);
+        state.lost_leases_end = now + Bucket::LEASE_TTL;
+        broker.replace(by);
+        // What the nodes publish is refused when it is taken.
+        let (asked, others): (VecDeque<_>, _) =
+            std::mem::take(&mut broker.jobs).into_iter().partition(|job| asks(job).is_some());
+        broker.jobs = others;
+        state.network.break_store(now, |job| asks(&job).map(|_| unanswered(job)));
+        for (client, _) in broker.clients.iter().enumerate() {
+            let (store, node) = (End::Store, End::Node(client));
+            let back = now + shared.sim.delay(COMES_BACK);
+            let again = Arc::clone(shared);
+            let give = Box::new(move || again.reconnect(client));
+            state.network.put(back, Flight { from: store, to: node, cargo: Cargo::Answer { give, lose: None } });
+        }
+        for job in asked {
+            let to = End::Node(asks(&job).unwrap_or_default());
+            state.network.put(now, Flight { from: End::Store, to, cargo: unanswered(job) });
+        }
+        state.observers.iter_mut().for_each(|observer| _ = observer(&Seen::Replaced));
+        drop(state);
+        shared.broker.notify(broker);
     }
 
     /// Gives a client nothing for that long.
@@ -188,6 +254,14 @@ impl Drop for SimulatedBroker {
     }
 }
 
+/// Who waits for the answer to a job.
+fn asks(job: &Job) -> Option<usize> {
+    match job {
+        Job::Probe { client, .. } | Job::Access { client, .. } => Some(*client),
+        _ => None,
+    }
+}
+
 /// On which side of a cut the store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -202,6 +276,16 @@ impl std::fmt::Debug for SimulatedBroker {
 }
 
 impl Shared {
+    /// Connects a client again, if the way is not cut: else it is when that has healed.
+    fn reconnect(&self, client: usize) {
+        let (store, node) = (End::Store, End::Node(client));
+        let state = self.lock();
+        if !state.network.is_cut(store, node) && !state.network.is_cut(node, store) {
+            drop(state);
+            Client { broker: self.broker.clone(), number: client }.reconnect();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,7 +300,7 @@ impl Shared {
             let mut broker = self.broker.lock();
             let Some(job) = broker.jobs.pop_front() else { return };
             let mut state = self.lock();
-            let State { network, leases, traffic, objections, .. } = &mut *state;
+            let State { network, leases, traffic, objections, lost_leases_end, .. } = &mut *state;
             let chance = |probability: f64| self.sim.chance(probability);
             match job {
                 Job::Publish { client, lane, message } => {
@@ -224,7 +308,7 @@ impl Shared {
                     traffic.messages += 1;
                     traffic.bytes += message.payload.len() as u64;
                     let lease = leases.get(&client).filter(|key| broker.has(Bucket::Leases, key));
-                    if lease.is_none() && broker.is_up(client) {
+                    if lease.is_none() && broker.is_up(client) && *lost_leases_end <= now {
                         objections.push(format!("{} was published by a node without a lease", message.subject));
                     }
                     let others = broker.jobs.len();
@@ -386,7 +470,7 @@ impl Shared {
             state.leases.iter().filter(|(client, _)| is_paused(client)).map(|(_, key)| key.clone()).collect();
         let mut observers = std::mem::take(&mut state.observers);
         drop(state);
-        let written = Written { bucket, key, access, revision, paused: &paused };
+        let written = Seen::Written(Written { bucket, key, access, revision, paused: &paused });
         let objections: Vec<_> = observers.iter_mut().filter_map(|observer| observer(&written)).collect();
         let mut state = self.lock();
         state.observers.append(&mut observers);

@@ -102,6 +102,26 @@ impl Network {
         self.flights.first_key_value().map(|((due, _), _)| *due)
     }
 
+    /// Breaks the connections with the store: what was asked there has no answer, and what it reports is lost.
+    pub(super) fn break_store(&mut self, now: Moment, unanswered: impl Fn(Job) -> Option<Cargo>) {
+        let (broken, others) = std::mem::take(&mut self.flights)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, flight)| flight.from == End::Store || flight.to == End::Store);
+        self.flights = others;
+        for ((due, _), Flight { from, to, cargo }) in broken {
+            let node = if from == End::Store { to } else { from };
+            let lost = match cargo {
+                Cargo::Job(job) => unanswered(job),
+                Cargo::Answer { lose: Some(lose), .. } => Some(Cargo::Answer { give: lose, lose: None }),
+                // It says already that nothing is known.
+                Cargo::Answer { give, lose: None } => Some(Cargo::Answer { give, lose: None }),
+            };
+            if let Some(cargo) = lost {
+                self.put(due.max(now), Flight { from: End::Store, to: node, cargo });
+            }
+        }
+    }
+
     /// Removes what is on its way and `is_so`.
     pub(super) fn remove(&mut self, is_so: impl Fn(&Flight) -> bool) {
         self.flights.retain(|_, flight| !is_so(flight));

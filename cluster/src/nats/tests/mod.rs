@@ -13,6 +13,7 @@ mod nightly;
 mod nodes;
 mod proxy;
 mod refusals;
+mod replaced;
 mod secured;
 mod server;
 mod tls;

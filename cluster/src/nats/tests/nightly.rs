@@ -137,6 +137,12 @@ fn the_store_survives_the_loss_of_its_leaders() {
     }
 }
 
+/// As in the test that `.ci/run` has, so often that each engine is the first to come back in some.
+#[test]
+fn revisions_grow_from_one_store_to_the_next_each_time() {
+    super::replaced::check_that_revisions_grow(10);
+}
+
 /// This takes as long as tombstones stay, a minute.
 #[test]
 fn tombstones_are_purged_in_time() {

@@ -132,7 +132,7 @@ impl Server {
     }
 
     /// Ends the server at once.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         // First, so that it kills no other process of the same number.
         if let Some(mut guard) = self.guard.take() {
             let _ = guard.kill();
@@ -146,14 +146,27 @@ impl Server {
     }
 
     /// Starts the server again, with what it has stored.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.kill();
         self.launch();
     }
 
     /// Deletes what the server has stored. It must not run.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         std::fs::remove_dir_all(self.directory.join("store")).unwrap();
+    }
+
+    /// Keeps a copy of what the server has stored, in the place of an earlier one. It must not run.
+    pub(crate) fn back_up(&self) {
+        let copy = self.directory.join("copy");
+        let _ = std::fs::remove_dir_all(&copy);
+        copy_all(&self.directory.join("store"), &copy);
+    }
+
+    /// Puts the copy in the place of what the server has stored. It must not run.
+    pub(crate) fn restore(&self) {
+        self.forget();
+        copy_all(&self.directory.join("copy"), &self.directory.join("store"));
     }
 
     /// Stops the server, as if its machine had stopped.
@@ -192,6 +205,18 @@ pub(super) fn cluster(size: usize) -> Option<Vec<Server>> {
         Server::with(&arguments, "")
     };
     ports.iter().enumerate().map(start).collect()
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let copy = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_all(&entry.path(), &copy),
+            false => _ = std::fs::copy(entry.path(), copy).unwrap(),
+        }
+    }
 }
 
 impl Drop for Server {

@@ -140,7 +140,7 @@ impl Driver {
                 }
             }
             membership::Event::Refused(error) => self.refused(now, error),
-            membership::Event::Evicted => self.fenced(now, Outage::Evicted),
+            membership::Event::Evicted => self.store_is_another(now, Outage::Evicted),
             membership::Event::Unreadable { error, .. } => {
                 let counters = &self.setup.counters;
                 match error {
@@ -295,6 +295,9 @@ impl Driver {
                     self.setup.view.change(|view| (view.is_member, view.outage) = (true, None));
                 }
                 (lease::Event::Fenced(lease::Fence::Released), _) | (lease::Event::Acquired, None) => {}
+                (lease::Event::Fenced(fence @ lease::Fence::Expired), _) => {
+                    self.store_is_another(now, Outage::Fenced(fence));
+                }
                 (lease::Event::Fenced(fence), _) => self.fenced(now, Outage::Fenced(fence)),
             }
         }
@@ -302,12 +305,11 @@ impl Driver {
 
     /// This node is no member any more, and joins again.
     pub(super) fn fenced(&mut self, now: Moment, outage: Outage) {
+        let fence = self.fence(now);
         let Some(mut attempt) = self.attempt.take() else { return };
         self.setup.gate.set(None);
         attempt.membership.abandon();
         self.bindings = attempt.membership.bindings().clone();
-        // Counted from when it had to be fenced: one that was suspended may have no grace left, and others the names.
-        let fence = attempt.lease.as_ref().and_then(Lease::valid_until).map_or(now, |until| until.min(now));
         self.out(now, outage);
         self.members.clear();
         self.begin_at.clear();
@@ -317,5 +319,21 @@ impl Driver {
         let held = self.setup.view.names().fenced();
         let why = "fenced: this node was cut off from its cluster, and its names pass to others";
         self.condemn(held, why, fence, fence + self.setup.timing.grace);
+    }
+
+    /// This node's lease or record is gone, before it could know that its lease is over: the store may be another one,
+    /// in which it must not be a member before all leases of the old one are over.
+    pub(super) fn store_is_another(&mut self, now: Moment, outage: Outage) {
+        if self.attempt.is_some() {
+            self.fenced(now, outage);
+            self.join_at = self.join_at.max(Some(now + self.setup.timing.ttl));
+        }
+    }
+
+    /// Returns when this node had to be fenced, if it is now. One that was suspended may have no grace left after it, and
+    /// others the names.
+    pub(super) fn fence(&self, now: Moment) -> Moment {
+        let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
+        lease.and_then(Lease::valid_until).map_or(now, |until| until.min(now))
     }
 }

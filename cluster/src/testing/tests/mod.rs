@@ -18,6 +18,7 @@
 //! | `a_paused_node_is_fenced…` | `Gate::may_send` returns true when the lease is over (by the broker) |
 //! | `a_node_without_the_store…` | `Lease::handle_timeout` does not fence; `Driver::fenced` does not join again |
 //! | `a_node_that_leaves…` | `Driver::has_left` does not wait until its peers are told |
+//! | `names_survive…` | see the head of `store` |
 //! | `a_node_too_many…` | `Driver::refuse_if_full` compares with one more |
 
 mod calls;
@@ -28,6 +29,7 @@ mod names;
 mod policy;
 mod reproducible;
 mod scale;
+mod store;
 
 use super::checks::{Ledger, Once};
 use super::{Faults, SimulatedBroker, SimulatedNode, Trouble};

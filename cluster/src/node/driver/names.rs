@@ -1,0 +1,74 @@
+//! The names of the cluster, as a node has them registered: the protocol is at the head of [`names`](crate::names).
+
+use super::Driver;
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::engine::{Bucket, Entry, StoreError};
+use crate::names::{Registered, Request};
+use crate::node::inbox::Input;
+use crate::node::view::Outage;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Driver {
+    pub(super) fn advance_names(&mut self, now: Moment) {
+        self.sweep(now);
+        let (mut requests, mut answers, mut lost) = (Vec::new(), Vec::new(), BTreeSet::new());
+        {
+            let mut names = self.setup.view.names();
+            names.handle_timeout(now);
+            requests.extend(std::iter::from_fn(|| names.poll_request()));
+            answers.extend(std::iter::from_fn(|| names.poll_registered()));
+            lost.extend(std::iter::from_fn(|| names.poll_lost()));
+        }
+        let fence = self.fence(now);
+        let why = "its name is gone from the store, and may pass to others";
+        self.condemn(lost, why, fence, fence + self.setup.timing.grace);
+        for request in requests {
+            self.ask_of_name(request);
+        }
+        for Registered { number, result, holder } in answers {
+            if let Some(then) = self.registering.remove(&number) {
+                then.complete(match (result, holder) {
+                    (Err(error), Some(holder)) => Err(self.taken(now, error, holder)),
+                    (result, _) => result,
+                });
+            }
+        }
+    }
+
+    /// Makes an access to the entry of a name. What a registration finds there is confirmed by this node's record.
+    fn ask_of_name(&self, Request { number, key, access }: Request) {
+        let (inbox, engine) = (Arc::clone(&self.setup.inbox), Arc::clone(&self.setup.engine));
+        let (own, is_deletion) = (self.own.to_string(), matches!(access, Access::Delete(_)));
+        let membership = self.attempt.as_ref().and_then(|attempt| Some((attempt.number, attempt.epoch?)));
+        let answered = move |answer: Answer| {
+            let has_found = matches!(answer, Answer::Written(Ok(_)) | Answer::Read(Ok(Some(_))));
+            let Some((attempt, epoch)) = membership.filter(|_| has_found && !is_deletion) else {
+                return inbox.push(Input::Named { number, answer, unconfirmed: None });
+            };
+            let confirmed = move |record: Result<Option<Entry>, StoreError>| {
+                let (answer, unconfirmed) = match (record, answer) {
+                    (Ok(Some(record)), answer) if record.revision == epoch => (answer, None),
+                    (Ok(_), answer) => (answer, Some(attempt)),
+                    // As if there had been no answer: it is asked again, or is told so.
+                    (Err(_), Answer::Written(_)) => (Answer::Written(Err(StoreError::Unknown)), None),
+                    (Err(_), Answer::Read(_)) => (Answer::Read(Err(StoreError::Unavailable)), None),
+                };
+                inbox.push(Input::Named { number, answer, unconfirmed });
+            };
+            engine.get(Bucket::Nodes, &own, Box::new(confirmed));
+        };
+        access.perform(&*self.setup.engine, Bucket::Names, &key, answered);
+    }
+
+    /// An access to the entry of a name was answered, by a store that does not have the record of an attempt to join if
+    /// that is `unconfirmed`.
+    pub(super) fn name_answered(&mut self, now: Moment, number: u64, answer: Answer, unconfirmed: Option<u64>) {
+        if unconfirmed.is_some() && unconfirmed == self.attempt.as_ref().map(|attempt| attempt.number) {
+            // First: then the answer is that of no member.
+            self.store_is_another(now, Outage::Evicted);
+        }
+        self.setup.view.names().handle(now, number, answer);
+    }
+}

@@ -1,0 +1,229 @@
+//! The store is lost, or an older copy of it comes back, while the nodes live.
+//!
+//! The tests note to whom names are granted, and with which tokens, since a store that is another has entries that do
+//! not count: see the head of [`names`](crate::names). `names_survive…` was seen to fail within four seeds when tables
+//! begin at 1 (`Floor::first`), and when a node joins again at once (`Driver::store_is_another`).
+
+use super::*;
+use crate::memory::StoreCopy;
+use crate::names::Token;
+use postroom::routing::Node;
+use postroom::test::sometimes;
+use std::sync::{Arc, Mutex};
+
+/// In what time after the loss all views are right: the server is away for 8 s, the nodes join again 15 s after they
+/// have noticed, and see each other a few seconds later, on a bad network.
+const CONVERGED: Duration = Duration::from_secs(60);
+
+/// The holders of a name, in the order in which they were told. All is checked when one is.
+#[derive(Clone, Default)]
+struct Grants(Arc<Mutex<Vec<Grant>>>);
+
+struct Grant {
+    token: Token,
+    /// `None` when it has given the name up.
+    holder: Option<Pid>,
+}
+
+impl Grants {
+    /// Tokens grow, and there is no second holder that may act.
+    fn granted(&self, token: Token, pid: Pid) {
+        let mut grants = self.0.lock().unwrap();
+        if let Some(Grant { token: before, holder }) = grants.last() {
+            assert!(token > *before, "{token} after {before}");
+            let living = holder.filter(|holder| is_alive(*holder));
+            assert_eq!(living, None, "has {before}, and {pid} has {token}");
+        }
+        grants.push(Grant { token, holder: Some(pid) });
+    }
+
+    fn given_up(&self, pid: Pid) {
+        let mut grants = self.0.lock().unwrap();
+        let of_it = grants.iter_mut().filter(|grant| grant.holder == Some(pid));
+        of_it.for_each(|grant| grant.holder = None);
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+fn is_alive(pid: Pid) -> bool {
+    Node::of(pid.node()).is_some_and(|node| node.enter(|| pid.is_alive()))
+}
+
+/// Goes on when it is asked to end.
+#[process]
+struct Stubborn;
+
+#[process]
+impl Stubborn {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[signal]
+    fn cancel(&mut self, _cancel: Cancel) {}
+}
+
+/// Has one process after the other hold a name.
+#[process]
+struct Candidate {
+    cluster: Cluster,
+    grants: Grants,
+}
+
+#[process]
+impl Candidate {
+    #[entry]
+    async fn stand(&mut self, ctx: &mut Context<Self>, times: usize) {
+        for number in 0..times {
+            let pid = match number % 2 {
+                0 => ctx.spawn(Stubborn).serve().unwrap().pid(),
+                _ => ctx.spawn(Sink::default()).serve().unwrap().pid(),
+            };
+            if let Ok(token) = self.cluster.register("leader", pid).await {
+                self.grants.granted(token, pid);
+                let until = ctx.now() + Duration::from_secs([1, 3, 40][number % 3]);
+                while ctx.now() < until && pid.is_alive() {
+                    ctx.sleep(Duration::from_millis(200)).await;
+                }
+                if number % 4 < 2 {
+                    self.grants.given_up(pid);
+                    let _was_held = self.cluster.release("leader", pid).await;
+                }
+            }
+            let _was_alive = pid.kill();
+            ctx.sleep(Duration::from_millis(300)).await;
+        }
+    }
+}
+
+/// Registers a name of its own again when it has lost it.
+#[process]
+struct Keeper {
+    name: &'static str,
+    cluster: Cluster,
+}
+
+#[process]
+impl Keeper {
+    #[entry]
+    async fn keep(&mut self, ctx: &mut Context<Self>) {
+        loop {
+            let holder = ctx.spawn(Sink::default()).serve().unwrap().pid();
+            if self.cluster.register(self.name, holder).await.is_ok() {
+                while holder.is_alive() {
+                    ctx.sleep(Duration::from_millis(100)).await;
+                }
+            }
+            let _was_alive = holder.kill();
+            ctx.sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// The store is lost, or an older copy comes back.
+fn replace(broker: &SimulatedBroker, copy: Option<StoreCopy>) {
+    match copy {
+        Some(copy) => broker.restore_store(copy),
+        None => broker.lose_store(),
+    }
+}
+
+/// Everything that the nodes show of each other is right, and the same on each. Where a key is at home follows from the
+/// members.
+fn check_views(nodes: &[&SimulatedNode], names: &[&str]) {
+    for node in nodes {
+        let others: Vec<_> = nodes.iter().filter(|other| other.id() != node.id()).collect();
+        assert!(node.is_member(), "{}", node.name());
+        let members: Vec<_> = node.members().iter().map(|member| (member.id, member.is_connected)).collect();
+        assert_eq!(members.len(), others.len(), "{}: {members:?}", node.name());
+        assert!(others.iter().all(|other| members.contains(&(other.id(), true))), "{}: {members:?}", node.name());
+        for name in names {
+            let holder = node.holder(name);
+            assert_eq!(holder, nodes[0].holder(name), "{name} at {}", node.name());
+            assert!(holder.is_some_and(|(pid, _)| is_alive(pid)), "{name} at {}: {holder:?}", node.name());
+        }
+        let sent = node.enter(|| node.group("sinks").broadcast(SinkTake { from: 9, number: 0 })).unwrap();
+        assert_eq!((sent.here, sent.nodes), (1, others.len()), "at {}", node.name());
+    }
+}
+
+const KEPT: [&str; 3] = ["of-a", "of-b", "of-c"];
+
+/// Three nodes with a name and a group's member each, and `times` processes each that hold one name in turn.
+fn at_work(sim: &Sim, times: usize) -> (SimulatedBroker, [SimulatedNode; 3], Grants) {
+    let broker = Broker::simulated(sim);
+    let nodes = ["a", "b", "c"].map(|name| broker.join(builder(name)));
+    broker.settle(&nodes.each_ref());
+    let grants = Grants::default();
+    for (node, name) in nodes.iter().zip(KEPT) {
+        let member = node.host().spawn(Sink::default()).serve().unwrap();
+        node.group("sinks").join(member).unwrap();
+        node.host().spawn(Keeper { name, cluster: (**node).clone() }).keep().unwrap();
+        node.host().spawn(Candidate { cluster: (**node).clone(), grants: grants.clone() }).stand(times).unwrap();
+    }
+    broker.pass(Duration::from_secs(2));
+    check_views(&nodes.each_ref(), &KEPT);
+    (broker, nodes, grants)
+}
+
+/// Tokens grow through both, no name has two holders that may act, and all views are right again in time.
+#[postroom::test(seeds = 16)]
+fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
+    let (broker, nodes, grants) = at_work(&sim, 200);
+    let nodes = nodes.each_ref();
+    for _ in 0..2 {
+        let copy = broker.copy_store();
+        broker.faults(Faults { drop: 0.01, delay: Duration::from_millis(30), ..Faults::default() });
+        // Older than the leases in it.
+        broker.pass(Duration::from_millis(16_000 + sim.random() % 20_000));
+        let before = grants.count();
+        replace(&broker, sim.chance(0.5).then_some(copy));
+        broker.pass(CONVERGED);
+        broker.faults(Faults::default());
+        broker.pass(Duration::from_secs(1));
+        check_views(&nodes, &KEPT);
+        sometimes!(grants.count() > before + 3, "the name passes on");
+    }
+}
+
+/// A node is cut off when the store is lost, and comes back when the others have been members of the new one.
+#[postroom::test(seeds = 12)]
+fn a_node_that_was_away_finds_another_store(sim: Sim) {
+    let (broker, nodes, grants) = at_work(&sim, 200);
+    let [a, b, c] = nodes.each_ref();
+    let copy = broker.copy_store();
+    broker.pass(Duration::from_millis(16_000 + sim.random() % 10_000));
+    broker.partition(&[a, c], &[b]);
+    broker.pass(Duration::from_millis(sim.random() % 6_000));
+    replace(&broker, sim.chance(0.5).then_some(copy));
+    broker.pass(Duration::from_millis(16_000 + sim.random() % 60_000));
+    broker.heal();
+    broker.pass(CONVERGED);
+    check_views(&[a, b, c], &KEPT);
+    assert!(grants.count() > 1);
+}
+
+/// It is lost again before the nodes have come back, and a node is added that knows nothing of it. Views converge, and
+/// tokens have grown. That a name has one holder is not promised then: a node that comes back into a store which was
+/// lost meanwhile is one that was no member when it was.
+#[postroom::test(seeds = 12)]
+fn a_store_that_is_lost_again_and_again(sim: Sim) {
+    let (broker, nodes, _) = at_work(&sim, 0);
+    let [a, b, c] = nodes.each_ref();
+    let tokens = || KEPT.map(|name| a.holder(name).map(|(_, token)| token));
+    let before = tokens();
+    let copy = broker.copy_store();
+    broker.pass(Duration::from_secs(16));
+    for _ in 0..4 {
+        replace(&broker, sim.chance(0.5).then(|| copy.clone()));
+        broker.pass(Duration::from_millis(sim.random() % 20_000));
+    }
+    let d = broker.join(builder("d"));
+    d.group("sinks").join(d.host().spawn(Sink::default()).serve().unwrap()).unwrap();
+    broker.pass(CONVERGED);
+    check_views(&[a, b, c, &d], &KEPT);
+    let after = tokens();
+    assert!(before.iter().zip(&after).all(|(before, after)| after > before), "{after:?} after {before:?}");
+}
