@@ -68,7 +68,7 @@ impl Floor {
     }
 
     /// Returns the tables that have to be emptied, given the last revisions of all: none, unless the store is an older
-    /// one. A table that was emptied already, or created since, is further above what was seen than a watch lags behind.
+    /// one. A table that was emptied already, or created since, is further above what was seen than a watch lags.
     pub(crate) fn outdated(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
         if !last.iter().any(|(bucket, last)| self.is_above(*bucket, *last)) {
             return Vec::new();

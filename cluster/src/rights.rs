@@ -15,7 +15,7 @@
 //! whatever it contains; so no permission to write a record comes with that to remove it.
 //!
 //! # The purge
-//! is for tombstones, and for a store that is an [older copy](crate::floor). A node could purge what is true, too: that
+//! is for tombstones, and for a store that is an older copy. A node could purge what is true, too: that
 //! evicts others, as removals do, and frees names, which any node may free.
 //!
 //! # What this cannot express

@@ -13,8 +13,8 @@
 //!   the caller fences the node first.
 //! * **token.** The revision of the entry is the fencing token: it is greater than the tokens of all earlier holders. A
 //!   holder gives it to whatever it writes to, which refuses a smaller one than it has seen.
-//! * **lose.** If the entry of a holder disappears, which none that keeps to this protocol does while the holder's lease
-//!   is valid, the holder must end: others may have the name.
+//! * **lose.** If the entry of a holder disappears, the holder must end: others may have the name. No node that keeps
+//!   to this protocol deletes it while the holder's lease is valid.
 //! * **release.** The holder gives the name up, or has ended: its node deletes the entry, in the revision that it has
 //!   created. A deletion that the store could not do is repeated until it is done.
 //! * **inherit.** The names of a node that has left are deleted at once; those of a node that is lost, only when its
@@ -35,7 +35,7 @@
 //!    before it makes an access.
 //! 3. A node that is fenced because its lease or its record is gone, `r > d`, joins again a lease's time after `r`: it
 //!    registers after all that was registered in the old store has ended.
-//! 4. Its entries have greater revisions than any of the old store: the [contract](crate::engine) of the engine, point 4.
+//! 4. Its entries have greater revisions than any of the old store: point 4 of the engine's [contract](crate::engine).
 //!
 //! So invariants 1 and 3 hold through it for nodes that were members at `d`. A node that was none, and registers a name
 //! within a lease's time after `d`, may have it while a holder of the old store acts on; its token is the greater one,

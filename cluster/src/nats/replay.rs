@@ -5,10 +5,10 @@
 //! message of each key, and then all later ones.
 //!
 //! # How a watch knows that the store is the same one
-//! A store may be lost or replaced while the watch is interrupted, and its new one may have the revision that was
-//! reported last, with something else. So a consumer that continues begins **with** that revision: the store is the same
-//! one exactly if its message was written at the same time, to the nanosecond. If it is another, or is gone, the watch
-//! begins anew with a snapshot.
+//! A store may be lost or replaced while the watch is interrupted, and the new one may have the revision that was
+//! reported last, with something else. So a consumer that continues begins **with** that revision: it is the same store
+//! if the message was written at the same time, to the nanosecond. If it is another, or is gone, the watch begins anew
+//! with a snapshot.
 //!
 //! # How a watch knows that it has missed nothing
 //! The revisions of a stream have no gaps when they are written, and the consumer sends all that are still there. So a

@@ -26,7 +26,8 @@ pub(crate) enum Input {
     Found { attempt: u64, number: u64, finding: Finding },
     /// An answer to the lease of attempt `attempt` to join.
     Leased { attempt: u64, number: u64, answer: Answer },
-    /// An answer to the names. If the store that has given it does not have the record of an attempt to join, its number.
+    /// An answer to the names, and the number of the attempt to join whose record the store does not have, if it is
+    /// another store.
     Named { number: u64, answer: Answer, unconfirmed: Option<u64> },
     /// A frame of a node with which there is no session.
     Stray { from: Identity, payload: Bytes },
