@@ -173,8 +173,8 @@ pub enum Fence {
     Late,
     /// The entry is gone, before its time by this node's clock: the broker has deleted it, or has lost its store.
     #[error(
-        "the lease is gone; check whether the broker has lost its store, the clock that this node is given, and who may \
-         delete leases"
+        "the lease is gone; check whether the broker has lost its store, the clock that this node is given, and who \
+         may delete leases"
     )]
     Expired,
     /// The entry is another node's.

@@ -330,8 +330,8 @@ impl Driver {
         }
     }
 
-    /// Returns when this node had to be fenced, if it is now. One that was suspended may have no grace left after it, and
-    /// others the names.
+    /// Returns when this node had to be fenced, if it is now. One that was suspended may have no grace left after it,
+    /// and others the names.
     pub(super) fn fence(&self, now: Moment) -> Moment {
         let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
         lease.and_then(Lease::valid_until).map_or(now, |until| until.min(now))
