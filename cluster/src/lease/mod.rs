@@ -37,10 +37,10 @@
 //! ```
 //!
 //! A renewal every 5 s does not survive that: 5.0 + 5.6 + 0.5 = 11.1. With one every 3 s and attempts every second,
-//! 0.4 s are left, which was too little for three nodes on two busy cores. Fencing at 12 s instead would leave 3 s until
-//! the entry is deleted, too few for processes that get 4 s to end. Attempts cost nothing while the store answers. So
-//! nodes renew every 2.5 s; a thousand of them write 400 entries a second. [`Timing::check`] refuses other numbers that
-//! break either line.
+//! 0.4 s are left, which was too little for three nodes on two busy cores. Fencing at 12 s instead would leave 3 s
+//! until the entry is deleted, too few for processes that get 4 s to end. Attempts cost nothing while the store
+//! answers. So nodes renew every 2.5 s; a thousand of them write 400 entries a second. [`Timing::check`] refuses other
+//! numbers that break either line.
 //!
 //! # Clock
 //! **The clock must count the time that the machine is suspended** ([`Moment`] says which does). With one that does

@@ -47,8 +47,8 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` apply to.
     fn life(&self) -> Option<Pid>;
 
-    /// Like [`life`](Self::life), for a wait for the end of that process, which the caller passes to it. `None` if there
-    /// is none that still takes one: see [`hold`](Self::hold). Otherwise [`waits`](Self::waits) follows.
+    /// Like [`life`](Self::life), for a wait for the end of that process, which the caller passes to it. `None` if
+    /// there is none that still takes one: see [`hold`](Self::hold). Otherwise [`waits`](Self::waits) follows.
     fn enter_wait(&self) -> Option<Pid> {
         self.life()
     }

@@ -1,8 +1,8 @@
 //! Timers of code without a host: calls awaited outside of processes.
 //!
 //! One thread for the program, started for the first timer and ended when there are none. What is due is performed by
-//! [notifiers](crate::util::notifiers): it may wake a task of another executor, or clone and drop a user's message, which
-//! must not delay the other timers.
+//! [notifiers](crate::util::notifiers): it may wake a task of another executor, or clone and drop a user's message,
+//! which must not delay the other timers.
 
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};

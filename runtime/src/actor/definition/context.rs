@@ -231,8 +231,8 @@ impl<P> Context<P> {
     }
 
     /// Waits for the next request to end the process, and returns its reason. A process that is awaiting this is not
-    /// ended by the request; its body decides. If that goes on, the next `cancelled()` waits for the next request. Cancel
-    /// safe: a request that comes while the future is dropped is there for the next one.
+    /// ended by the request; its body decides. If that goes on, the next `cancelled()` waits for the next request.
+    /// Cancel safe: a request that comes while the future is dropped is there for the next one.
     pub fn cancelled(&self) -> impl Future<Output = ExitReason> + Send + use<P> {
         awaits::cancelled()
     }

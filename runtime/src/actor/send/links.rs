@@ -34,8 +34,8 @@ impl Pid {
     ///
     /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it. It names the alias for
     /// one of another node, and for a child without a process on this one, of which the next process is monitored. Its
-    /// reason is [`NodeLost`](crate::ExitReason::NodeLost) if the connection to a process's node is lost, or if there is
-    /// none: see [`Transport`](crate::routing::Transport).
+    /// reason is [`NodeLost`](crate::ExitReason::NodeLost) if the connection to a process's node is lost, or if there
+    /// is none: see [`Transport`](crate::routing::Transport).
     ///
     /// To wait for an end, await [`join`](Pid::join) instead. Costs one control message to the process.
     ///

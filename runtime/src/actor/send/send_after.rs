@@ -120,10 +120,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 
     /// Sends a copy of the message once every `period`, first after one period, until the process has ended. A copy in
-    /// the mailbox of a child that ends is not [kept](crate::supervision::Child::keep_messages) for its successor, unless
-    /// it was sent to the child's address. Copies
-    /// that were due while all workers were busy are skipped, and a copy that finds the mailbox full is a dead letter;
-    /// later ones keep their times. Periods below one millisecond count as one.
+    /// the mailbox of a child that ends is not [kept](crate::supervision::Child::keep_messages) for its successor,
+    /// unless it was sent to the child's address. Copies that were due while all workers were busy are skipped, and a
+    /// copy that finds the mailbox full is a dead letter; later ones keep their times. Periods below one millisecond
+    /// count as one.
     ///
     /// # Errors
     /// As [`Call::send_after`].
