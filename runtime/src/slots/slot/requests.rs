@@ -50,6 +50,7 @@ use std::ptr;
 
 /// How many counts there are.
 const COUNTS: usize = if cfg!(loom) { 1 } else { 64 };
+const _: () = assert!(COUNTS.is_power_of_two());
 
 /// The requesters of an owner's slots that have not pushed yet.
 pub(super) struct Requesters([AtomicU32; COUNTS]);
@@ -63,7 +64,7 @@ impl Requesters {
     }
 
     fn of(&self, slot: &Slot) -> &AtomicU32 {
-        &self.0[slot.index() as usize % COUNTS]
+        &self.0[slot.index() as usize & (COUNTS - 1)]
     }
 
     /// Does *count*.

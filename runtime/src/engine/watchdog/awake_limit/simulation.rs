@@ -184,7 +184,9 @@ fn chat(workers: usize) -> [(usize, f64); 2] {
 
 /// A rate that is twice or three times as high, or a little higher, in every second half of a period.
 fn alternating(half: u32, factor: f64, phase: u32) -> Load<'static> {
-    given(move |tick, random| 2_000.0 * noise(random) * if (tick + phase) / half % 2 == 0 { 1.0 } else { factor })
+    given(move |tick, random| {
+        2_000.0 * noise(random) * if ((tick + phase) / half).is_multiple_of(2) { 1.0 } else { factor }
+    })
 }
 
 type Named<'a, P> = (&'a str, &'a dyn Fn(P) -> Load<'static>);
@@ -291,9 +293,12 @@ fn no_period_falls_into_step_with_the_tries() {
     }
 }
 
+/// The nanoseconds of an operation with so many threads.
+type Measured = [(usize, f64); 3];
+
 /// From `benches/NOTES.md`, *How many threads are awake*: how many events an operation has, and its nanoseconds with
 /// one thread, with four (or the limit that was found, if that was better), and with sixteen.
-const RECORDED: [(&str, f64, [(usize, f64); 3]); 5] = [
+const RECORDED: [(&str, f64, Measured); 5] = [
     ("dictionary", 2.0, [(1, 340.0), (4, 304.0), (16, 563.0)]),
     ("philosophers", 4.0, [(1, 201.0), (4, 221.0), (16, 1_004.0)]),
     ("chameneos", 4.0, [(1, 384.0), (4, 216.0), (16, 549.0)]),
