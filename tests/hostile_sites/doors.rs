@@ -97,6 +97,7 @@ const DOORS: &[(&str, &[&str])] = &[
     // Messages that travel between nodes. A visitor runs in the caller of `describe`, once, when a process is exported.
     ("actor/definition/remote.rs trait RemoteField", &[CODEC]),
     ("actor/definition/remote.rs trait RemoteValue", &[CODEC]),
+    ("actor/definition/remote.rs trait FallibleRemoteAnswer", &[GENERATED]),
     ("actor/definition/remote.rs trait RemoteVisitor", &[CALLER]),
     // For `#[process]` and `#[protocol]`, or sealed.
     ("actor/handle/address.rs trait NarrowOf", &[GENERATED]),
@@ -109,15 +110,17 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/definition/actor.rs trait Migratable", &[GENERATED]),
     ("actor/definition/entry.rs future", &[GENERATED]),
     ("actor/definition/entry.rs sync", &[GENERATED]),
-    ("actor/definition/entry.rs trait Fallible", &[GENERATED]),
     ("actor/definition/entry.rs trait InitOutcome", &[GENERATED]),
     ("actor/definition/entry.rs described", &[GENERATED]),
+    ("actor/definition/outcome.rs trait AnswerParts", &[GENERATED]),
+    ("actor/definition/outcome.rs trait Outcome", &[GENERATED]),
     ("actor/definition/placement.rs hold_only_what_is_send_or_write_process_pinned", &[GENERATED]),
     ("actor/definition/placement.rs trait Anywhere", &[GENERATED]),
     ("actor/definition/placement.rs trait Movable", &[GENERATED]),
     // Traits that the macro `answers!` declares.
     ("actor/definition/probe.rs trait ", &[GENERATED]),
     ("actor/definition/probe.rs trait MayBeResult", &[GENERATED]),
+    ("actor/definition/probe.rs trait ReturnsResult", &[GENERATED]),
     ("actor/definition/protocol.rs trait Chain", &[GENERATED]),
     ("actor/definition/protocol.rs trait HandlesAll", &[GENERATED]),
     ("actor/definition/protocol.rs trait Lists", &[GENERATED]),

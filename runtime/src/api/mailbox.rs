@@ -202,7 +202,12 @@ impl Mailbox {
             drop(used);
             if envelope.kind == NodeKind::Message {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
-                return Poll::Ready(unsafe { package_of(self.pid, envelope) });
+                let package = unsafe { package_of(self.pid, envelope) };
+                // The owner may pass it on, or answer it when the mailbox is gone.
+                if package.keep() {
+                    return Poll::Ready(package);
+                }
+                package.throw_away();
             }
         }
     }

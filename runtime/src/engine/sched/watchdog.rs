@@ -170,7 +170,7 @@ impl Scheduler {
             self.announce();
         }
         let waiting = state.places.iter().filter(|&&at| at == At::Waiting).count();
-        let queued = state.awake.queued() + usize::from(is_due) + waiting;
+        let queued = state.awake.queued() + self.late_slots.len() + usize::from(is_due) + waiting;
         let steps = self.threads.first(usize::MAX).map(|(_, thread)| thread.counters.steps.get()).sum();
         let sample =
             HostSample { now, threads: &state.threads, queued, steps, idle: counts.idle, all_idle: counts.all_idle };
