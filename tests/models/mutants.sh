@@ -265,7 +265,7 @@ mutant request-leaves-unordered $requests vacant_slots \
 mutant request-to-one-that-is-over $requests vacant_slots \
     's/Phase::Over => false/Phase::Over => true/'
 mutant request-without-a-second-look $requests vacant_slots \
-    's/^( +)look\(\) == Phase::Exiting$/\1true/'
+    's/^( +)look\(\) == LifePhase::Exiting$/\1true/'
 mutant request-without-a-barrier $requests links \
     's/^ +heavy_barrier\(\);//'
 mutant kept-with-a-requester $local vacant_slots \

@@ -89,7 +89,8 @@ impl From<WrongBound> for BuildError {
 #[non_exhaustive]
 pub enum ShutdownError {
     /// Called inside one of the processes that it would wait for, on a thread of the runtime that they depend on, or by
-    /// a Tokio task on a thread that they may need in order to end: such a task can await [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
+    /// a Tokio task on a thread that they may need in order to end: such a task can await
+    /// [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
     #[error(
         "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun \
          without being waited for"

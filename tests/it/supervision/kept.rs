@@ -159,7 +159,8 @@ fn the_failed_message_is_reported_for_each_kind_of_method() {
         let tree = patient().add(many).spawn(&runtime).unwrap();
         let many: Address<Many> = tree.child("many").unwrap();
         let failed_in = |fail: &dyn Fn()| {
-            eventually(|| many.fine().wait().is_ok());
+            // Shown as running, too: the process serves before its supervisor says so.
+            eventually(|| many.fine().wait().is_ok() && tree.children()[0].state == ChildState::Running);
             fail();
             is_down(&tree);
             let last = tree.children()[0].last.clone().unwrap();

@@ -97,7 +97,7 @@ impl Scheduler {
     }
 
     /// Writes the queues that any thread may take from to `queues`: the global one, the inject queues together, and the
-    /// deques (queue_waits:Q2).
+    /// deques: see [`queue_waits`](crate::engine::watchdog::queue_waits).
     fn sample_queues(&'static self, queues: &mut Vec<QueueSample>) {
         // Before the lengths: what is taken after them is counted at the next tick.
         let sum = |count: fn(&Worker) -> u64| self.threads_in_use().map(|(_, thread)| count(thread)).sum::<u64>();

@@ -1,13 +1,13 @@
 //! Whether a process has waited in a queue for a whole tick. No thread and no clock: the caller passes samples, made of
 //! what queues and threads count anyway, so that a process costs nothing.
 //!
-//! * Q1 If a queue held more at a tick than have been taken from it since, one of those has been in it since, whatever
+//! * If a queue held more at a tick than have been taken from it since, one of those has been in it since, whatever
 //!   the order in which they are taken.
-//! * Q2 What counts as taken is *at most* what was, so that a wait is never reported which was none (except of a
+//! * What counts as taken is *at most* what was, so that a wait is never reported which was none (except of a
 //!   process that passes between two queues at the tick): from the deque of a thread, one process for each step of the
 //!   thread, since a time slice has one or more, and all that any thread has stolen; from the global queue and the
 //!   inject queues, what threads have counted as theirs, and all visits to far ends (`find`).
-//! * Q3 So a wait is overlooked only in a deque: behind time slices of many steps, or if the queue is taken from at one
+//! * So a wait is overlooked only in a deque: behind time slices of many steps, or if the queue is taken from at one
 //!   end and the process is at the other. A process with time slices of many steps uses them up, and then lies in the
 //!   global queue. For the rest of these, a limit of awake threads has to prove itself now and then (`awake_limit`).
 
@@ -26,7 +26,7 @@ pub(crate) struct QueueWaits {
 }
 
 impl QueueWaits {
-    /// Handles a tick. Returns whether a process has been in one of the queues since the last one (Q1).
+    /// Handles a tick. Returns whether a process has been in one of the queues since the last one.
     pub(crate) fn look(&mut self, queues: &[QueueSample]) -> bool {
         let has_waited = queues.iter().zip(&self.before).any(|(now, before)| {
             let taken = now.taken.saturating_sub(before.taken);

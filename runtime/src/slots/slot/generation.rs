@@ -20,7 +20,7 @@ pub(super) struct GenerationWord(u64);
 
 /// How far a process has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LifePhase {
     Exiting = 0,
     Alive = 1,
     /// Its exit has emptied its mailbox for the last time. (Also of a slot that was never used.)
@@ -32,7 +32,7 @@ const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
 
 impl GenerationWord {
     #[inline]
-    fn of(generation: u64, phase: Phase) -> Self {
+    fn of(generation: u64, phase: LifePhase) -> Self {
         Self(generation << PHASE_BITS | phase as u64)
     }
 
@@ -43,21 +43,21 @@ impl GenerationWord {
 
     #[inline]
     pub(super) fn is_alive(self) -> bool {
-        self.0 & PHASE_MASK == Phase::Alive as u64
+        self.0 & PHASE_MASK == LifePhase::Alive as u64
     }
 
     /// Returns the phase of the process of that generation, which is over if another one has the slot.
-    pub(super) fn phase_of(self, generation: u64) -> Phase {
-        [Phase::Alive, Phase::Exiting]
+    pub(super) fn phase_of(self, generation: u64) -> LifePhase {
+        [LifePhase::Alive, LifePhase::Exiting]
             .into_iter()
             .find(|phase| self == Self::of(generation, *phase))
-            .unwrap_or(Phase::Over)
+            .unwrap_or(LifePhase::Over)
     }
 }
 
 impl Generation {
     pub(super) fn unused() -> Self {
-        Self(AtomicU64::new(GenerationWord::of(0, Phase::Over).0))
+        Self(AtomicU64::new(GenerationWord::of(0, LifePhase::Over).0))
     }
 
     #[inline]
@@ -67,7 +67,7 @@ impl Generation {
 
     #[inline]
     pub(super) fn is_alive(&self, generation: u64, order: Ordering) -> bool {
-        self.load(order) == GenerationWord::of(generation, Phase::Alive)
+        self.load(order) == GenerationWord::of(generation, LifePhase::Alive)
     }
 
     #[inline]
@@ -83,14 +83,14 @@ impl Generation {
     #[inline]
     pub(super) fn open(&self, generation: u64) {
         debug_assert!(!self.load(Ordering::Relaxed).is_alive(), "one process in a slot at a time");
-        self.0.store(GenerationWord::of(generation, Phase::Alive).0, Ordering::Release);
+        self.0.store(GenerationWord::of(generation, LifePhase::Alive).0, Ordering::Release);
     }
 
     /// Marks the process as exiting, in one total order with checks by its registrants: see `registrations`.
     pub(super) fn close(&self) {
         let word = self.load(Ordering::Relaxed);
         debug_assert!(word.is_alive(), "a process ends once");
-        self.0.store(GenerationWord::of(word.generation(), Phase::Exiting).0, Ordering::SeqCst);
+        self.0.store(GenerationWord::of(word.generation(), LifePhase::Exiting).0, Ordering::SeqCst);
     }
 
     /// Marks the process as over (*vacate* of `requests`). What the caller reads next is read after that, as those who
@@ -101,7 +101,7 @@ impl Generation {
         debug_assert!(!word.is_alive(), "it is exiting");
         // Of `close`.
         fence_for_models();
-        self.0.store(GenerationWord::of(word.generation(), Phase::Over).0, Ordering::Relaxed);
+        self.0.store(GenerationWord::of(word.generation(), LifePhase::Over).0, Ordering::Relaxed);
         checked_light_barrier();
     }
 }

@@ -68,7 +68,7 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
 use deficit::Deficit;
 use flags::Flags;
-use generation::{Generation, Phase};
+use generation::{Generation, LifePhase};
 use last_permit::LastPermit;
 use metadata::Metadata;
 use requests::Requesters;
@@ -271,7 +271,7 @@ impl Slot {
 
     /// Returns whether the exit of the process of that generation has emptied its mailbox.
     fn is_over(&self, generation: u64) -> bool {
-        self.generation.load(Ordering::Acquire).phase_of(generation) == Phase::Over
+        self.generation.load(Ordering::Acquire).phase_of(generation) == LifePhase::Over
     }
 
     /// Returns whether the process of that generation is alive, or was the last here: it may be exiting.

@@ -40,7 +40,7 @@
 //! A model is in `tests/models`.
 
 use super::Slot;
-use super::generation::Phase;
+use super::generation::LifePhase;
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -117,18 +117,18 @@ impl Slot {
     pub(super) fn may_be_asked(&self, generation: u64) -> bool {
         let look = || self.generation.load(Ordering::SeqCst).phase_of(generation);
         let mut phase = look();
-        if cfg!(loom) && phase == Phase::Alive {
+        if cfg!(loom) && phase == LifePhase::Alive {
             // Not before the look: a fence would stand in for the barrier below.
             fence_for_models();
             phase = look();
         }
         match phase {
-            Phase::Alive => true,
-            Phase::Exiting => {
+            LifePhase::Alive => true,
+            LifePhase::Exiting => {
                 heavy_barrier();
-                look() == Phase::Exiting
+                look() == LifePhase::Exiting
             }
-            Phase::Over => false,
+            LifePhase::Over => false,
         }
     }
 

@@ -36,14 +36,14 @@ fn at_random(random: &mut Random, mean: f64) -> f64 {
 }
 
 /// What a load makes of a tick in which so many threads are awake at most.
-struct Work {
+struct TickOfLoad {
     events: f64,
     awake: usize,
     have_all_slept: bool,
     has_any_waited: bool,
 }
 
-impl Work {
+impl TickOfLoad {
     /// Work for all threads.
     fn busy(events: f64, awake: usize) -> Self {
         Self { events, awake, have_all_slept: false, has_any_waited: false }
@@ -55,7 +55,7 @@ impl Work {
     }
 }
 
-type Load<'a> = Box<dyn FnMut(usize, &mut Random) -> Work + 'a>;
+type Load<'a> = Box<dyn FnMut(usize, &mut Random) -> TickOfLoad + 'a>;
 
 /// Processes that talk so much that the rate depends on the number of threads: the nanoseconds of an event with some
 /// numbers of them, and with others in between.
@@ -68,15 +68,15 @@ fn talk(measured: &[(usize, f64)]) -> Load<'_> {
         let log = |threads: usize| (threads as f64).ln();
         let part = if above.0 == below.0 { 0.0 } else { (log(awake) - log(below.0)) / (log(above.0) - log(below.0)) };
         let took = below.1 * (above.1 / below.1).powf(part);
-        Work::busy(TICK_NS / took * noise(random), awake)
+        TickOfLoad::busy(TICK_NS / took * noise(random), awake)
     })
 }
 
 /// Processes that have nothing to do with each other and always have work: so many events in a tick of one thread.
 fn apart<'a>(events: f64, have_waited: bool) -> Load<'a> {
-    Box::new(move |awake, random| Work {
+    Box::new(move |awake, random| TickOfLoad {
         has_any_waited: have_waited,
-        ..Work::busy(events * awake as f64 * noise(random), awake)
+        ..TickOfLoad::busy(events * awake as f64 * noise(random), awake)
     })
 }
 
@@ -92,7 +92,7 @@ fn offered<'a>(took_ns: f64, mut mean: impl FnMut(u32, &mut Random) -> f64 + 'a)
         let events = (queued + came).min(most);
         let has_any_waited = queued > events;
         queued += came - events;
-        Work {
+        TickOfLoad {
             events,
             awake: usize::from(unit(random) < events / most).max((events / most * awake as f64) as usize),
             have_all_slept: events < most * 0.9,
@@ -106,12 +106,12 @@ fn given<'a>(mut rate: impl FnMut(u32, &mut Random) -> f64 + 'a) -> Load<'a> {
     let mut tick = 0;
     Box::new(move |_, random| {
         tick += 1;
-        Work::busy(rate(tick, random), 1)
+        TickOfLoad::busy(rate(tick, random), 1)
     })
 }
 
 #[derive(Default)]
-struct Seen {
+struct LimitedTicks {
     ticks: u32,
     events: f64,
     /// In how many ticks there was a limit, or a try.
@@ -120,7 +120,7 @@ struct Seen {
     spells: Vec<u32>,
 }
 
-impl Seen {
+impl LimitedTicks {
     fn part(&self) -> f64 {
         f64::from(self.limited) / f64::from(self.ticks)
     }
@@ -155,8 +155,8 @@ impl Program {
         events
     }
 
-    fn run(&mut self, load: &mut Load<'_>, ticks: u32) -> Seen {
-        let mut seen = Seen { ticks, ..Seen::default() };
+    fn run(&mut self, load: &mut Load<'_>, ticks: u32) -> LimitedTicks {
+        let mut seen = LimitedTicks { ticks, ..LimitedTicks::default() };
         let mut spell = 0;
         for _ in 0..ticks {
             spell = if self.is_limited() { spell + 1 } else { 0 };
@@ -189,10 +189,10 @@ fn alternating(half: u32, factor: f64, phase: u32) -> Load<'static> {
     })
 }
 
-type Named<'a, P> = (&'a str, &'a dyn Fn(P) -> Load<'static>);
+type NamedLoad<'a, P> = (&'a str, &'a dyn Fn(P) -> Load<'static>);
 
 /// What may come after chat, by the events in a tick of one thread.
-const AFTER_CHAT: [Named<'_, f64>; 5] = [
+const AFTER_CHAT: [NamedLoad<'_, f64>; 5] = [
     ("independent processes", &|events| apart(events, false)),
     ("independent processes that wait", &|events| apart(events, true)),
     ("the same rate with any number of threads", &|events| given(move |_, random| events * noise(random))),
@@ -225,7 +225,7 @@ fn a_limit_that_has_become_wrong_is_lifted_soon() {
 }
 
 /// By seeds.
-const NOTHING_TO_GAIN: [Named<'_, u64>; 11] = [
+const NOTHING_TO_GAIN: [NamedLoad<'_, u64>; 11] = [
     ("40 events a tick", &|_| offered(1_000.0, |_, _| 40.0)),
     ("200 events a tick", &|_| offered(1_000.0, |_, _| 200.0)),
     ("200 events that are not quite short", &|_| offered(9_000.0, |_, _| 200.0)),
@@ -262,7 +262,7 @@ const NOTHING_TO_GAIN: [Named<'_, u64>; 11] = [
 fn a_load_for_which_a_limit_gains_nothing_has_none() {
     for workers in WORKERS {
         for (name, load) in NOTHING_TO_GAIN {
-            let mut seen = Seen::default();
+            let mut seen = LimitedTicks::default();
             for seed in 0..8 {
                 seen.add(Program::new(workers, seed).run(&mut load(seed), 60 * SECOND));
             }
@@ -279,7 +279,7 @@ fn a_load_for_which_a_limit_gains_nothing_has_none() {
 #[test]
 fn no_period_falls_into_step_with_the_tries() {
     for workers in WORKERS {
-        let mut all = Seen::default();
+        let mut all = LimitedTicks::default();
         for half in 1..=20 {
             for factor in [1.3, 2.0, 3.0] {
                 let mut program = Program::new(workers, u64::from(half));
@@ -311,7 +311,7 @@ const RECORDED: [(&str, f64, Measured); 5] = [
 fn programs_that_gain_by_a_limit_have_one() {
     for (name, events_each, mut measured) in RECORDED {
         measured.iter_mut().for_each(|(_, took)| *took /= events_each);
-        let mut seen = Seen::default();
+        let mut seen = LimitedTicks::default();
         for seed in 0..20 {
             seen.add(Program::new(16, seed).run(&mut talk(&measured), 10 * SECOND));
         }
@@ -330,7 +330,7 @@ fn programs_that_gain_by_a_limit_have_one() {
 #[test]
 fn a_program_that_changes_has_a_limit_while_it_gains() {
     for workers in WORKERS {
-        let (mut chats, mut others) = (Seen::default(), Seen::default());
+        let (mut chats, mut others) = (LimitedTicks::default(), LimitedTicks::default());
         for seed in 0..8 {
             let mut program = Program::new(workers, seed);
             for _ in 0..20 {
