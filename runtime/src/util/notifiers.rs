@@ -10,13 +10,13 @@
 //! All is under one lock, which no job runs under. A thread *is called* from when it is woken or started until it looks
 //! at the queue; which of those that wait looks for one that was woken does not matter.
 //!
-//! * N1 a thread that queues a job, and N2 one that has taken a job and leaves others in the queue, calls another
+//! * *call*: a thread that queues a job, and one that has taken a job and leaves others in the queue, calls another
 //!   thread before it does anything else, unless one is called already, or [`MOST`] are busy.
-//! * N3 a thread that finds no job waits; if it is not called within [`KEEP`], it ends.
+//! * *rest*: a thread that finds no job waits; if it is not called within [`KEEP`], it ends.
 //!
 //! *No job waits behind one that blocks*: while the queue is not empty, a thread is called, or [`MOST`] threads are
-//! busy. N1 and N2 establish that; a called thread takes a job, and then N2 applies. N3 does not break it: whether a
-//! thread is called is checked under the lock before it ends, and so is the queue before it waits.
+//! busy. *call* establishes that: a called thread takes a job, and then calls another one. *rest* does not break it:
+//! whether a thread is called is checked under the lock before it ends, and so is the queue before it waits.
 
 use super::panics::{Site, contain, contain_thread};
 use crate::env::{clock::instant_now, world::World};
@@ -91,7 +91,7 @@ impl Notifiers {
         }
     }
 
-    /// N1 and N2.
+    /// Does *call*.
     fn call(&'static self, state: &mut MutexGuard<'_, NotifierState>) {
         if state.woken + state.started > 0 {
             return;
@@ -121,7 +121,7 @@ impl Notifiers {
                 perform(job);
                 state = lock(&self.state);
             }
-            // N3.
+            // Does *rest*.
             state.idle += 1;
             let until = instant_now() + KEEP;
             while state.woken == 0 {

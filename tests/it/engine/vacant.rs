@@ -1,8 +1,9 @@
 //! Slots of ended processes that a thread keeps for its next ones: what asks for their ends is answered whatever that
 //! thread does.
 //!
-//! Not covered: which slots are kept, and messages that come to them late (tested in `engine/context/vacant.rs`). If a tick of the watchdog comes between
-//! the last look of a process here and its block, its thread keeps none, and the test shows nothing.
+//! Not covered: which slots are kept, and messages that come to them late (tested in `engine/context/vacant.rs`). If a
+//! tick of the watchdog comes between the last look of a process here and its block, its thread keeps none, and the
+//! test shows nothing.
 
 use postroom::prelude::*;
 use postroom::{Host, block_in_place};
