@@ -87,20 +87,6 @@ impl Stubborn {
         })
         .await
     }
-
-    /// A request that comes while a future is shielded is there for those that look for it.
-    #[entry]
-    async fn shielded(&mut self, ctx: &mut Context<Self>, here: Gate, gate: Gate) -> String {
-        let log = self.log.clone();
-        let look = async {
-            here.open();
-            gate.passed().await;
-            log.add(ctx.cancelled().await.to_string());
-            assert!(poll_once(pin!(ctx.cancelled())).is_pending(), "once");
-        };
-        ctx.shield(look).await;
-        std::future::pending().await
-    }
 }
 
 #[test]
@@ -156,19 +142,5 @@ fn all_that_wait_are_told_of_a_request() {
             // It had not begun to wait.
             Err(error) => assert!(error.to_string().contains("enough"), "{error}"),
         }
-    });
-}
-
-#[test]
-fn a_request_in_a_shield_is_told_once() {
-    with_runtime(|runtime| {
-        let (log, here, gate) = (Log::new(), Gate::new(), Gate::new());
-        let shielded = runtime.spawn(Stubborn { log: log.clone() }).shielded(here.clone(), gate.clone()).unwrap();
-        here.pass();
-        shielded.pid().cancel("enough");
-        gate.open();
-        let error = shielded.wait().unwrap_err();
-        assert!(error.to_string().contains("enough"), "{error}");
-        assert_eq!(log.all(), [ExitReason::from("enough").to_string()]);
     });
 }
