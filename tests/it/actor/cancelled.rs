@@ -2,7 +2,7 @@
 
 use postroom::ExitReason;
 use postroom::prelude::*;
-use postroom_tests::face::{Gate, Log, poll_once, with_runtime};
+use postroom_tests::face::{Gate, Log, with_runtime};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::Poll;
