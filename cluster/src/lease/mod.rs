@@ -305,7 +305,11 @@ impl Lease {
                     self.next_at = None;
                 }
             }
-            Answer::Read(Ok(entry)) => self.read(entry),
+            Answer::Read(Ok(entry)) => {
+                // So has a read that was sent before this one.
+                self.attempts.retain(|(number, access, _)| *access != Access::Get || *number > attempt);
+                self.read(entry);
+            }
             Answer::Written(Err(error)) | Answer::Read(Err(error)) => match error {
                 StoreError::TooLarge { .. }
                 | StoreError::BadKey { .. }

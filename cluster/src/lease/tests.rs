@@ -155,6 +155,20 @@ fn a_read_from_before_the_last_write_does_not_count() {
 }
 
 #[test]
+fn a_read_that_is_answered_after_a_later_one_says_nothing() {
+    let mut lease = held();
+    let lost = lease.poll_request(at(3_000)).unwrap();
+    lease.handle(at(3_010), lost.attempt, conflict());
+    let slow = lease.poll_request(at(3_010)).unwrap();
+    let quick = lease.poll_request(at(5_020)).unwrap();
+    assert_eq!((&slow.access, &quick.access), (&Access::Get, &Access::Get));
+    lease.handle(at(5_030), quick.attempt, read(HOLDER, 2));
+    lease.handle(at(5_040), slow.attempt, read(HOLDER, 1));
+    assert!(lease.may_send(at(5_040)), "the store is no older copy");
+    assert_eq!(lease.poll_request(at(5_040)).unwrap().access, Access::Update(HOLDER.into(), Revision(2)));
+}
+
+#[test]
 fn an_entry_that_is_anothers_or_gone_fences_at_once() {
     let gone = Answer::Read(Ok(None));
     let older = read(HOLDER, 0);
