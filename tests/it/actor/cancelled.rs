@@ -2,7 +2,7 @@
 
 use postroom::ExitReason;
 use postroom::prelude::*;
-use postroom_tests::face::{Gate, Log, with_runtime};
+use postroom_tests::face::{Gate, Log, poll_once, with_runtime};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -10,6 +10,15 @@ use std::task::Poll;
 #[process]
 struct Stubborn {
     log: Log<String>,
+}
+
+/// Looks again in each step until `is_true`.
+async fn until(is_true: impl Fn() -> bool) {
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if is_true() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await
 }
 
 /// Completes with the output of the first that is ready, the first one before the second.
@@ -87,6 +96,43 @@ impl Stubborn {
         })
         .await
     }
+
+    /// Is told of a request while a future is shielded: it has come before it is awaited, or after. Then goes on.
+    #[entry]
+    async fn shielded(&mut self, ctx: &mut Context<Self>, before: bool, here: Gate) -> &'static str {
+        let look = async {
+            if before {
+                here.open();
+                until(|| ctx.is_cancelled()).await;
+            }
+            let mut cancelled = pin!(ctx.cancelled());
+            if !before {
+                assert!(poll_once(cancelled.as_mut()).is_pending());
+                here.open();
+            }
+            let reason = cancelled.await;
+            assert!(poll_once(pin!(ctx.cancelled())).is_pending(), "once");
+            reason.to_string()
+        };
+        let said = ctx.shield(look).await;
+        self.log.add(said);
+        "went on"
+    }
+
+    /// Is told of one request while a future is shielded, and not of the next one.
+    #[entry]
+    async fn shielded_twice(&mut self, ctx: &mut Context<Self>, here: Gate, told: Gate, gate: Gate) -> &'static str {
+        let look = async {
+            here.open();
+            let reason = ctx.cancelled().await;
+            told.open();
+            gate.passed().await;
+            reason.to_string()
+        };
+        let said = ctx.shield(look).await;
+        self.log.add(said);
+        "went on"
+    }
 }
 
 #[test]
@@ -142,5 +188,36 @@ fn all_that_wait_are_told_of_a_request() {
             // It had not begun to wait.
             Err(error) => assert!(error.to_string().contains("enough"), "{error}"),
         }
+    });
+}
+
+#[test]
+fn a_request_that_is_told_in_a_shield_does_not_end_the_process_after_it() {
+    with_runtime(|runtime| {
+        for before in [false, true] {
+            let (log, here) = (Log::new(), Gate::new());
+            let shielded = runtime.spawn(Stubborn { log: log.clone() }).shielded(before, here.clone()).unwrap();
+            here.pass();
+            shielded.pid().cancel("enough");
+            assert_eq!(shielded.wait(), Ok("went on"));
+            assert_eq!(log.all(), [ExitReason::from("enough").to_string()]);
+        }
+    });
+}
+
+#[test]
+fn a_request_that_is_not_told_in_a_shield_ends_the_process_after_it() {
+    with_runtime(|runtime| {
+        let (log, here, told, gate) = (Log::new(), Gate::new(), Gate::new(), Gate::new());
+        let shielded = runtime.spawn(Stubborn { log: log.clone() });
+        let shielded = shielded.shielded_twice(here.clone(), told.clone(), gate.clone()).unwrap();
+        here.pass();
+        shielded.pid().cancel("one");
+        told.pass();
+        shielded.pid().cancel("two");
+        gate.open();
+        let error = shielded.wait().unwrap_err();
+        assert!(error.to_string().contains("two"), "{error}");
+        assert_eq!(log.all(), Vec::<String>::new());
     });
 }

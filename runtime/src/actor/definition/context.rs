@@ -237,7 +237,8 @@ impl<P> Context<P> {
         awaits::cancelled()
     }
 
-    /// Runs `future` to completion even if the process is told to end meanwhile. (A kill still interrupts it.)
+    /// Runs `future` to completion even if the process is told to end meanwhile; the process ends afterwards, unless a
+    /// [`cancelled`](Self::cancelled) within `future` was told of the request. (A kill still interrupts it.)
     pub fn shield<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<P, F> {
         awaits::shield(future)
     }

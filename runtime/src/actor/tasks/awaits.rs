@@ -178,7 +178,7 @@ pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
         if let Some(wait) = &wait {
             return wait.0.poll(context.waker());
         }
-        let left = current::peek(Waits::take_left_requests).unwrap_or_default();
+        let (left, _end) = current::peek(Waits::take_left_requests).unwrap_or_default();
         if let Some(latest) = left.last() {
             return latest.poll(context.waker());
         }

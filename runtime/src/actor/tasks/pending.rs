@@ -494,13 +494,16 @@ impl Waits {
         self.cancel_waits.push(Arc::new(CancelWait(Mutex::new(CancelState::Given(reason)))));
     }
 
-    /// Takes the requests that no future has completed with, nor will: the last one is the latest. To be dropped after
-    /// the table is released.
-    pub(crate) fn take_left_requests(&mut self) -> Vec<Arc<CancelWait>> {
+    /// Takes the requests that no future has completed with, nor will: the last one is the latest. One that came while
+    /// a future was shielded is told now, so it does not end the process after the shield: the reason is taken too, as
+    /// it is when the future was there first. To be dropped after the table is released.
+    pub(crate) fn take_left_requests(&mut self) -> (Vec<Arc<CancelWait>>, Option<ExitReason>) {
         let is_left = |wait: &mut Arc<CancelWait>| {
             Arc::strong_count(wait) == 1 && matches!(*lock(&wait.0), CancelState::Given(_))
         };
-        self.cancel_waits.extract_if(.., is_left).collect()
+        let left: Vec<_> = self.cancel_waits.extract_if(.., is_left).collect();
+        let goes_on = !left.is_empty() && self.is_shielded();
+        (left, self.end_after_shield.take_if(|_| goes_on))
     }
 
     /// Returns a guard for a future that must not be cut short.
