@@ -13,7 +13,7 @@ struct Stubborn {
 }
 
 /// Looks again in each step until `is_true`.
-async fn until(is_true: impl Fn() -> bool) {
+async fn until(mut is_true: impl FnMut() -> bool) {
     std::future::poll_fn(|context| {
         context.waker().wake_by_ref();
         if is_true() { Poll::Ready(()) } else { Poll::Pending }
@@ -127,6 +127,9 @@ impl Stubborn {
             let reason = ctx.cancelled().await;
             told.open();
             gate.passed().await;
+            // What came before the gate was opened is brought before the next step.
+            let mut is_next = false;
+            until(|| std::mem::replace(&mut is_next, true)).await;
             reason.to_string()
         };
         let said = ctx.shield(look).await;
