@@ -4,8 +4,9 @@
 //! Rule: `#[cfg_attr(when, a, b)]` is read as `#[cfg_attr(when, a)] #[cfg_attr(when, b)]`, each of which goes where `a`
 //! or `b` would; and `#[cfg_attr(when, cfg(there))]` as `#[cfg(any(not(when), there))]`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
+use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Path, Token, parse_quote_spanned, spanned::Spanned};
 
@@ -34,20 +35,27 @@ fn flat_one(attribute: Attribute) -> Vec<Attribute> {
     each.collect()
 }
 
-/// Returns condition and content of a `cfg_attr`.
-fn conditional(attribute: &Attribute) -> Option<(Meta, Vec<Meta>)> {
+/// Returns condition and content of a `cfg_attr`. The condition may be what is no `Meta`: `true`.
+fn conditional(attribute: &Attribute) -> Option<(TokenStream, Vec<Meta>)> {
     if !attribute.path().is_ident("cfg_attr") {
         return None;
     }
-    let parts = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
-    let mut parts = parts.into_iter();
-    Some((parts.next()?, parts.collect()))
+    let parse = |input: ParseStream<'_>| {
+        let mut when = TokenStream::new();
+        while !input.is_empty() && !input.peek(Token![,]) {
+            when.extend([input.parse::<TokenTree>()?]);
+        }
+        input.parse::<Option<Token![,]>>()?;
+        let content = Punctuated::<Meta, Token![,]>::parse_terminated(input)?;
+        Ok((when, content.into_iter().collect()))
+    };
+    attribute.parse_args_with(parse).ok()
 }
 
 /// An attribute without its condition, as [`flat`] returns it.
 pub(crate) struct Applied {
     pub(crate) meta: Meta,
-    when: Option<Meta>,
+    when: Option<TokenStream>,
 }
 
 impl Applied {
@@ -79,7 +87,7 @@ pub(crate) fn unless(attrs: &[Attribute], added: TokenStream, is_there: impl Fn(
     if there.is_empty() {
         return Some(quote!(#[#added]));
     }
-    let conditions: Option<Vec<Meta>> = there.into_iter().map(|one| one.when).collect();
+    let conditions: Option<Vec<TokenStream>> = there.into_iter().map(|one| one.when).collect();
     conditions.map(|conditions| quote!(#[cfg_attr(not(any(#(#conditions),*)), #added)]))
 }
 
@@ -100,6 +108,8 @@ mod tests {
             flattened(parse_quote!(#[cfg_attr(unix, derive(Clone), inline)])),
             "#[cfg_attr(unix, derive(Clone))] #[cfg_attr(unix, inline)]"
         );
+        assert_eq!(flattened(parse_quote!(#[cfg_attr(true, derive(Clone))])), "#[cfg_attr(true, derive(Clone))]");
+        assert_eq!(flattened(parse_quote!(#[cfg_attr(true, cfg(test))])), "#[cfg(any(not(true), test))]");
         assert_eq!(flattened(parse_quote!(#[cfg_attr(unix, cfg(test))])), "#[cfg(any(not(unix), test))]");
         assert_eq!(
             flattened(parse_quote!(#[cfg_attr(unix, cfg_attr(test, cfg(windows), inline))])),
@@ -113,6 +123,7 @@ mod tests {
         let added = |attrs: &[Attribute]| unless(attrs, quote!(inline), is_inline).map(text).unwrap_or_default();
         assert_eq!(added(&[parse_quote!(#[cold])]), "#[inline]");
         assert_eq!(added(&[parse_quote!(#[inline])]), "");
+        assert_eq!(added(&[parse_quote!(#[cfg_attr(false, inline)])]), "#[cfg_attr(not(any(false)), inline)]");
         assert_eq!(added(&[parse_quote!(#[cfg_attr(unix, inline)])]), "#[cfg_attr(not(any(unix)), inline)]");
     }
 }

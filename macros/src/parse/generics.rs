@@ -75,16 +75,17 @@ pub(crate) fn names(generics: &Generics) -> Vec<&Ident> {
     generics.params.iter().filter_map(param_name).collect()
 }
 
-/// Returns whether `name` occurs in `tokens` other than as the tail of a path.
+/// Returns whether `name` occurs in `tokens` other than as the tail of a path or the name of an associated type.
 pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     let mut before = Before::default();
-    tokens.clone().into_iter().any(|token| {
-        let found = match &token {
-            TokenTree::Ident(ident) => before.may_name() && ident == name,
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    tokens.iter().enumerate().any(|(at, token)| {
+        let found = match token {
+            TokenTree::Ident(ident) => before.may_name() && ident == name && !is_bound(&tokens[at + 1..]),
             TokenTree::Group(group) => occurs(name, &group.stream()),
             _ => false,
         };
-        before.note(&token);
+        before.note(token);
         found
     })
 }
@@ -135,14 +136,16 @@ fn substitute(generics: &Generics, tokens: &TokenStream) -> TokenStream {
         // With what belongs to the parameter.
         let mut end = at + 1;
         let found = match token {
-            TokenTree::Ident(ident) if before.may_name() => generics.params.iter().find_map(|param| match param {
-                GenericParam::Type(param) if param.ident == *ident => {
-                    end += tail(&tokens[end..]);
-                    Some(quote!(&'__postroom ()))
-                }
-                GenericParam::Const(param) if param.ident == *ident => Some(value_of(&param.ty)),
-                _ => None,
-            }),
+            TokenTree::Ident(ident) if before.may_name() && !is_bound(&tokens[end..]) => {
+                generics.params.iter().find_map(|param| match param {
+                    GenericParam::Type(param) if param.ident == *ident => {
+                        end += tail(&tokens[end..]);
+                        Some(quote!(&'__postroom ()))
+                    }
+                    GenericParam::Const(param) if param.ident == *ident => Some(value_of(&param.ty)),
+                    _ => None,
+                })
+            }
             TokenTree::Group(group) => {
                 let inner = Group::new(group.delimiter(), substitute(generics, &group.stream()));
                 Some(TokenTree::Group(inner).into())
@@ -191,13 +194,26 @@ fn qualified(tokens: &[TokenTree]) -> usize {
     tokens.len()
 }
 
-/// Returns the length of `::Item::Other` at the beginning of the tokens.
+/// Returns the length of `::Item::Of<u8>` at the beginning of the tokens.
 fn tail(tokens: &[TokenTree]) -> usize {
-    let is_colon = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':');
-    let segments = tokens.chunks_exact(3).take_while(|segment| {
-        is_colon(&segment[0]) && is_colon(&segment[1]) && matches!(segment[2], TokenTree::Ident(_))
-    });
-    segments.count() * 3
+    let is_sign = |at: usize, sign| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == sign);
+    let mut length = 0;
+    while is_sign(length, ':')
+        && is_sign(length + 1, ':')
+        && matches!(tokens.get(length + 2), Some(TokenTree::Ident(_)))
+    {
+        length += 3;
+        if is_sign(length, '<') {
+            length += qualified(&tokens[length..]);
+        }
+    }
+    length
+}
+
+/// Returns whether the tokens begin with the `=` of `Map<K = u8>`.
+fn is_bound(tokens: &[TokenTree]) -> bool {
+    let is_equals = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '=');
+    tokens.first().is_some_and(is_equals)
 }
 
 /// Returns a value of the type of a const parameter.
@@ -288,6 +304,11 @@ mod tests {
         assert_eq!(any(quote!([K; N + 1])), "[_; 0 + 1]");
         assert_eq!(any(quote!(Outcome<V::Item>)), "Outcome<_>");
         assert_eq!(any(quote!(Outcome<<V as Iterator>::Item, u8>)), "Outcome<_, u8>");
+        assert_eq!(any(quote!(Result<V::Of<u8, Vec<K>>, K>)), "Result<_, _>");
+        assert_eq!(any(quote!(<V as Family<K>>::Of<'static>::Item)), "_");
+        assert_eq!(any(quote!(Vec<u8>::Of<V>)), "Vec<u8>::Of<_>");
+        assert_eq!(any(quote!(Box<dyn Map<K = u8>>)), "");
+        assert_eq!(any(quote!(Box<dyn Map<K = V>>)), "Box<dyn Map<K = _>>");
         assert_eq!(any(quote!(Box<dyn Fn(K) -> <u8 as Add>::Output>)), "Box<dyn Fn(_) -> <u8 as Add>::Output>");
     }
 

@@ -185,6 +185,54 @@ impl Keyed for u8 {
 #[derive(Debug, PartialEq)]
 struct Page<K: Keyed, const N: usize>([K; N]);
 
+trait Family: Send + 'static {
+    type Of<T: Send + 'static>: Send + 'static;
+}
+
+impl Family for Vec<()> {
+    type Of<T: Send + 'static> = Vec<T>;
+}
+
+/// An associated type called as a parameter of the process.
+trait Named: Send {
+    type F;
+}
+
+#[process]
+struct Cellar<F: Family>(Option<F::Of<u8>>);
+
+#[process]
+impl<F: Family> Cellar<F> {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn get(&mut self) -> Option<F::Of<u8>> {
+        self.0.take()
+    }
+    #[message]
+    fn find(&mut self) -> Result<<F as Family>::Of<u8>, String> {
+        self.0.take().ok_or_else(|| "nothing".to_string())
+    }
+    #[message]
+    fn later(&mut self, reply: Reply<Result<F::Of<u8>, String>>) {
+        reply.send(self.find());
+    }
+    #[message]
+    fn named(&mut self) -> Option<Box<dyn Named<F = u8>>> {
+        None
+    }
+}
+
+#[test]
+fn a_generic_associated_type_may_be_an_answer() {
+    let runtime = Runtime::new().unwrap();
+    let cellar = runtime.spawn(Cellar::<Vec<()>>(Some(vec![1]))).serve().unwrap();
+    assert_eq!(cellar.get().wait(), Ok(Some(vec![1])));
+    failed(cellar.find().wait(), "nothing");
+    failed(cellar.later().wait(), "nothing");
+    assert!(cellar.named().wait().unwrap().is_none());
+}
+
 #[process]
 struct Store<K: Keyed, const N: usize> {
     keys: Vec<K>,
