@@ -269,9 +269,9 @@ mutant request-without-a-second-look $requests vacant_slots \
 mutant request-without-a-barrier $requests links \
     's/^ +heavy_barrier\(\);//'
 mutant kept-with-a-requester $local vacant_slots \
-    's/slot\.has_requesters\(\) \|\| slot\.lanes/slot.lanes/'
-mutant kept-with-a-request $local vacant_slots \
-    's/slot\.has_requesters\(\) \|\| slot\.lanes\.has_control\(\)/slot.has_requesters()/'
+    's/slot\.has_requesters\(\) \|\| //'
+mutant kept-with-a-request $lanes vacant_slots \
+    '/unsafe fn are_empty_in_order/,/^    \}/ s/self\.control\.load\(Ordering::SeqCst\)\.is_null\(\) && //'
 mutant kept-before-it-is-over $local vacant_slots \
     's/slot\.generation\.vacate\(\);//'
 mutant claimed-with-a-requester $token links \

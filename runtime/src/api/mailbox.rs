@@ -8,7 +8,7 @@ use crate::env::program::{HOSTLESS, program_node};
 use crate::env::world::World;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::{node::NodeKind, node_pool};
-use crate::process::control::{Control, Join};
+use crate::process::control::{Control, Join, keep_join};
 use crate::routing::router::{Receiver, package_of, route};
 use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
@@ -222,7 +222,7 @@ impl Mailbox {
                 continue;
             }
             match envelope.payload.map(Payload::take::<Control>) {
-                Some(Ok(Control::Join(join))) => self.joined.push(join),
+                Some(Ok(Control::Join(join))) => keep_join(&mut self.joined, join),
                 Some(Ok(Control::Link(sent))) => receive(token, *sent),
                 // SAFETY: this is the token, and nothing else accesses the cold state of a mailbox.
                 Some(Ok(Control::Inspect(inspect))) => inspect.answer(unsafe { token.slot().inspect() }),

@@ -440,6 +440,13 @@ impl Lanes {
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
+    /// Returns whether both lanes are empty. Sequentially consistent, as pushes are.
+    #[inline]
+    pub(crate) unsafe fn are_empty_in_order(&self) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        self.control.load(Ordering::SeqCst).is_null() && bare(self.tail.load(Ordering::SeqCst)) == head
+    }
+
     /// Takes everything from the control lane, including a wake: the caller polls the process's future afterwards.
     pub(crate) unsafe fn take_control(&self) -> Controls {
         let taken = self.control.swap(ptr::null_mut(), Ordering::AcqRel);

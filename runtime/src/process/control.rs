@@ -57,6 +57,11 @@ pub(crate) trait EndWaiter: Send + Sync {
         let _ = handling;
         self.ended(reason, result);
     }
+
+    /// Returns whether anyone still waits.
+    fn is_awaited(&self) -> bool {
+        true
+    }
 }
 
 /// A request to be notified of the end. Dropping it tells the waiter that no live process got it.
@@ -73,6 +78,15 @@ impl Join {
             waiter.ended(reason, None);
         }
     }
+}
+
+/// Adds a request. Whoever waits with a time limit again and again leaves one each time: those are removed whenever the
+/// list would grow.
+pub(crate) fn keep_join(joins: &mut Vec<Join>, join: Join) {
+    if joins.len() == joins.capacity() {
+        joins.retain(|join| join.0.as_ref().is_some_and(|waiter| waiter.is_awaited()));
+    }
+    joins.push(join);
 }
 
 impl Drop for Join {

@@ -12,7 +12,7 @@
 
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::{ConnectionId, LinkEffect, LinkMessage, Links};
-use crate::process::control::Join;
+use crate::process::control::{Join, keep_join};
 use crate::routing::connection::send_from_alias;
 use crate::routing::hosts::is_here;
 use crate::slots::TABLE;
@@ -54,7 +54,7 @@ pub(super) struct TieEffect {
 
 impl EndWaits {
     pub(super) fn join(&mut self, join: Join) {
-        self.joins.push(join);
+        keep_join(&mut self.joins, join);
     }
 
     /// Applies a message to the child's half of a link.

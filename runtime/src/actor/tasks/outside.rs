@@ -29,4 +29,8 @@ impl EndWaiter for ExitWaiter {
     fn ended(&self, reason: &ExitReason, result: Option<Payload>) {
         self.0.put((reason.clone(), result));
     }
+
+    fn is_awaited(&self) -> bool {
+        self.0.is_awaited()
+    }
 }

@@ -159,7 +159,12 @@ impl ThreadContext {
                 host.unpark(next);
                 Passed::Gone
             }
-            HandedOff::HadNone => Passed::Gone,
+            // The permit was taken over, and this thread may have queued something before it knew: see `handoff`.
+            HandedOff::HadNone => {
+                host.leave_behind(self.index, self.thread);
+                host.announce();
+                Passed::Gone
+            }
             HandedOff::Stays => Passed::Stays,
             HandedOff::Grow => host.try_to_grow(need),
         }

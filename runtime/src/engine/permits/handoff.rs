@@ -55,7 +55,8 @@
 //! gives its permit to one that waits has moved its work to where others look before it took the lock, under which they
 //! go to sleep after it.) A thread that knows that it is detached puts what it wakes into the global queue; one that
 //! does not know yet (M2 is not seen at once) may leave something in its deque, or to itself, that M3 and the
-//! searcher of M4 have not seen: the watchdog finds it, since it keeps looking while there are detached threads.
+//! searcher of M4 have not seen: the watchdog finds it, since it keeps looking while there are detached threads; or T
+//! itself, if it blocks before: then it finds that it has no permit to pass on, lists its deque, and announces.
 //!
 //! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
 //! host, which is one of the far ends (`find`).
@@ -324,6 +325,7 @@ impl Idle {
     pub(crate) fn stop(&self) -> Vec<usize> {
         let mut sleepers = lock(&self.sleepers);
         sleepers.permits.stopped = true;
+        self.end_limit();
         while let Some(sleeper) = self.take_sleeper(&mut sleepers, SEARCHING) {
             sleepers.permits.end_sleep(sleeper);
         }

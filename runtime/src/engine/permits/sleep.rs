@@ -296,10 +296,19 @@ impl Idle {
     pub(crate) fn limit_awake(&self, awake: usize) {
         let held = self.permits.saturating_sub(awake.max(1));
         if self.count(Ordering::Relaxed).held() != held {
-            let _sleepers = lock(&self.sleepers);
+            let sleepers = lock(&self.sleepers);
+            if sleepers.permits.stopped {
+                return;
+            }
             let change = (held as u64).wrapping_sub(self.count(Ordering::Relaxed).held() as u64);
             self.counts.fetch_add(change.wrapping_mul(HELD), Ordering::SeqCst);
         }
+    }
+
+    /// Ends the limit, under the lock: the threads of a host that stops look everywhere before they end.
+    pub(super) fn end_limit(&self) {
+        let held = self.count(Ordering::Relaxed).held() as u64;
+        self.counts.fetch_sub(held * HELD, Ordering::SeqCst);
     }
 
     /// Returns how many threads are awake at most for the work that there is.
@@ -406,5 +415,22 @@ impl Idle {
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_stops_holds_no_thread_back() {
+        let idle = Idle::new(4, 8);
+        idle.limit_awake(1);
+        assert!(idle.are_too_many_awake());
+        let _none_sleeps = idle.stop();
+        assert!(!idle.are_too_many_awake());
+        // The watchdog may come to it late.
+        idle.limit_awake(1);
+        assert_eq!((idle.are_too_many_awake(), idle.awake_limit()), (false, 4));
     }
 }

@@ -27,6 +27,7 @@ use crate::mailbox::lanes::Controls;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
+use crate::process::control::keep_join;
 use crate::process::description::DescriptionRequest;
 use crate::process::event::{RareEvents, StepInput};
 use crate::process::handover::Upgrade;
@@ -756,7 +757,7 @@ fn apply_rare_events(token: &mut Token, rare: RareEvents) -> Option<ExitReason> 
             token.attend(true);
         }
         let cold_state = token.make_cold_state();
-        cold_state.joined.extend(joins);
+        joins.into_iter().for_each(|join| keep_join(&mut cold_state.joined, join));
         cold_state.controls = left;
         cold_state.notices = notices;
         cold_state.tap = tap;

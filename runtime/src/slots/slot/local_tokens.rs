@@ -640,7 +640,7 @@ impl LocalTokens {
         let slot = token.slot();
         slot.generation.vacate();
         // SAFETY: this is the token.
-        if slot.has_requesters() || slot.lanes.has_control() || !unsafe { slot.lanes.is_data_empty() } {
+        if slot.has_requesters() || !unsafe { slot.lanes.are_empty_in_order() } {
             return Err(token);
         }
         let mut token = Some(token);

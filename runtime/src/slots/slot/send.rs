@@ -87,6 +87,7 @@ impl Slot {
     ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
         let Some(recorder) = self.recorder_for(to) else { return Err((message, caller, RefusalReason::Gone)) };
         let asked = caller.as_mut().and_then(Caller::record);
+        let call = caller.as_ref().filter(|_| !self.is_supervised()).map(Caller::id);
         let stamp = recorder.stamp();
         let word = caller.map_or(ptr::null_mut(), Caller::into_word);
         let sent = self.queue_at(node_pool::message(to.generation(), message, word), recorder, to, stamp);
@@ -94,6 +95,12 @@ impl Slot {
             && let Some(tag) = asked
         {
             recorder.note_at(stamp, RecordKind::Ask, to.incarnation(), tag, None);
+        }
+        if sent.is_ok()
+            && let Some(call) = call
+            && !self.is_living_in_order(to.generation())
+        {
+            self.called_late(call, to.generation());
         }
         sent.map_err(|refusal| {
             let SendRefusal(envelope, why) = *refusal;
