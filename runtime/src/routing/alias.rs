@@ -17,6 +17,7 @@ use crate::process::control::Join;
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
 use crate::{env::world::World, exit::ExitReason, links::registrations::REGISTRATIONS, util::oneshot::Oneshot};
+use smallvec::SmallVec;
 
 /// How many aliases may lead to one another: a child that is a pool, in a tree that has a name, is three. A cycle of
 /// aliases ends here.
@@ -51,6 +52,11 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// there is none that still takes one: see [`hold`](Self::hold). Otherwise [`waits`](Self::waits) follows.
     fn enter_wait(&self) -> Option<Pid> {
         self.life()
+    }
+
+    /// Returns its last process that has ended: one may be linked with it still, or have its end among its signals.
+    fn ended(&self) -> Option<Pid> {
+        None
     }
 
     /// Called when a wait is with the process that `enter_wait` returned.
@@ -98,12 +104,12 @@ pub(crate) enum EndSource {
     Nothing,
 }
 
-/// The last alias that led to a process, and its target.
-pub(crate) struct WaitingAt(Pid, Arc<dyn AliasTarget>);
+/// The target of the last alias that led to a process.
+pub(crate) struct WaitingAt(Arc<dyn AliasTarget>);
 
 impl Drop for WaitingAt {
     fn drop(&mut self) {
-        self.1.waits();
+        self.0.waits();
     }
 }
 
@@ -116,21 +122,37 @@ impl EndSource {
             }
             let Some(target) = target_of(pid) else { return Self::Nothing };
             let Some(process) = target.enter_wait() else { return Self::Alias(pid, target) };
-            last = Some(WaitingAt(pid, target));
+            last = Some(WaitingAt(target));
             pid = process;
         }
         Self::Nothing
     }
 
-    /// Returns the names under which the caller may be tied to it: what it is tied to now, and the alias that a tie was
-    /// made with while that had no process.
-    pub(crate) fn names(&self, asked: Pid) -> [Pid; 2] {
+    /// Returns what a new link or monitor is bound to.
+    pub(crate) fn name(&self, asked: Pid) -> Pid {
         match self {
-            Self::Process(pid, last) => [*pid, last.as_ref().map_or(*pid, |WaitingAt(alias, _)| *alias)],
-            Self::Alias(alias, _) => [*alias; 2],
-            Self::Nothing => [asked; 2],
+            Self::Process(name, _) | Self::Alias(name, _) => *name,
+            Self::Nothing => asked,
         }
     }
+}
+
+/// Returns all names under which a process may be linked with what `pid` means: the process behind it, and for each
+/// alias on the way itself, since a link waits there for a process, and its process before, which has ended. The
+/// process behind it is the last.
+pub(crate) fn names_of_links(pid: Pid) -> SmallVec<[Pid; 4]> {
+    let (mut pid, mut names) = (pid, SmallVec::new());
+    for _ in 0..=DEPTH {
+        names.push(pid);
+        let Some(target) = target_of(pid) else { break };
+        let now = target.life();
+        if let Some(ended) = target.ended().filter(|ended| Some(*ended) != now) {
+            names.insert(0, ended);
+        }
+        let Some(next) = now else { break };
+        pid = next;
+    }
+    names
 }
 
 /// Has the first target behind an alias take a request that does so. Returns whether one did.

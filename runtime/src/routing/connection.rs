@@ -99,7 +99,7 @@ impl Connection {
             Some(noted) => noted,
             None => {
                 source = EndSource::of(name);
-                let [to, _] = source.names(name);
+                let to = source.name(name);
                 let mut ties = lock(&self.ties);
                 let Some(ties) = &mut *ties else { return false };
                 (to, ties.receives(from, to, name, &message))

@@ -81,6 +81,13 @@ impl ChildQueue {
         !self.has_begun && self.state != SlotState::Shut
     }
 
+    /// Nothing else matters to a process that is killed before it begins.
+    pub(super) fn hold_kill(&mut self) {
+        if !self.first.iter().any(|request| matches!(request, FirstRequest::Kill)) {
+            self.first.push(FirstRequest::Kill);
+        }
+    }
+
     pub(super) fn hold_stop(&mut self) -> bool {
         // Also while a process gets what has waited: the stop comes after that.
         let is_getting = self.has_process() && self.state != SlotState::Up;

@@ -43,7 +43,7 @@ use crate::{
     env::clock::instant_now,
     errors::SendFailure,
     slots::{ProcessKind, TABLE},
-    util::{defer::defer, oneshot::Oneshot},
+    util::{defer::defer, oneshot::Oneshot, panics::Site, panics::dispose},
 };
 use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
 
@@ -212,8 +212,19 @@ impl ChildSlot {
         let (waits, unneeded) = (std::mem::take(&mut queue.waits), std::mem::take(&mut queue.first));
         drop(queue);
         drop(unneeded);
-        lock(&self.status).last = Some(LastEnd { reason: reason.clone(), handling });
+        self.note_end(LastEnd { reason: reason.clone(), handling });
         waits
+    }
+
+    pub(super) fn note_end(&self, end: LastEnd) {
+        // The end before it may hold a user's error: dropped without the lock.
+        let before = lock(&self.status).last.replace(end);
+        dispose(Site::ReasonDrop, before);
+    }
+
+    /// Returns the reason of its last end, or `otherwise`.
+    pub(super) fn last_reason(&self, otherwise: &ExitReason) -> ExitReason {
+        lock(&self.status).last.as_ref().map_or_else(|| otherwise.clone(), |last| last.reason.clone())
     }
 
     /// Returns whether its process has ended and the supervisor has not been told.
@@ -276,19 +287,20 @@ impl ChildSlot {
     }
 
     /// Marks the child as not coming back: waiting messages become dead letters, whose callers learn the reason.
-    pub(crate) fn shut(&self, reason: &ExitReason) {
+    /// Returns those that wait for its end, to be told once its name is free. If its process is still there, that tells
+    /// them.
+    pub(super) fn shut(&self, reason: &ExitReason) -> EndWaits {
         self.incarnation.store(0, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
         queue.state = SlotState::Shut;
-        // Those that wait for the end of a process that is still there are told by that.
         let waits = if queue.has_process() { EndWaits::default() } else { std::mem::take(&mut queue.waits) };
         wake_waiters(queue);
         self.empty(reason);
-        waits.tell(reason);
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
             subtree.shut(reason);
         }
+        waits
     }
 
     /// Called when no supervisor is left that could restart it, after [`shut`](Self::shut): retires its children.
@@ -407,6 +419,10 @@ impl AliasTarget for ChildSlot {
         queue.process.filter(|_| queue.has_process())
     }
 
+    fn ended(&self) -> Option<Pid> {
+        lock(&self.queue).ended
+    }
+
     fn enter_wait(&self) -> Option<Pid> {
         let queue = lock(&self.queue);
         let process = queue.process.filter(|_| queue.has_process())?;
@@ -444,7 +460,7 @@ impl AliasTarget for ChildSlot {
                 effect.finish();
             }
             Request::Cancel(reason) if queue.waits_to_begin() => queue.first.push(FirstRequest::Cancel(reason)),
-            Request::Kill if queue.waits_to_begin() => queue.first.push(FirstRequest::Kill),
+            Request::Kill if queue.waits_to_begin() => queue.hold_kill(),
             Request::Stop if queue.hold_stop() => {}
             refused => return Err(refused),
         }

@@ -5,7 +5,7 @@ mod start;
 
 use super::child::{Spec, StartChild};
 use super::child_slot::ChildSlot;
-use super::incarnation::{ChildEnded, ChildRun, ENDED, ExitListener};
+use super::incarnation::{ChildEnded, ChildRun, ENDED, ExitListener, Settled};
 use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
 use super::status::ChildState;
 use super::{errors::GaveUp, registry::ChildRegistry};
@@ -235,13 +235,16 @@ impl SupervisorProcess {
                 }
             }
             SupervisorAction::Forgotten(id) => {
-                self.shut(id);
                 if let Some(member) = self.members.remove(&id) {
                     // The name may have another child by now.
                     if self.names.get(&member.slot.name) == Some(&id) {
                         self.names.remove(&member.slot.name);
                     }
+                    // Those that wait for its end are told when its name is free.
+                    let reason = member.slot.last_reason(&ExitReason::Shutdown);
+                    let waits = member.slot.shut(&reason);
                     self.registry.remove(&member.slot);
+                    waits.tell(&reason);
                     // The closure is the user's.
                     dispose(Site::ChildDrop, member);
                 }
@@ -270,8 +273,8 @@ impl SupervisorProcess {
 
     fn shut(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
-            let reason = lock(&slot.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
-            slot.shut(&reason);
+            let reason = slot.last_reason(&ExitReason::Shutdown);
+            slot.shut(&reason).tell(&reason);
         }
     }
 
@@ -291,9 +294,13 @@ impl SupervisorProcess {
     }
 
     fn ended(&mut self, ended: ChildEnded) {
-        let ChildEnded { id, pid, reason, is_removed } = ended;
+        let ChildEnded { id, pid, reason, settled } = ended;
         let Some(member) = self.members.get_mut(&id).filter(|member| member.pid == Some(pid)) else { return };
         member.pid = None;
+        let is_removed = match settled {
+            Settled::Done { is_removed } => is_removed,
+            Settled::Left(run, handling) => run.settle_and_tell(pid, &reason, handling),
+        };
         member.slot.down(&reason);
         self.happened.push_back(match is_removed {
             true => SupervisorEvent::Removed(id, reason),
@@ -305,9 +312,9 @@ impl SupervisorProcess {
         let package = match package.take::<Add>() {
             Ok(Add { slot, rules, start }) => {
                 if self.plan.is_ending() {
-                    slot.shut(&ExitReason::Shutdown);
+                    let waits = slot.shut(&ExitReason::Shutdown);
                     self.registry.remove(&slot);
-                    return;
+                    return waits.tell(&ExitReason::Shutdown);
                 }
                 self.add(slot, rules, start);
                 return self.happened.push_back(SupervisorEvent::Begin);

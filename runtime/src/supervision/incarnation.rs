@@ -17,8 +17,15 @@ pub(super) struct ChildEnded {
     pub(super) id: Id,
     pub(super) pid: Pid,
     pub(super) reason: ExitReason,
-    /// Whether the child is removed already.
-    pub(super) is_removed: bool,
+    pub(super) settled: Settled,
+}
+
+/// Who brings the child up to date for an end.
+pub(super) enum Settled {
+    /// Its guardian has: whether the child is removed already.
+    Done { is_removed: bool },
+    /// The supervisor, which alone knows whether the process is the child. It had a message of that type, if known.
+    Left(Arc<ChildRun>, Option<&'static str>),
 }
 
 /// The supervisor's process, to which ends of children are reported.
@@ -135,17 +142,24 @@ impl ChildRun {
         let is_over = restart.is_over(*lock(&self.slot.after), reason);
         let is_removed = is_over && self.registry.strategy() == Strategy::Dynamic;
         if is_removed {
-            self.slot.shut(reason);
+            // Told when its name is free.
+            let late = self.slot.shut(reason);
             self.registry.remove(&self.slot);
+            late.tell(reason);
         }
         SettledEnd { waits, is_removed }
     }
 
-    /// Tells those that waited for the end at the child's address, and the supervisor.
-    fn tell(&self, pid: Pid, reason: &ExitReason, settled: SettledEnd) {
-        let SettledEnd { waits, is_removed } = settled;
+    /// Brings the child up to date, and tells those that waited for the end at its address. Returns whether the child
+    /// is removed.
+    pub(super) fn settle_and_tell(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> bool {
+        let SettledEnd { waits, is_removed } = self.settle_end(pid, reason, handling);
         waits.tell(reason);
-        self.listener.notify(ChildEnded { id: self.id, pid, reason: reason.clone(), is_removed });
+        is_removed
+    }
+
+    fn notify_ended(&self, pid: Pid, reason: &ExitReason, settled: Settled) {
+        self.listener.notify(ChildEnded { id: self.id, pid, reason: reason.clone(), settled });
     }
 
     /// Returns the process that was spawned through the `ChildSpawn`.
@@ -182,10 +196,10 @@ impl ChildRun {
         self.listener.notify(StartedElsewhere { run: Arc::clone(self), started: Some(started), node });
     }
 
-    /// Reports the end of a child that has no guardian, such as one on another node.
-    pub(super) fn report_end(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
-        let settled = self.settle_end(pid, reason, handling);
-        self.tell(pid, reason, settled);
+    /// Reports the end of a process without a guardian, such as one on another node. It is the child's only if the
+    /// supervisor has taken the process: not if its start was answered too late, when there may be another one.
+    pub(super) fn report_end(self: &Arc<Self>, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
+        self.notify_ended(pid, reason, Settled::Left(Arc::clone(self), handling));
     }
 
     fn is_disowned(&self) -> bool {
@@ -225,8 +239,10 @@ impl Guardian for ChildRun {
 
     fn ended(&self, pid: Pid, reason: &ExitReason, _handling: Option<&'static str>) {
         let settled = lock(&self.settled).take();
-        let settled = settled.unwrap_or_else(|| SettledEnd { waits: EndWaits::default(), is_removed: false });
-        self.tell(pid, reason, settled);
+        let SettledEnd { waits, is_removed } =
+            settled.unwrap_or_else(|| SettledEnd { waits: EndWaits::default(), is_removed: false });
+        waits.tell(reason);
+        self.notify_ended(pid, reason, Settled::Done { is_removed });
     }
 }
 

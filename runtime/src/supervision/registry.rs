@@ -63,8 +63,10 @@ impl ChildRegistry {
         // Outside the lock: waiting messages are shown to a user's hook.
         drop(children);
         for ChildEntry { slot, alias, .. } in before.into_values() {
-            slot.shut(&ExitReason::NoProcess);
-            retire(&slot, alias.pid(), &ExitReason::NoProcess);
+            let reason = slot.last_reason(&ExitReason::NoProcess);
+            let waits = slot.shut(&reason);
+            retire(&slot, alias.pid(), &reason);
+            waits.tell(&reason);
         }
         begun
     }
@@ -147,7 +149,7 @@ impl Subtree for ChildRegistry {
     fn shut(&self, reason: &ExitReason) {
         lock(&self.0).end.get_or_insert_with(|| reason.clone());
         for (slot, _) in self.slots() {
-            slot.shut(reason);
+            slot.shut(reason).tell(reason);
             lock(&slot.status).state = ChildState::Down;
         }
     }
@@ -161,8 +163,7 @@ impl Subtree for ChildRegistry {
 
 /// Retires a child that no supervisor can start. Its groups' watchers get its last exit reason, or `reason`.
 fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
-    let last = lock(&slot.status).last.as_ref().map(|last| last.reason.clone());
-    alias::retire(pid, last.as_ref().unwrap_or(reason));
+    alias::retire(pid, &slot.last_reason(reason));
     slot.retire(reason);
 }
 

@@ -150,8 +150,9 @@ impl Tree {
         };
         let add = Add { slot: slot.clone(), rules: spec.rules, start: spec.start };
         self.ask(add).inspect_err(|_| {
-            slot.shut(&ExitReason::NoProcess);
+            let waits = slot.shut(&ExitReason::NoProcess);
             self.registry.remove(&slot);
+            waits.tell(&ExitReason::NoProcess);
         })?;
         Ok(pid)
     }

@@ -72,8 +72,12 @@ fn end_of(tree: &Tree) -> ExitReason {
 }
 
 fn supervisor() -> Supervisor {
+    supervisor_of(Supervisor::one_for_one())
+}
+
+fn supervisor_of(supervisor: Supervisor) -> Supervisor {
     let backoff = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(5));
-    Supervisor::one_for_one().intensity(u32::MAX, Duration::from_secs(1)).backoff(backoff)
+    supervisor.intensity(u32::MAX, Duration::from_secs(1)).backoff(backoff)
 }
 
 fn tree(supervisor: Supervisor, runtime: &Runtime, within: Duration) -> (Tree, Receiver<ChildStart>) {
@@ -171,13 +175,40 @@ fn each_answer_belongs_to_its_start() {
     let tree = supervisor().child("a", child).spawn(&runtime).unwrap();
     let (first, second) = (report(&starts), report(&starts));
     let (late, right) = (plain(&runtime), plain(&runtime));
+    let a = tree.child_pid("a").unwrap();
+    let life = a.join();
     first.started(late).ended(ExitReason::Normal);
     let end = second.started(right);
     eventually(|| tree.children()[0].state == ChildState::Running);
     assert_eq!((tree.children()[0].pid, tree.children()[0].restarts), (Some(right), 1));
     eventually(|| !late.is_alive());
     assert!(right.is_alive());
-    drop(end);
+    assert!(last(&tree).contains("has not answered"), "{}", last(&tree));
+    end.ended(ExitReason::Cancelled("enough".into()));
+    assert_eq!(life.wait(), ExitReason::Cancelled("enough".into()), "the end of the other start is not its own");
+}
+
+/// Nor does it remove a dynamic child, whose next process runs.
+#[test]
+fn the_end_of_a_start_that_was_given_up_leaves_a_dynamic_child_alone() {
+    let runtime = Runtime::new().unwrap();
+    let (far, starts) = far();
+    let mut first = true;
+    let child = move |spawn: ChildSpawn| {
+        let within = if std::mem::take(&mut first) { Duration::ZERO } else { LONG };
+        spawn.on(&far).within(within).start::<Plain>("serve", payloads![7_u64])
+    };
+    let tree = supervisor_of(Supervisor::dynamic()).spawn(&runtime).unwrap();
+    let a = tree.start(Child::new("a", child).transient()).unwrap().pid();
+    let (first, second) = (report(&starts), report(&starts));
+    let (late, right) = (plain(&runtime), plain(&runtime));
+    let end = second.started(right);
+    eventually(|| tree.children()[0].state == ChildState::Running);
+    first.started(late).ended(ExitReason::Normal);
+    eventually(|| !late.is_alive());
+    assert_eq!(tree.child_pid("a"), Ok(a));
+    end.ended(ExitReason::Normal);
+    eventually(|| tree.children().is_empty());
 }
 
 #[test]

@@ -7,8 +7,10 @@ use postroom::inspect::{Hook, Started};
 use postroom::supervision::{Child, ChildError, ChildState};
 use postroom_tests::face::{poll_once, until};
 use postroom_tests::partner::{Partner, Reports, Trapper, fell_with};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
 
 fn dynamic(runtime: &Runtime) -> Tree {
     eager(Supervisor::dynamic()).spawn(runtime).unwrap()
@@ -189,6 +191,7 @@ fn a_child_that_never_begins_ends_for_those_that_wait() {
         };
         let are_told = |a: Pid, end: Ended, why: &ExitReason| {
             assert_eq!(end.wait(), *why);
+            assert!(tree.child_pid("stopped").is_err(), "its name is free");
             assert_eq!((downs.down().reason, exits.exit().reason), (why.clone(), why.clone()));
             assert_eq!(a.join().wait(), ExitReason::NoProcess);
         };
@@ -214,6 +217,7 @@ fn a_child_that_never_begins_ends_for_those_that_wait() {
         go.open();
         let why = end.wait();
         assert!(why.to_string().contains("no such disk"), "{why}");
+        assert!(tree.child_pid("failed").is_err(), "its name is free");
         assert_eq!((downs.down().reason, exits.exit().reason), (why.clone(), why));
     });
 }
@@ -330,6 +334,106 @@ fn the_name_of_a_dynamic_child_is_free_when_its_end_is_told() {
         assert!(tree.start(Child::new("alice", worker("alice", &log))).is_ok());
         let taken = tree.start(Child::new("alice", worker("alice", &log)));
         assert_eq!(taken.unwrap_err(), ChildError::Duplicate { name: "alice".into() });
+    });
+}
+
+/// Names of a child that has no process are told after others have been freed of it: looked at by the waker of a join,
+/// which runs as that is told.
+#[test]
+fn the_name_of_a_child_that_never_begins_is_free_when_its_end_is_told() {
+    soon(|| {
+        let ((paused, tree), log, seen) = (paused(), Log::new(), Log::new());
+        let a = tree.start(Child::new("a", worker("a", &log))).unwrap().pid();
+        let looks = Arc::new(LooksWhenWoken(tree.clone(), seen.clone()));
+        let mut end = a.join();
+        assert!(Pin::new(&mut end).poll(&mut Context::from_waker(&looks.into())).is_pending());
+        tree.stop_child("a").unwrap();
+        paused.resume().unwrap();
+        eventually(|| seen.len() == 1);
+        assert_eq!(seen.all(), [true]);
+    });
+}
+
+/// Looks for a child called `a`.
+struct LooksWhenWoken(Tree, Log<bool>);
+
+impl Wake for LooksWhenWoken {
+    fn wake(self: Arc<Self>) {
+        self.1.add(self.0.child_pid("a").is_err());
+    }
+}
+
+#[test]
+fn a_link_with_a_child_is_removed_by_whatever_name_it_was_made() {
+    soon(|| {
+        let log = Log::new();
+        // A pool, before it had a process: two aliases lead to that.
+        let (paused, _) = paused();
+        let pools = eager(Supervisor::one_for_one()).child("w", {
+            let log = log.clone();
+            move |spawn: postroom::ChildSpawn| {
+                let log = log.clone();
+                Pool::fixed(1)
+                    .spawn(spawn, move |member| member.of(Worker { name: "w", log: log.clone(), sum: 0 }).serve())
+            }
+        });
+        let pools = pools.spawn(&paused).unwrap();
+        let runtime = runtime();
+        let w = pools.child_pid("w").unwrap();
+        let (traps, silence) = trapping(&runtime);
+        traps.link(w).wait().unwrap();
+        traps.link(w).wait().unwrap();
+        paused.resume().unwrap();
+        eventually(|| pools.children()[0].state == ChildState::Running);
+        traps.link(w).wait().unwrap();
+        traps.unlink(w).wait().unwrap();
+        let end = w.join();
+        pools.stop();
+        end.wait();
+        traps.say("so far").wait().unwrap();
+        assert_eq!(silence.until_word(), []);
+    });
+}
+
+/// In one step, so that its own signals are not handled meanwhile: links, sees the end, and unlinks.
+#[process]
+struct UnlinksLate {
+    exits: Log<Pid>,
+}
+
+#[process]
+impl UnlinksLate {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn unlink_after_the_end(&mut self, child: Pid) {
+        child.link().unwrap();
+        let life = child.info().unwrap().pid;
+        let end = life.join();
+        life.kill();
+        end.wait();
+        child.unlink().unwrap();
+    }
+    #[message]
+    fn ping(&mut self) {}
+    #[signal]
+    fn exit(&mut self, exit: postroom::Exit) {
+        self.exits.add(exit.pid);
+    }
+}
+
+#[test]
+fn a_link_with_a_child_is_removed_though_its_process_has_ended() {
+    soon(|| {
+        let (runtime, log, exits) = (runtime(), Log::new(), Log::new());
+        let tree = Supervisor::one_for_one().backoff(Backoff::constant(Duration::MAX)).child("a", worker("a", &log));
+        let tree = tree.spawn(&runtime).unwrap();
+        let a = tree.child::<Worker>("a").unwrap();
+        assert_eq!(a.add(1).wait(), Ok(1));
+        let late = runtime.spawn(UnlinksLate { exits: exits.clone() }).serve().unwrap();
+        late.unlink_after_the_end(a.pid()).wait().unwrap();
+        (0..10).for_each(|_| late.ping().wait().unwrap());
+        assert_eq!(exits.all(), []);
     });
 }
 

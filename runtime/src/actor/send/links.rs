@@ -5,7 +5,7 @@ use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_cont
 use crate::env::program::this_node;
 use crate::links::protocol::{ConnectionId, LinkMessage, Links};
 use crate::process::control::{Control, Inspect};
-use crate::routing::alias::EndSource;
+use crate::routing::alias::{EndSource, names_of_links};
 use crate::routing::connection::Way;
 use crate::routing::hosts::is_elsewhere;
 use crate::slots::{Slot, TABLE};
@@ -43,7 +43,7 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn monitor(self) -> Result<Monitor, TopologyError> {
         let source = EndSource::of(self);
-        let [other, _] = source.names(self);
+        let other = source.name(self);
         let (own, number) = self.bind(other, |links| links.watch(other))?;
         send_link_message(own, other, LinkMessage::Watch(number));
         Ok(Monitor::new(other, number))
@@ -60,12 +60,15 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
         let source = EndSource::of(self);
-        let [other, alias] = source.names(self);
+        let (other, names) = (source.name(self), names_of_links(self));
         // Chosen once, so that the link is of the connection that its message goes by.
         let way = (other.node() != this_node()).then(|| Way::between(this_node(), other.node()));
         let over = way.as_ref().map_or(ConnectionId::LOCAL, Way::id);
         let (own, message) =
-            self.bind(other, |links| if links.is_linked(alias) { None } else { links.link(other, over) })?;
+            self.bind(other, |links| match names.iter().any(|name| name.is_alias() && links.is_linked(*name)) {
+                true => None,
+                false => links.link(other, over),
+            })?;
         match (message, way) {
             (Some(message), Some(way)) => way.send(own.1, other, message),
             (Some(message), None) => send_link_message(own, other, message),
@@ -79,8 +82,10 @@ impl Pid {
     /// # Errors
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn unlink(self) -> Result<(), TopologyError> {
-        let names = EndSource::of(self).names(self);
-        let (own, messages) = self.bind(names[0], |links| names.map(|name| links.unlink(name)))?;
+        let names = names_of_links(self);
+        let process = names.last().copied().unwrap_or(self);
+        let unlink = |links: &mut Links<Self>| -> Vec<_> { names.iter().map(|name| links.unlink(*name)).collect() };
+        let (own, messages) = self.bind(process, unlink)?;
         let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if names.contains(&exit.pid));
         let _unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.signals, is_its));
         for (name, message) in names.into_iter().zip(messages) {

@@ -169,7 +169,7 @@ fn a_first_start_that_fails_makes_dead_letters_of_what_waited_unless_it_is_kept(
 fn a_slot_that_is_shut_keeps_nothing_until_a_process_serves_again() {
     let bench = Bench::new(Some(9));
     bench.send(1).unwrap();
-    bench.slot.shut(&ExitReason::Shutdown);
+    bench.slot.shut(&ExitReason::Shutdown).tell(&ExitReason::Shutdown);
     assert_eq!((bench.envelopes(), bench.send(2)), (1, Err(SendFailure::Gone(bench.alias.pid()))));
     assert!(bench.slot.take_unhandled(Package::new(bench.alias.pid(), 3_u64)).is_err());
     let mut second = Mailbox::new().unwrap();
