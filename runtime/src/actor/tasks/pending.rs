@@ -462,11 +462,12 @@ impl Waits {
         self.cancel_waits.push(wait.clone());
     }
 
-    /// Gives a request to the futures that wait for one, and returns their wakers; `None` if there are none.
+    /// Gives a request to the futures that wait for one, and returns their wakers; `None` if there are none. Also what
+    /// is to be dropped after the table is released.
     ///
     /// Each request completes each of them once. A future may be dropped after it was given a request and before it has
     /// completed with it, when another branch of a `select!` was ready too: the request remains for the next one.
-    pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<Vec<Waker>> {
+    pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<(Vec<Waker>, Option<ExitReason>)> {
         let (mut is_awaited, mut is_given, mut wakers) = (false, false, Vec::new());
         for wait in &self.cancel_waits {
             let is_held = Arc::strong_count(wait) > 1;
@@ -483,15 +484,21 @@ impl Waits {
                 _ => {}
             }
         }
-        if is_awaited && !is_given {
-            self.leave_request(reason.clone());
-        }
-        is_awaited.then_some(wakers)
+        let before = if is_awaited && !is_given { self.leave_request(reason.clone()) } else { None };
+        is_awaited.then_some((wakers, before))
     }
 
-    /// Leaves a request for the next future that waits for one.
-    pub(crate) fn leave_request(&mut self, reason: ExitReason) {
+    /// Leaves a request for the next future that waits for one: the latest counts. Returns the one before it.
+    pub(crate) fn leave_request(&mut self, reason: ExitReason) -> Option<ExitReason> {
+        for wait in &self.cancel_waits {
+            if Arc::strong_count(wait) == 1
+                && let CancelState::Given(before) = &mut *lock(&wait.0)
+            {
+                return Some(std::mem::replace(before, reason));
+            }
+        }
         self.cancel_waits.push(Arc::new(CancelWait(Mutex::new(CancelState::Given(reason)))));
+        None
     }
 
     /// Takes the requests that no future has completed with, nor will: the last one is the latest. One that came while
