@@ -180,11 +180,46 @@ impl Series {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::exit::ExitReason;
     use crate::sync::Arc;
-    use std::sync::mpsc::channel;
+    use std::fmt;
+    use std::sync::mpsc::{Sender, channel};
     use std::thread::ThreadId;
+
+    /// A user's error that tells on which thread it is dropped.
+    #[derive(Debug)]
+    struct Dropped(Sender<ThreadKind>);
+
+    impl fmt::Display for Dropped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a user's error")
+        }
+    }
+
+    impl std::error::Error for Dropped {}
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.send(ThreadKind::current()).expect("it is waited for");
+        }
+    }
+
+    /// Passes the only reference to an exit reason with a user's error to `body`, on a thread of a cluster. Returns on
+    /// which thread the error is dropped.
+    pub(crate) fn dropped_on(body: impl FnOnce(ExitReason) + Send) -> ThreadKind {
+        let (say, said) = channel();
+        let reason = ExitReason::error(Dropped(say));
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                ThreadKind::Cluster.enter();
+                body(reason);
+            });
+            assert!(thread.join().is_ok(), "users' code on a thread of a cluster");
+        });
+        said.recv().expect("it is dropped")
+    }
 
     fn of_its_own() -> &'static Notifiers {
         Box::leak(Box::new(Notifiers::new()))
