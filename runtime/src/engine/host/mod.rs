@@ -328,10 +328,11 @@ impl Scheduler {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Drops the user code with everything that it holds, such as the end of a channel.
-    pub(crate) fn drop_user(&self) {
-        let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
-        drop(user);
+    /// Takes the user code out, to be dropped without a lock, with everything that it holds, such as the end of a
+    /// channel.
+    #[must_use = "its drop is users' code"]
+    pub(crate) fn take_user(&self) -> Option<Arc<UserCode>> {
+        self.user.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn push_global(&'static self, token: Token) {
