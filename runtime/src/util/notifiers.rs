@@ -17,6 +17,10 @@
 //! *No job waits behind one that blocks*: while the queue is not empty, a thread is called, or [`MOST`] threads are
 //! busy. *call* establishes that: a called thread takes a job, and then calls another one. *rest* does not break it:
 //! whether a thread is called is checked under the lock before it ends, and so is the queue before it waits.
+//!
+//! The exception is a system that refuses a thread. If there is none, the thread that queues a job performs it itself,
+//! as far as users' code can tell as a notifier ([`ThreadKind::in_place_of_notifier`]). If there are some, what is
+//! queued waits until one of them has time, or the next job calls one: it may wait behind jobs that block.
 
 use super::panics::{Site, contain, contain_thread};
 use crate::env::{clock::instant_now, world::World};
@@ -85,9 +89,7 @@ impl Notifiers {
             // The system refuses a thread, and a job that is never run is worse than one that is run here.
             let jobs = std::mem::take(&mut state.jobs);
             drop(state);
-            let before = ThreadKind::Notifier.enter();
-            jobs.into_iter().for_each(perform);
-            before.enter();
+            perform_here(jobs);
         }
     }
 
@@ -136,6 +138,11 @@ impl Notifiers {
             state.woken -= 1;
         }
     }
+}
+
+/// Performs jobs for which there is no thread.
+pub(crate) fn perform_here(jobs: VecDeque<Job>) {
+    ThreadKind::in_place_of_notifier(|| jobs.into_iter().for_each(perform));
 }
 
 fn perform(job: Job) {
