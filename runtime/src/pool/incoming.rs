@@ -1,9 +1,9 @@
 //! Messages that a thread brings which must not run users' code: that of a cluster.
 //!
-//! Users' code says which lane a message belongs to. So such a thread queues the message here, and a notifier brings all
-//! that is queued to the pool, one after the other: messages stay in their order. One for which the pool has no room
-//! stays the first, and is brought again after [`RETRY`]; no thread waits meanwhile. What finds [`MOST`] in the queue is
-//! refused, as by a full pool.
+//! Users' code says which lane a message belongs to. So such a thread queues the message here, and a notifier brings
+//! what is queued to the pool, one after the other: messages stay in their order. One for which the pool has no room
+//! stays the first, and is brought again after [`RETRY`]; no thread waits meanwhile. What finds [`MOST`] in the queue
+//! is refused, as by a full pool.
 
 use crate::call::package::Package;
 use crate::sync::{Mutex, lock};

@@ -71,8 +71,8 @@ impl ThreadKind {
         }
     }
 
-    /// Runs users' code on the calling thread, whatever it is for: the system refuses a notifier. What it calls must not
-    /// wait for this thread: see [`is_depended_on`](Self::is_depended_on).
+    /// Runs users' code on the calling thread, whatever it is for: the system refuses a notifier. What that calls must
+    /// not wait for this thread: see [`is_depended_on`](Self::is_depended_on).
     pub(crate) fn in_place_of_notifier(body: impl FnOnce()) {
         let before = Self::Notifier.enter();
         let was_needed = DEPENDED_ON.replace(Self::is_depended_on() || !before.runs_users_code());

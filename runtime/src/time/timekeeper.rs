@@ -9,7 +9,7 @@ use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::env::world::World;
 use crate::sync::{Condvar, Mutex, OnceLock, ThreadKind, lock, spawn_thread, wait, wait_for};
-use crate::util::notifiers::notify;
+use crate::util::notifiers::{Job, notify};
 use crate::util::panics::{Site, contain};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -113,10 +113,10 @@ impl Timekeeper {
 
 /// Actions that are due, by line. A line is there while a notifier performs its actions, one after the other.
 #[derive(Default)]
-struct Lines(Mutex<BTreeMap<u64, VecDeque<Box<dyn FnOnce() + Send>>>>);
+struct Lines(Mutex<BTreeMap<u64, VecDeque<Job>>>);
 
 impl Lines {
-    fn push(&'static self, line: u64, action: Box<dyn FnOnce() + Send>) {
+    fn push(&'static self, line: u64, action: Job) {
         let mut lines = lock(&self.0);
         if let Some(actions) = lines.get_mut(&line) {
             return actions.push_back(action);
@@ -133,7 +133,7 @@ impl Lines {
     }
 
     /// Takes the next action. After `None` the line has ended.
-    fn next(&self, line: u64) -> Option<Box<dyn FnOnce() + Send>> {
+    fn next(&self, line: u64) -> Option<Job> {
         let mut lines = lock(&self.0);
         let action = lines.get_mut(&line).and_then(VecDeque::pop_front);
         if action.is_none() {
@@ -210,7 +210,7 @@ mod tests {
         // Guards against a hang only.
         let next = || said.recv_timeout(Duration::from_secs(60));
         assert_eq!(next(), Ok(0), "the other line does not wait");
-        assert_eq!(*lock(&done), [], "the first of the line is not done");
+        assert!(lock(&done).is_empty(), "the first of the line is not done");
         drop(end);
         (1..=EACH).for_each(|number| assert_eq!(next(), Ok(number)));
         // They end when their last actions have returned.
