@@ -3,6 +3,8 @@
 //!
 //! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time: the watchdog ends a hang.
 
+#[path = "hostile_sites/abroad.rs"]
+mod abroad;
 #[path = "hostile_sites/built.rs"]
 mod built;
 #[path = "hostile_sites/deed.rs"]

@@ -12,6 +12,7 @@ mod hostile;
 mod outages;
 mod pressure;
 mod repeated_starts;
+mod users_code;
 
 use super::delivery::Delivery;
 use super::driver::Driver;
@@ -208,7 +209,16 @@ impl Nodes {
     }
 
     fn join_as(&self, name: &str, with: impl FnOnce(crate::Builder) -> crate::Builder) -> Node {
-        let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
+        self.join_on(Runtime::builder(), name, with)
+    }
+
+    fn join_on(
+        &self,
+        runtime: postroom::Builder,
+        name: &str,
+        with: impl FnOnce(crate::Builder) -> crate::Builder,
+    ) -> Node {
+        let runtime = runtime.workers(1).logical_node(NodeId::random()).build().unwrap();
         let client = Arc::new(self.broker.connect_as("bank", name));
         let builder = Cluster::builder("bank").node(name).export::<Account>().export::<Slow>();
         let builder = with(builder.export::<hostile::Keeper>());

@@ -243,6 +243,9 @@ impl Builder {
 
     /// Sets a hook for messages that no process will handle. It runs on the thread that meets the message, so it should
     /// be short. A panic in it is contained. A second hook replaces the first.
+    ///
+    /// For messages of other nodes it runs on a thread of its own, one after the other; when 65,536 wait there, further
+    /// ones are only counted.
     pub fn on_dead_letter(mut self, hook: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
         self.hooks.dead_letter = Some(Box::new(hook));
         self

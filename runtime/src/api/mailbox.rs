@@ -12,7 +12,7 @@ use crate::process::control::{Control, Join, keep_join};
 use crate::routing::router::{Receiver, package_of, route};
 use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
-use crate::util::notifiers::wake;
+use crate::util::notifiers::{self, wake};
 use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::{Site, dispose};
 use crate::{
@@ -109,8 +109,8 @@ impl SlotHost for MailboxOwner {
 }
 
 impl Sink for MailboxOwner {
-    fn dead_letter(&self, dead_letter: DeadLetter) {
-        log_dead_letter(&dead_letter, &self.loss_limits);
+    fn dead_letter(&'static self, dead_letter: DeadLetter) {
+        notifiers::run(move || log_dead_letter(&dead_letter, &self.loss_limits));
     }
 }
 

@@ -179,7 +179,8 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         return Err(ShutdownError::FromInside);
     }
     let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
-    if is_inside || host.scheduler().is_reactor_here() {
+    // What it waits for may depend on this thread, which runs users' code as there is no other for that.
+    if is_inside || ThreadKind::is_depended_on() || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);
     }
@@ -263,6 +264,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Catches: users' code on a thread that others depend on, for want of another, that waits for the end of these.
+    #[test]
+    fn in_place_of_a_notifier_a_shutdown_begins_and_is_an_error() {
+        let runtime = Builder::new().workers(1).build().expect("one worker");
+        let (host, outcome) = (runtime.host(), Arc::new(Oneshot::new()));
+        let say = outcome.clone();
+        let job: notifiers::Job = Box::new(move || _ = say.put(runtime.shutdown()));
+        let run = move || notifiers::perform_here([job].into());
+        spawn_thread(ThreadKind::Watchdog, "depended-on".to_string(), run).expect("it starts");
+        let Some(Err(error)) = outcome.wait(None) else { panic!("it has waited") };
+        assert_eq!(error, ShutdownError::FromInside);
+        assert!(host.is_shutting_down());
     }
 
     /// Catches: an async shutdown that is begun on such a thread and has no thread of its own.

@@ -69,9 +69,9 @@ impl fmt::Display for DeadLetterReason {
 /// A message between parts of the runtime, which is not a dead letter if its process has ended.
 pub(crate) struct Internal(pub(crate) Payload);
 
-/// Receives dead letters: the hook and the counters of a host.
+/// Receives dead letters, on any thread: the hook and the counters of a host.
 pub(crate) trait Sink: Send + Sync {
-    fn dead_letter(&self, letter: DeadLetter);
+    fn dead_letter(&'static self, letter: DeadLetter);
 }
 
 thread_local! {

@@ -42,7 +42,7 @@ impl Package {
     }
 
     /// Makes a dead letter of it in `sink`. After that, its caller is told: it finds the dead letter counted.
-    pub(crate) fn fail(self, sink: &dyn Sink, reason: DeadLetterReason, error: CallError) {
+    pub(crate) fn fail(self, sink: &'static dyn Sink, reason: DeadLetterReason, error: CallError) {
         let (to, message, caller) = self.into_parts();
         sink.dead_letter(DeadLetter::new(to, message, reason, caller.as_ref()));
         if let Some(caller) = caller {

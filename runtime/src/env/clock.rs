@@ -260,6 +260,13 @@ pub(crate) trait TimeKeeper: Send + Sync {
     /// Performs `action` at `due`. `None` if no thread keeps timers here.
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
 
+    /// Like [`later`](Self::later), for an action that is to come after those of the same `line` that are due before
+    /// it: a message after earlier ones for its receiver.
+    fn later_in_line(&'static self, line: u64, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        let _ = line;
+        self.later(due, action)
+    }
+
     /// Cancels a timer. Returns whether it was pending.
     fn forget(&'static self, key: TimerKey) -> bool;
 

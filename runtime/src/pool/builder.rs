@@ -9,7 +9,7 @@ use crate::api::child_spawn::{KnownType, Spawned};
 use crate::supervision::plan::intensity::{self, Intensity};
 use crate::supervision::{Backoff, SpawnPlace};
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::panics::{Site, dispose};
+use crate::util::panics::{Site, dispose_here};
 use crate::{
     Address, Bound, ChildSpawn, Host, Pid, SpawnError, actor::definition::Actor, routing::alias::Alias,
     util::debug::impl_debug,
@@ -123,7 +123,7 @@ impl Pool {
         self.lanes = Some(lanes);
         self.routes.by_key(move |message: &M| {
             let (hash, key) = keys::hashed(&hasher, key(message))?;
-            dispose(Site::PoolKey, key);
+            dispose_here(Site::PoolKey, key);
             Ok((hash % lanes as u64) as usize)
         });
         self

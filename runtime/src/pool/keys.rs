@@ -15,7 +15,7 @@
 //! reference dropped under a lock is never the last.
 
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::panics::{Site, contain, dispose_here};
 use crate::{env::chance::HashKeys, exit::Panic};
 use std::hash::{BuildHasher, Hash};
 use std::{cmp::Ordering, collections::BTreeMap, mem::ManuallyDrop};
@@ -55,7 +55,7 @@ pub(crate) fn hashed<K: Hash>(hasher: &impl BuildHasher, key: K) -> Result<(u64,
     match contain(Site::PoolKey, || hasher.hash_one(&key)) {
         Ok(hash) => Ok((hash, key)),
         Err(panic) => {
-            dispose(Site::PoolKey, key);
+            dispose_here(Site::PoolKey, key);
             Err(panic)
         }
     }
@@ -82,7 +82,7 @@ impl<K: Hash + Eq> Keys<K> {
             };
             let found = contain(Site::PoolKey, || candidates.iter().find(|known| *known.key() == key).cloned());
             if let Some(found) = found.transpose() {
-                dispose(Site::PoolKey, key);
+                dispose_here(Site::PoolKey, key);
                 return found;
             }
             compared = candidates.last().map_or(compared, |known| known.0.number);
@@ -136,7 +136,7 @@ impl<K> KeyRef<K> {
 impl<K> Drop for KeyEntry<K> {
     fn drop(&mut self) {
         // SAFETY: taken once, since this is its drop.
-        dispose(Site::PoolKey, unsafe { ManuallyDrop::take(&mut self.key) });
+        dispose_here(Site::PoolKey, unsafe { ManuallyDrop::take(&mut self.key) });
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod completion;
+mod incoming;
 pub(crate) mod keys;
 pub(crate) mod plan;
 pub(crate) mod process;

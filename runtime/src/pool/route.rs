@@ -1,6 +1,6 @@
 //! The lane of a message, as configured for its type.
 
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::panics::{Site, contain, dispose_here};
 use crate::{Payload, exit::Panic, util::log};
 use std::{any::TypeId, collections::BTreeMap};
 
@@ -68,6 +68,6 @@ impl<K: Clone + 'static> Routes<K> {
 impl<K> Drop for Routes<K> {
     fn drop(&mut self) {
         // Captures of a user's closure may panic in their drop, on the thread that drops the pool last.
-        std::mem::take(&mut self.keys).into_values().for_each(|key| dispose(Site::PoolKey, key));
+        std::mem::take(&mut self.keys).into_values().for_each(|key| dispose_here(Site::PoolKey, key));
     }
 }

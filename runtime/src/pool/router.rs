@@ -5,8 +5,11 @@
 //! thread at a time, in order: `acting` marks that a thread does so, and that thread also takes the actions that others
 //! add. So two messages of one sender for one member stay in order, and an answer that arrives while the pool acts
 //! causes no deadlock.
+//!
+//! A thread that must not run users' code brings a message by way of [`Incoming`].
 
 use super::completion::{CompletionListener, MemberCaller};
+use super::incoming::{Incoming, RETRY};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, PoolStatistics, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetterReason, Internal};
@@ -15,6 +18,8 @@ use crate::engine::{host::Scheduler, host::backlog::Backlog};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
 use crate::routing::router::{deliver, send};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
+use crate::time::timekeeper::timekeeper;
+use crate::util::notifiers;
 use crate::util::panics::{Site, contain};
 use crate::{
     CallError, ExitReason, Package, Payload, Pid, call::package::Undeliverable, errors::SendFailure,
@@ -29,6 +34,7 @@ impl<K: Clone + Ord + Send + Sync + 'static> LaneKey for K {}
 pub(crate) struct PoolRouter<K: LaneKey> {
     state: Mutex<RouterState<K>>,
     routes: Routes<K>,
+    incoming: Incoming,
     host: &'static Scheduler,
     /// The pool's process, once it has started.
     pub(crate) process: OnceLock<Pid>,
@@ -71,6 +77,7 @@ impl<K: LaneKey> PoolRouter<K> {
         let router = Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
+            incoming: Incoming::default(),
             host,
             process: OnceLock::new(),
             kind: OnceLock::new(),
@@ -223,11 +230,21 @@ impl<K: LaneKey> PoolRouter<K> {
     }
 }
 
+/// What users' closures hold is dropped with the last reference, which any thread may have that sends.
+impl<K: LaneKey> Drop for PoolRouter<K> {
+    fn drop(&mut self) {
+        let routes = std::mem::replace(&mut self.routes, Routes::new(None));
+        notifiers::run(move || drop(routes));
+    }
+}
+
 impl<K: LaneKey> Backlog for PoolRouter<K> {
     fn is_empty(&self) -> bool {
+        // First: from there a message comes to the plan.
+        let none_comes = self.incoming.is_empty();
         let state = lock(&self.state);
         // A thread that is executing may hold a message.
-        !state.acting && state.plan.statistics(state.counted).waiting == 0
+        none_comes && !state.acting && state.plan.statistics(state.counted).waiting == 0
     }
 }
 
@@ -244,24 +261,10 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
     }
 
     fn take(&self, package: Package) -> Result<(), Undeliverable> {
-        let (to, mut payload, caller) = package.into_parts();
-        let route = self.routes.of(&mut payload);
-        let package = Package::from_parts(to, payload, caller);
-        let refused = match route {
-            Route::Lane(key) => self.arrive(key, package),
-            Route::All(copy) => self.spread(package, copy),
-            Route::None => {
-                self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
-                return Ok(());
-            }
-        };
-        refused.map_err(|(package, refusal)| {
-            let reason = match refusal {
-                PoolRefusal::Full => SendFailure::Full(to),
-                PoolRefusal::Draining => SendFailure::Gone(to),
-            };
-            Undeliverable { package, reason }
-        })
+        match self.itself.upgrade().filter(|_| notifiers::is_needed()) {
+            Some(itself) => itself.take_later(package),
+            None => self.take_now(package),
+        }
     }
 
     fn life(&self) -> Option<Pid> {
@@ -289,6 +292,63 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
 }
 
 impl<K: LaneKey> PoolRouter<K> {
+    /// Takes a package on a thread that must not run users' code.
+    fn take_later(self: Arc<Self>, package: Package) -> Result<(), Undeliverable> {
+        let to = package.to();
+        if !self.look(|plan, _| plan.accepts()) {
+            return Err(Undeliverable { package, reason: SendFailure::Gone(to) });
+        }
+        match self.incoming.push(package) {
+            Ok(true) => notifiers::notify(Box::new(move || self.bring())),
+            Ok(false) => {}
+            Err(package) => return Err(Undeliverable { package, reason: SendFailure::Full(to) }),
+        }
+        Ok(())
+    }
+
+    /// Takes what has come in, until there is no room.
+    fn bring(self: Arc<Self>) {
+        while let Some(package) = self.incoming.next() {
+            let Err(Undeliverable { package, reason }) = self.take_now(package) else { continue };
+            if !matches!(reason, SendFailure::Full(_)) {
+                self.fail(package, DeadLetterReason::Ended, reason.into());
+                continue;
+            }
+            self.incoming.put_back(package);
+            let again = Arc::clone(&self);
+            // By the system's time, even if a test controls the host's.
+            let due = Moment::now_by(None).after(RETRY);
+            if timekeeper().later(due, Box::new(move || again.bring())).is_some() {
+                return;
+            }
+            // The system refuses a thread to wait.
+            if let Some(package) = self.incoming.next() {
+                self.fail(package, DeadLetterReason::Overflow, CallError::Full);
+            }
+        }
+    }
+
+    fn take_now(&self, package: Package) -> Result<(), Undeliverable> {
+        let (to, mut payload, caller) = package.into_parts();
+        let route = self.routes.of(&mut payload);
+        let package = Package::from_parts(to, payload, caller);
+        let refused = match route {
+            Route::Lane(key) => self.arrive(key, package),
+            Route::All(copy) => self.spread(package, copy),
+            Route::None => {
+                self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
+                return Ok(());
+            }
+        };
+        refused.map_err(|(package, refusal)| {
+            let reason = match refusal {
+                PoolRefusal::Full => SendFailure::Full(to),
+                PoolRefusal::Draining => SendFailure::Gone(to),
+            };
+            Undeliverable { package, reason }
+        })
+    }
+
     fn arrive(&self, key: K, package: Package) -> Result<(), (Package, PoolRefusal)> {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());

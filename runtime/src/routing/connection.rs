@@ -254,3 +254,6 @@ impl LinkEndpoint for Abroad {
         Bindings::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,8 @@ pub enum ThreadKind {
 
 thread_local! {
     static KIND: Cell<ThreadKind> = const { Cell::new(ThreadKind::Outside) };
+    /// Whether others depend on it though it runs users' code: see [`ThreadKind::in_place_of_notifier`].
+    static DEPENDED_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 impl ThreadKind {
@@ -67,6 +69,21 @@ impl ThreadKind {
             Self::Outside | Self::Worker | Self::Pinned | Self::Notifier | Self::Shutdown | Self::Reactor => true,
             Self::Watchdog | Self::Timekeeper | Self::Sampler | Self::Cluster => false,
         }
+    }
+
+    /// Runs users' code on the calling thread, whatever it is for: the system refuses a notifier. What that calls must
+    /// not wait for this thread: see [`is_depended_on`](Self::is_depended_on).
+    pub(crate) fn in_place_of_notifier(body: impl FnOnce()) {
+        let before = Self::Notifier.enter();
+        let was_needed = DEPENDED_ON.replace(Self::is_depended_on() || !before.runs_users_code());
+        body();
+        DEPENDED_ON.set(was_needed);
+        before.enter();
+    }
+
+    /// Returns whether others depend on the calling thread, also while it runs users' code in place of a notifier.
+    pub(crate) fn is_depended_on() -> bool {
+        !Self::current().runs_users_code() || DEPENDED_ON.try_with(Cell::get).unwrap_or(false)
     }
 
     /// Makes the calling thread one of this kind. Returns what it was.

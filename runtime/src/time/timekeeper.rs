@@ -2,17 +2,21 @@
 //!
 //! One thread for the program, started for the first timer and ended when there are none. What is due is performed by
 //! [notifiers](crate::util::notifiers): it may wake a task of another executor, or clone and drop a user's message,
-//! which must not delay the other timers.
+//! which must not delay the other timers. But messages for one receiver stay in their order, that in which they were
+//! due: each waits until the one before it was sent.
 
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::env::world::World;
 use crate::sync::{Condvar, Mutex, OnceLock, ThreadKind, lock, spawn_thread, wait, wait_for};
-use crate::util::notifiers::notify;
+use crate::util::notifiers::{Job, notify};
 use crate::util::panics::{Site, contain};
+use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) struct Timekeeper {
+    /// Their actions have a notifier perform what is due.
     timers: Timers,
+    lines: Lines,
     /// Whether the thread runs. Checked together with the timers, under this lock, by threads that set a timer and by
     /// the thread before it ends.
     running: Mutex<bool>,
@@ -21,24 +25,22 @@ pub(crate) struct Timekeeper {
 
 pub(crate) fn timekeeper() -> &'static Timekeeper {
     static TIMEKEEPER: World<OnceLock<Timekeeper>> = World::new(OnceLock::new());
-    let new = || Timekeeper { timers: Timers::new(0), running: Mutex::new(false), changed: Condvar::new() };
+    let new = || Timekeeper {
+        timers: Timers::new(0),
+        lines: Lines::default(),
+        running: Mutex::new(false),
+        changed: Condvar::new(),
+    };
     TIMEKEEPER.get_or_init(new)
 }
 
 impl TimeKeeper for Timekeeper {
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
-        let (key, _first) = self.timers.set(None, due, TimerAction::Run(action))?;
-        let mut running = lock(&self.running);
-        if !*running {
-            *running = spawn_thread(ThreadKind::Timekeeper, "postroom-time".to_string(), || self.run()).is_ok();
-        }
-        let kept = *running;
-        drop(running);
-        self.changed.notify_all();
-        if !kept {
-            self.timers.cancel(key);
-        }
-        kept.then_some(key)
+        self.set(due, move || notify(Box::new(move || _ = contain(Site::OutsideTimer, action))))
+    }
+
+    fn later_in_line(&'static self, line: u64, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        self.set(due, move || self.lines.push(line, action))
     }
 
     fn forget(&'static self, key: TimerKey) -> bool {
@@ -59,6 +61,22 @@ impl TimeKeeper for Timekeeper {
 }
 
 impl Timekeeper {
+    /// Calls `dispatch` at `due`, on the timekeeper's thread.
+    fn set(&'static self, due: Moment, dispatch: impl FnOnce() + Send + 'static) -> Option<TimerKey> {
+        let (key, _first) = self.timers.set(None, due, TimerAction::Run(Box::new(dispatch)))?;
+        let mut running = lock(&self.running);
+        if !*running {
+            *running = spawn_thread(ThreadKind::Timekeeper, "postroom-time".to_string(), || self.run()).is_ok();
+        }
+        let kept = *running;
+        drop(running);
+        self.changed.notify_all();
+        if !kept {
+            self.timers.cancel(key);
+        }
+        kept.then_some(key)
+    }
+
     /// Wakes the thread. Under the lock, so that this cannot fall between its look and its wait.
     fn tell(&self) {
         let _running = lock(&self.running);
@@ -70,9 +88,9 @@ impl Timekeeper {
         loop {
             let now = Moment::now();
             match self.timers.due(now) {
-                Due::Fire(action, _) => {
+                Due::Fire(dispatch, _) => {
                     drop(running);
-                    notify(Box::new(move || _ = contain(Site::OutsideTimer, || action.perform())));
+                    dispatch.perform();
                     running = lock(&self.running);
                     continue;
                 }
@@ -93,9 +111,42 @@ impl Timekeeper {
     }
 }
 
+/// Actions that are due, by line. A line is there while a notifier performs its actions, one after the other.
+#[derive(Default)]
+struct Lines(Mutex<BTreeMap<u64, VecDeque<Job>>>);
+
+impl Lines {
+    fn push(&'static self, line: u64, action: Job) {
+        let mut lines = lock(&self.0);
+        if let Some(actions) = lines.get_mut(&line) {
+            return actions.push_back(action);
+        }
+        lines.insert(line, VecDeque::from([action]));
+        drop(lines);
+        notify(Box::new(move || self.perform(line)));
+    }
+
+    fn perform(&self, line: u64) {
+        while let Some(action) = self.next(line) {
+            let _panic = contain(Site::OutsideTimer, action);
+        }
+    }
+
+    /// Takes the next action. After `None` the line has ended.
+    fn next(&self, line: u64) -> Option<Job> {
+        let mut lines = lock(&self.0);
+        let action = lines.get_mut(&line).and_then(VecDeque::pop_front);
+        if action.is_none() {
+            lines.remove(&line);
+        }
+        action
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::Arc;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -115,6 +166,56 @@ mod tests {
             // A guard against a hang only.
             assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok((number, ThreadKind::Notifier)));
             ends.push(end);
+        }
+    }
+
+    /// Catches: an action that is performed while one of its line, due before it, still is; a line that delays others,
+    /// or that ends with a panic.
+    #[test]
+    fn the_actions_of_a_line_come_one_after_the_other() {
+        const EACH: u64 = 50;
+        let (say, said) = channel();
+        let (end, until) = channel::<()>();
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let start = Moment::now();
+        let set = |line, after, action: Box<dyn FnOnce() + Send>| {
+            let due = start.after(Duration::from_micros(after));
+            timekeeper().later_in_line(line, due, action).expect("there is room");
+        };
+        // The lines of this test only: no receiver has these numbers.
+        let (first, second) = (u64::MAX, u64::MAX - 1);
+        let (begin, begun) = channel();
+        set(
+            first,
+            0,
+            Box::new(move || {
+                begin.send(()).expect("it is waited for");
+                let _ended = until.recv();
+            }),
+        );
+        assert_eq!(begun.recv_timeout(Duration::from_secs(60)), Ok(()));
+        for number in 1..=EACH {
+            let (done, say) = (done.clone(), say.clone());
+            set(
+                first,
+                number,
+                Box::new(move || {
+                    lock(&done).push(number);
+                    say.send(number).expect("it is waited for");
+                    assert_ne!(number % 10, 0, "as users' code may");
+                }),
+            );
+        }
+        set(second, EACH + 1, Box::new(move || say.send(0).expect("it is waited for")));
+        // Guards against a hang only.
+        let next = || said.recv_timeout(Duration::from_secs(60));
+        assert_eq!(next(), Ok(0), "the other line does not wait");
+        assert!(lock(&done).is_empty(), "the first of the line is not done");
+        drop(end);
+        (1..=EACH).for_each(|number| assert_eq!(next(), Ok(number)));
+        // They end when their last actions have returned.
+        while [first, second].iter().any(|line| lock(&timekeeper().lines.0).contains_key(line)) {
+            std::thread::yield_now();
         }
     }
 }

@@ -77,6 +77,11 @@ impl TimerAction {
         }
     }
 
+    /// Drops it. It may hold a user's message, whose drop may use this host.
+    pub(crate) fn discard(self) {
+        let _panic = contain(Site::TimerDrop, || drop(self));
+    }
+
     pub(crate) fn perform(self) {
         match self {
             Self::Complete { slot, generation, tag } => complete(slot, generation, tag),
@@ -157,7 +162,9 @@ impl Timers {
     /// Takes the first timer that is due at `now`. Does a bounded amount of work.
     pub(crate) fn due(&self, now: Moment) -> Due {
         match self.first_due(now, 0) {
-            Some((number, until)) => self.take(&self.wheels[number], &mut lock(&self.wheels[number].wheel), now, until),
+            Some((number, until)) => {
+                self.take_from(&self.wheels[number], &mut lock(&self.wheels[number].wheel), now, until)
+            }
             None => Due::Nothing,
         }
     }
@@ -175,7 +182,7 @@ impl Timers {
                 _ => (first, until),
             };
             if let Some(mut wheel) = try_lock(&self.wheels[number].wheel) {
-                return self.take(&self.wheels[number], &mut wheel, now, until);
+                return self.take_from(&self.wheels[number], &mut wheel, now, until);
             }
             taken |= 1 << number;
         }
@@ -183,7 +190,7 @@ impl Timers {
     }
 
     /// Takes the first timer of a wheel, if it is due at `until`.
-    fn take(&self, shared: &SharedWheel, wheel: &mut Wheel<TimerAction>, now: Moment, until: Moment) -> Due {
+    fn take_from(&self, shared: &SharedWheel, wheel: &mut Wheel<TimerAction>, now: Moment, until: Moment) -> Due {
         let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
         shared.next.store(Moment::of_nanoseconds(wheel.next()));
         action.map_or(Due::Sought, |action| Due::Fire(action, Moment::of_nanoseconds(wheel.popped())))
@@ -219,16 +226,21 @@ impl Timers {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }
 
+    /// Cancels all. Not to be called under a lock: see [`TimerAction::discard`].
     pub(crate) fn clear(&self) {
+        self.take().into_iter().for_each(TimerAction::discard);
+    }
+
+    /// Takes all out, to be [discarded](TimerAction::discard).
+    pub(crate) fn take(&self) -> Vec<TimerAction> {
+        let mut actions = Vec::new();
         for shared in &self.wheels {
             let mut wheel = lock(&shared.wheel);
-            let actions = wheel.clear();
+            actions.append(&mut wheel.clear());
             shared.next.store(Moment::NEVER);
-            drop(wheel);
-            // A timer may hold a user's message.
-            actions.into_iter().for_each(|action| drop(contain(Site::TimerDrop, || drop(action))));
         }
         self.raise();
+        actions
     }
 }
 

@@ -17,6 +17,10 @@
 //! *No job waits behind one that blocks*: while the queue is not empty, a thread is called, or [`MOST`] threads are
 //! busy. *call* establishes that: a called thread takes a job, and then calls another one. *rest* does not break it:
 //! whether a thread is called is checked under the lock before it ends, and so is the queue before it waits.
+//!
+//! The exception is a system that refuses a thread. If there is none, the thread that queues a job performs it itself,
+//! as far as users' code can tell as a notifier ([`ThreadKind::in_place_of_notifier`]). If there are some, what is
+//! queued waits until one of them has time, or the next job calls one: it may wait behind jobs that block.
 
 use super::panics::{Site, contain, contain_thread};
 use crate::env::{clock::instant_now, world::World};
@@ -85,9 +89,7 @@ impl Notifiers {
             // The system refuses a thread, and a job that is never run is worse than one that is run here.
             let jobs = std::mem::take(&mut state.jobs);
             drop(state);
-            let before = ThreadKind::Notifier.enter();
-            jobs.into_iter().for_each(perform);
-            before.enter();
+            perform_here(jobs);
         }
     }
 
@@ -138,6 +140,11 @@ impl Notifiers {
     }
 }
 
+/// Performs jobs for which there is no thread.
+pub(crate) fn perform_here(jobs: VecDeque<Job>) {
+    ThreadKind::in_place_of_notifier(|| jobs.into_iter().for_each(perform));
+}
+
 fn perform(job: Job) {
     let _panic = contain(Site::Backstop, job);
 }
@@ -180,11 +187,46 @@ impl Series {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::exit::ExitReason;
     use crate::sync::Arc;
-    use std::sync::mpsc::channel;
+    use std::fmt;
+    use std::sync::mpsc::{Sender, channel};
     use std::thread::ThreadId;
+
+    /// A user's error that tells on which thread it is dropped.
+    #[derive(Debug)]
+    struct Dropped(Sender<ThreadKind>);
+
+    impl fmt::Display for Dropped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a user's error")
+        }
+    }
+
+    impl std::error::Error for Dropped {}
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.send(ThreadKind::current()).expect("it is waited for");
+        }
+    }
+
+    /// Passes the only reference to an exit reason with a user's error to `body`, on a thread of a cluster. Returns on
+    /// which thread the error is dropped.
+    pub(crate) fn dropped_on(body: impl FnOnce(ExitReason) + Send) -> ThreadKind {
+        let (say, said) = channel();
+        let reason = ExitReason::error(Dropped(say));
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                ThreadKind::Cluster.enter();
+                body(reason);
+            });
+            assert!(thread.join().is_ok(), "users' code on a thread of a cluster");
+        });
+        said.recv().expect("it is dropped")
+    }
 
     fn of_its_own() -> &'static Notifiers {
         Box::leak(Box::new(Notifiers::new()))

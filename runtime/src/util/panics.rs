@@ -4,6 +4,7 @@
 //! existing one: while a process runs, it notes the place for the runtime's report (one `tracing` event with PID, type,
 //! entry, text and place). It always calls the previous hook, on which error reporters and backtraces depend.
 
+use super::notifiers;
 use crate::exit::Panic;
 use crate::sync::{Once, ThreadKind};
 use std::any::Any;
@@ -247,9 +248,19 @@ pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     }
 }
 
-/// Drops a value with user data, where a panic must have no consequence.
+/// Drops a value with user data, where a panic must have no consequence: on a notifier, if the calling thread must not
+/// run users' code.
 #[inline]
-pub(crate) fn dispose<T>(site: Site, value: T) {
+pub(crate) fn dispose<T: Send + 'static>(site: Site, value: T) {
+    if std::mem::needs_drop::<T>() && notifiers::is_needed() {
+        return notifiers::notify(Box::new(move || dispose_here(site, value)));
+    }
+    dispose_here(site, value);
+}
+
+/// Like [`dispose`], for a value that cannot leave its thread, which must be one for users' code.
+#[inline]
+pub(crate) fn dispose_here<T>(site: Site, value: T) {
     if std::mem::needs_drop::<T>()
         && let Err(panic) = contain(site, || drop(value))
     {

@@ -8,6 +8,7 @@ use postroom::error::SendFailure;
 use postroom::routing::{ControlMessage, LinkMessage};
 use postroom::{ExitReason, Package, Pid};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -108,13 +109,24 @@ impl Delivery {
         }
     }
 
+    /// Like [`try_deliver`](Self::try_deliver), under guard: what panics here costs its own message, and not the others
+    /// that are kept.
+    fn try_again(&self, to: Pid, what: Kept) -> Option<Kept> {
+        catch_unwind(AssertUnwindSafe(|| self.try_deliver(to, what))).unwrap_or_else(|panic| {
+            // Its drop may panic again.
+            std::mem::forget(panic);
+            self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+            None
+        })
+    }
+
     /// Tries again what found a full mailbox.
     pub(super) fn retry(&mut self) {
         let keys: Vec<_> = self.slow.keys().copied().collect();
         for key in keys {
             let Some(mut slow) = self.slow.remove(&key) else { continue };
             while let Some(mut waiting) = slow.kept.pop_front() {
-                if let Some(what) = self.try_deliver(key.0, waiting.what) {
+                if let Some(what) = self.try_again(key.0, waiting.what) {
                     waiting.what = what;
                     slow.kept.push_front(waiting);
                     break;

@@ -110,7 +110,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             let origin = Origin::of_thread();
             move || on_behalf_of(origin, send_now)
         };
-        if let Some(key) = time_keeper.later(due, Box::new(send_now)) {
+        if let Some(key) = time_keeper.later_in_line(pid.incarnation(), due, Box::new(send_now)) {
             return Ok(Timer(Repetition::Once(time_keeper, key)));
         }
         match lock(&cell).take() {
@@ -197,7 +197,7 @@ impl Every {
             drop(state);
             return true;
         }
-        let key = self.time_keeper.later(due, Box::new(fire));
+        let key = self.time_keeper.later_in_line(self.pid.incarnation(), due, Box::new(fire));
         *state = key.map_or(RepetitionState::Over, |key| RepetitionState::Armed(key, due));
         key.is_some()
     }
@@ -312,7 +312,8 @@ mod tests {
     use crate::env::clock::{ClockOverride, SharedMoment};
     use crate::sync::OnceLock;
 
-    type Alarm = (Moment, Box<dyn FnOnce() + Send>);
+    /// When it is due, its line, and what it does.
+    type Alarm = (Moment, u64, Box<dyn FnOnce() + Send>);
 
     /// Keeps the time as a test says, which fires what is set when it likes.
     struct Keeper {
@@ -325,7 +326,11 @@ mod tests {
 
     impl TimeKeeper for Keeper {
         fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
-            lock(&self.set).push((due, action));
+            self.later_in_line(0, due, action)
+        }
+
+        fn later_in_line(&'static self, line: u64, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+            lock(&self.set).push((due, line, action));
             Some(TimerKey { place: 0, serial: 1 })
         }
 
@@ -348,7 +353,7 @@ mod tests {
 
     /// Catches: each copy that comes late puts off all that follow, or those that were missed are made up for.
     /// (Mutations: in `Every::send`, the next is due one period from now, or at once, or one period from when this was
-    /// due.)
+    /// due.) And one that may be overtaken by another message for the receiver.
     #[test]
     fn a_copy_that_is_sent_late_leaves_the_others_where_they_were() {
         let mut mailbox = Mailbox::new().unwrap();
@@ -366,11 +371,12 @@ mod tests {
         ));
         // How late each is, and when the next one is due then.
         for (late, next) in [(0, 20), (3, 30), (9, 40), (10, 50), (11, 70), (0, 80), (35, 120), (1, 130)] {
-            let (due, fire) = lock(&time_keeper.set).pop().expect("one is always set");
+            let (due, line, fire) = lock(&time_keeper.set).pop().expect("one is always set");
+            assert_eq!(line, mailbox.pid().incarnation());
             time_keeper.now.store(due.after(millis(late)));
             fire();
             assert_eq!(mailbox.receive().take::<u64>().unwrap(), 7);
-            let set: Vec<_> = lock(&time_keeper.set).iter().map(|(due, _)| due.since(began)).collect();
+            let set: Vec<_> = lock(&time_keeper.set).iter().map(|(due, ..)| due.since(began)).collect();
             assert_eq!(set, [millis(next)], "after one that was {late} ms late");
         }
         assert!(every.is_pending());

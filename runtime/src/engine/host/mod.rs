@@ -39,7 +39,7 @@ use crate::sync::{
 use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
 use crate::util::defer::{Defer, defer};
-use crate::util::notifiers;
+use crate::util::notifiers::{self, Series};
 use crate::util::panics::{Site, contain};
 use backlog::Backlogs;
 use commands::Handlers;
@@ -154,6 +154,8 @@ pub(crate) struct Scheduler {
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_letters: [Counter; DeadLetterReason::COUNT],
     pub(crate) loss_limits: LossLimits,
+    /// Reports of the dead letters of threads that must not make them.
+    pub(crate) losses: Series,
     /// How often a process was suspended, resumed, and resumed after the longest wait.
     pub(crate) suspensions: Counter,
     pub(crate) resumptions: Counter,
@@ -253,6 +255,7 @@ impl Scheduler {
             stopped: AtomicBool::new(false),
             dead_letters: Default::default(),
             loss_limits: LossLimits::default(),
+            losses: Series::default(),
             suspensions: Counter::default(),
             resumptions: Counter::default(),
             forced_releases: Counter::default(),
@@ -325,10 +328,11 @@ impl Scheduler {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Drops the user code with everything that it holds, such as the end of a channel.
-    pub(crate) fn drop_user(&self) {
-        let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
-        drop(user);
+    /// Takes the user code out, to be dropped without a lock, with everything that it holds, such as the end of a
+    /// channel.
+    #[must_use = "its drop is users' code"]
+    pub(crate) fn take_user(&self) -> Option<Arc<UserCode>> {
+        self.user.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn push_global(&'static self, token: Token) {

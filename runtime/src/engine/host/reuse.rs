@@ -24,6 +24,7 @@ use crate::mailbox::bound::Bound;
 use crate::observe::counters::Counter;
 use crate::observe::log_limit::LogLimit;
 use crate::sync::{Arc, Ordering, PoisonError, lock, try_lock};
+use crate::time::timers::TimerAction;
 use crate::time::virtual_clock::Clock;
 use std::time::Duration;
 
@@ -93,13 +94,13 @@ impl Scheduler {
         let host = Self::new(config, identity, UserCode::default());
         host.gate.close();
         host.stop_threads();
-        host.drop_user();
+        drop(host.take_user());
         host
     }
 
     /// Turns the record into the next host, consuming it, unless a late thread is still inside. Returns whether it did.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
-        let _ending = lock(&self.ending);
+        let ending = lock(&self.ending);
         if !self.idle.renew() {
             return false;
         }
@@ -119,7 +120,7 @@ impl Scheduler {
         }
         self.threads.first(usize::MAX).for_each(|(_, worker)| worker.renew());
         while self.left.pop().is_some() {}
-        self.timers.clear();
+        let late = self.timers.take();
         self.generators.store(0, Ordering::Relaxed);
         self.incidents.clear();
         while self.timed.pop().is_some() {}
@@ -138,6 +139,8 @@ impl Scheduler {
         self.unattended.store(false, Ordering::SeqCst);
         self.stopped.store(false, Ordering::SeqCst);
         self.gate.reopen();
+        drop(ending);
+        late.into_iter().for_each(TimerAction::discard);
         true
     }
 }

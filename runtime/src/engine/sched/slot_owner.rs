@@ -4,9 +4,9 @@ use crate::call::dead_letter::{DeadLetter, Internal, Sink};
 use crate::engine::backpressure::suspend::{ResumeReason, end_suspension};
 use crate::engine::backpressure::{congestion, placeholders};
 use crate::engine::context::local::with_current;
-use crate::engine::host::Scheduler;
 use crate::engine::host::incidents::lost_message;
 use crate::engine::host::losses::log_dead_letter;
+use crate::engine::host::{Scheduler, UserCode};
 use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey, instant_now};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
@@ -15,6 +15,7 @@ use crate::recorder::session::Recorder;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
 use crate::sync::Arc;
 use crate::time::timers::TimerAction;
+use crate::util::notifiers;
 use crate::util::panics::{Site, contain, dispose};
 use std::ptr;
 
@@ -107,8 +108,11 @@ impl TimeKeeper for Scheduler {
     }
 }
 
+/// How many dead letters of what has come from other nodes may wait for the hook. A guess.
+const LETTERS: usize = 65_536;
+
 impl Sink for Scheduler {
-    fn dead_letter(&self, letter: DeadLetter) {
+    fn dead_letter(&'static self, letter: DeadLetter) {
         if letter.message.is::<Internal>() {
             return dispose(Site::ValueDrop, letter);
         }
@@ -117,19 +121,40 @@ impl Sink for Scheduler {
             let process = TABLE.last(letter.to).and_then(|slot| slot.metadata.names()).map(|(process, _)| process);
             self.incidents.lost(lost_message(&letter, instant_now(), process, self.label(letter.to)));
         }
-        // Dropping the message is user code too, with or without a hook, and so is a log subscriber.
+        if notifiers::is_needed() {
+            return self.report_elsewhere(letter);
+        }
+        let mut letter = Some(letter);
+        self.with_user(|user| letter.take().into_iter().for_each(|letter| self.report_loss(letter, Some(user))));
+        letter.into_iter().for_each(|letter| self.report_loss(letter, None));
+    }
+}
+
+impl Scheduler {
+    /// Logs a dead letter and passes it to the hook. Dropping the message is user code too, with or without a hook, and
+    /// so is a log subscriber.
+    fn report_loss(&self, letter: DeadLetter, user: Option<&UserCode>) {
         let outcome = contain(Site::DeadLetterHook, || {
             log_dead_letter(&letter, &self.loss_limits);
-            let mut letter = Some(letter);
-            self.with_user(|user| {
-                if let (Some(hook), Some(letter)) = (&user.hooks.dead_letter, letter.take()) {
-                    hook(letter);
-                }
-            });
+            if let Some(hook) = user.and_then(|user| user.hooks.dead_letter.as_ref()) {
+                hook(letter);
+            }
         });
         if let Err(panic) = outcome {
             crate::util::log::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
             crate::call::caller::blame_nobody();
         }
+    }
+
+    /// Has a notifier report a dead letter, behind those before it: their order is that of the messages. One that finds
+    /// [`LETTERS`] before it is only counted: a hook that blocks must not keep without limit what other nodes send.
+    #[cold]
+    fn report_elsewhere(&'static self, letter: DeadLetter) {
+        let mut letter = Some(letter);
+        self.losses.push(LETTERS, || {
+            let (letter, user) = (letter.take(), self.user());
+            Box::new(move || letter.into_iter().for_each(|letter| self.report_loss(letter, user.as_deref())))
+        });
+        dispose(Site::ValueDrop, letter);
     }
 }

@@ -39,7 +39,7 @@ use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::{Ordering, disturb};
 use crate::time::timers::{TimerAction, complete};
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::panics::{Site, contain, dispose_here};
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -302,7 +302,7 @@ impl ThreadContext {
             self.after(scratch, &mut token, Some(ExitReason::Panic(panic.into())))
         } else {
             // Handling the panic has panicked in turn: whatever the step left behind is discarded.
-            dispose(Site::StatusDrop, std::mem::replace(scratch, StepScratch::new(self.thread)));
+            dispose_here(Site::StatusDrop, std::mem::replace(scratch, StepScratch::new(self.thread)));
             scratch.end(ExitReason::Panic(panic.into()), None)
         };
         if let Some(token) = self.conclude(scratch, token, after) {

@@ -110,7 +110,7 @@ impl Scheduler {
         // Their queued messages will be discarded when their steps return.
         let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
-        self.drop_user();
+        drop(self.take_user());
         // Last: from here on the last process to leave, returning from a stuck step, ends the threads. Earlier, it
         // would do so while this waits for the reactor. Threads that it starts are not joined.
         self.leave_unattended();
@@ -231,12 +231,14 @@ impl Scheduler {
         if !is_left() {
             return;
         }
-        self.timers.clear();
         self.stop_threads();
-        self.drop_user();
+        let (timers, user) = (self.timers.take(), self.take_user());
         let report = ending.take().map(|shutdown| self.report_of(&shutdown));
-        // A subscriber is user code. The name is that of each host which the record becomes.
+        // What follows is user code, also a subscriber, and may end this host or start another. The name is that of
+        // each host which the record becomes.
         drop(ending);
+        timers.into_iter().for_each(TimerAction::discard);
+        drop(user);
         if let Some(report) = report {
             report.log(&self.config.name);
         }
@@ -312,6 +314,37 @@ pub(crate) fn send_control(slot: &'static Slot, generation: u64, control: Contro
 mod tests {
     use super::*;
     use crate::Runtime;
+
+    /// Shuts a host down when it is dropped, as users' code may.
+    struct EndsHost(&'static Scheduler);
+
+    impl Drop for EndsHost {
+        fn drop(&mut self) {
+            self.0.begin_shut_down(&ExitReason::Shutdown, Duration::MAX);
+        }
+    }
+
+    /// Catches: the action of a timer, or a hook, that is dropped under the lock of the end.
+    #[test]
+    fn what_an_unattended_end_drops_may_end_the_host_again() {
+        let (say, said) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let hook = std::sync::Arc::new(std::sync::OnceLock::new());
+            let kept = hook.clone();
+            let builder = Runtime::builder().workers(1).paused().on_dead_letter(move |_| _ = &kept);
+            let runtime = builder.build().expect("one worker");
+            let host = runtime.host().scheduler();
+            assert!(hook.set(EndsHost(host)).is_ok());
+            drop(hook);
+            let timer = EndsHost(host);
+            host.set_timer(Moment::now().after(Duration::MAX), TimerAction::Run(Box::new(move || drop(timer))));
+            host.begin_shut_down(&ExitReason::Shutdown, Duration::MAX);
+            drop(runtime);
+            let _is_awaited = say.send(());
+        });
+        // A guard against a hang only.
+        said.recv_timeout(Duration::from_secs(60)).expect("it ends");
+    }
 
     /// Catches: a thread that is started to end what is left although nothing is.
     #[test]

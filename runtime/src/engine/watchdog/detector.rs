@@ -60,8 +60,9 @@ pub(crate) fn tick_of(limit: Duration) -> Duration {
     (limit / 4).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
 
-/// Identifies a step: the address of the process's slot, and how many steps its thread had done. (If two look the same,
-/// the first has been counted and is about to end; the second then counts as having begun that much earlier.)
+/// Identifies a step: the address of the process's slot, and how many steps and visits its thread had done. (If two
+/// look the same, the first has been counted and is about to end; the second then counts as having begun that much
+/// earlier.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepId {
     /// Zero for what is no step of a process: a visit to the reactor, or the code of the watchdog's own thread.

@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     pub(crate) slice: TimeSlice,
     /// Lanes without a process, which stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
-    /// When its time slice began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
+    /// When its time slice began, in nanoseconds, and what it had [done](Self::done) by then, if it is unwatched.
     begun: AtomicU64,
     begun_after: AtomicU64,
     /// Set by the watchdog, while the thread has a permit.
@@ -72,8 +72,8 @@ pub(crate) struct Worker {
     pub(crate) is_left: AtomicBool,
     /// The session of the recorder that it has seen last; zero if that is over.
     pub(crate) recorded_in: AtomicU64,
-    /// See [`visit`](Self::visit).
-    visiting: AtomicBool,
+    /// How many [visits](Self::visit) have begun and ended: odd while it is in one. Written by the thread alone.
+    visits: AtomicU64,
     /// Whether the host has had a thread with this record.
     has_run: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
@@ -106,7 +106,7 @@ impl Worker {
             begun_after: AtomicU64::new(0),
             is_left: AtomicBool::new(false),
             recorded_in: AtomicU64::new(0),
-            visiting: AtomicBool::new(false),
+            visits: AtomicU64::new(0),
             has_run: AtomicBool::new(false),
             stealer: deque.stealer(),
             cold: Mutex::new(Cold { handle: None, waker: None, unparked: false, deque: Some(deque) }),
@@ -131,12 +131,17 @@ impl Worker {
 
     /// Returns the step that it is in, or the visit to the reactor.
     pub(crate) fn step(&self) -> Option<StepId> {
-        let steps = self.counters.steps.get();
+        let steps = self.done();
         match self.running() {
             Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
             // Tasks of the reactor, between two steps.
             None => self.is_visiting().then_some(StepId { slot: 0, steps }),
         }
+    }
+
+    /// Returns a number that grows with each step and each visit that ends.
+    fn done(&self) -> u64 {
+        self.counters.steps.get() + (self.visits.load(Ordering::Relaxed) & !1)
     }
 
     /// Returns whether it has been called, or has lost its permit. For the thread itself, between two steps and when it
@@ -154,13 +159,17 @@ impl Worker {
     /// Returns whether it runs user code outside of a step: with its permit, tasks of the reactor or a timer's action;
     /// on the thread of a pinned process, its start, and the clean-up after a failed one.
     pub(crate) fn is_visiting(&self) -> bool {
-        self.visiting.load(Ordering::Relaxed)
+        self.visits.load(Ordering::Relaxed) % 2 == 1
     }
 
-    /// Runs user code outside of a step.
+    /// Runs user code outside of a step. Inside a visit it is a part of that.
     pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.visiting.store(true, Ordering::Relaxed);
-        let _over = defer(|| self.visiting.store(false, Ordering::Relaxed));
+        let before = self.visits.load(Ordering::Relaxed);
+        if before % 2 == 1 {
+            return body();
+        }
+        self.visits.store(before + 1, Ordering::Relaxed);
+        let _over = defer(|| self.visits.store(before + 2, Ordering::Relaxed));
         body()
     }
 
@@ -219,7 +228,7 @@ impl Worker {
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
         self.local.call_attention(UNWATCHED, Ordering::Relaxed);
-        self.begun_after.store(self.counters.steps.get(), Ordering::Relaxed);
+        self.begun_after.store(self.done(), Ordering::Relaxed);
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }
 
@@ -235,7 +244,7 @@ impl Worker {
         self.attention() & UNWATCHED != 0
     }
 
-    /// Returns when the step after `steps` others began, if the thread has noted it. For the watchdog.
+    /// Returns when the step or visit after `steps` others began, if the thread has noted it. For the watchdog.
     pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
         let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
@@ -298,5 +307,42 @@ impl Worker {
     pub(crate) fn rests_no_more(&self) {
         let mut cold = lock(&self.cold);
         (cold.waker, cold.unparked) = (None, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a visit inside another that ends it for the watchdog, whose step is then not seen; and visits that look
+    /// like one, so that a chain of short ones is reported as a stall.
+    #[test]
+    fn a_visit_is_one_step_with_those_inside_of_it_and_the_next_is_another() {
+        let worker = Worker::new();
+        assert_eq!(worker.step(), None);
+        let visit = || {
+            worker.visit(|| {
+                let step = worker.step();
+                assert!(step.is_some());
+                worker.visit(|| assert_eq!(worker.step(), step));
+                assert_eq!(worker.step(), step, "it goes on");
+                step
+            })
+        };
+        let first = visit();
+        assert_eq!(worker.step(), None);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.visit(|| panic!("as it may"))));
+        assert!(panicked.is_err() && worker.step().is_none());
+        assert_ne!(visit(), first);
+    }
+
+    /// Catches: a visit, or a step after one, for which the time is told that another began.
+    #[test]
+    fn the_time_that_is_noted_is_that_of_what_comes_first() {
+        let worker = Worker::new();
+        worker.begins_unwatched();
+        let begun = || worker.visit(|| worker.begun_unwatched(worker.step().expect("it is in a visit").steps));
+        assert!(begun().is_some());
+        assert!(begun().is_none());
     }
 }

@@ -5,9 +5,13 @@ use crate::NodeId;
 use crate::api::builder::Builder;
 use crate::api::mailbox::Mailbox;
 use crate::api::runtime::Runtime;
+use crate::links::message::SentLinkMessage;
+use crate::links::protocol::LinkMessage;
 use crate::routing::Transport;
 use crate::routing::alias::Alias;
 use crate::routing::router::{Receiver, Router};
+use crate::sync::ThreadKind;
+use crate::util::notifiers::tests::dropped_on;
 
 /// A slot, and the runtime that gets its dead letters.
 struct Bench {
@@ -196,6 +200,18 @@ fn what_waits_when_nobody_is_left_is_dead_letters() {
     crate::routing::router::send(alias.pid(), 1_u64).unwrap();
     drop((alias, slot));
     assert_eq!(runtime.statistics().dead_letters.ended, 1);
+}
+
+/// Catches: the error in a reason for the child, dropped by the thread of a cluster that brings it.
+#[test]
+fn what_a_child_without_a_process_hears_of_an_end_is_not_dropped_on_a_thread_of_a_cluster() {
+    let bench = Bench::new(None);
+    let (alias, partner) = (bench.alias.pid(), Mailbox::new().unwrap());
+    let kind = dropped_on(|reason| {
+        let sent = SentLinkMessage::new(partner.pid(), alias, None, LinkMessage::Exit(reason));
+        crate::routing::alias::post_tie(alias, sent);
+    });
+    assert_eq!(kind, ThreadKind::Notifier);
 }
 
 /// The way to a node that is lost as something is sent there, while the child's next process comes up elsewhere.

@@ -77,7 +77,7 @@ struct Actor;
 impl Process for Actor {}
 
 impl Sink for Host {
-    fn dead_letter(&self, _letter: DeadLetter) {
+    fn dead_letter(&'static self, _letter: DeadLetter) {
         unreachable!("no messages are sent")
     }
 }

@@ -42,7 +42,7 @@ struct Queue {
 }
 
 impl Sink for Queue {
-    fn dead_letter(&self, _letter: DeadLetter) {}
+    fn dead_letter(&'static self, _letter: DeadLetter) {}
 }
 
 impl Schedule for Queue {

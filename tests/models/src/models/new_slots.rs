@@ -41,7 +41,7 @@ struct Host {
 unsafe impl Sync for Host {}
 
 impl Sink for Host {
-    fn dead_letter(&self, _letter: DeadLetter) {
+    fn dead_letter(&'static self, _letter: DeadLetter) {
         unreachable!("no process ends")
     }
 }

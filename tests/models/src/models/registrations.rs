@@ -29,7 +29,7 @@ const NOTIFIED_TOO_EARLY: Fault = Fault::Driver(1);
 struct Silent;
 
 impl Sink for Silent {
-    fn dead_letter(&self, _: DeadLetter) {
+    fn dead_letter(&'static self, _: DeadLetter) {
         unreachable!("nothing is sent")
     }
 }

@@ -22,7 +22,7 @@ const CLEARED_LATE: Fault = Fault::Driver(0);
 struct Queue(Mutex<Vec<Token>>);
 
 impl Sink for Queue {
-    fn dead_letter(&self, _letter: DeadLetter) {}
+    fn dead_letter(&'static self, _letter: DeadLetter) {}
 }
 
 impl Schedule for Queue {

@@ -80,7 +80,7 @@ fn number(payload: Option<Payload>) -> u32 {
 }
 
 impl Sink for Host {
-    fn dead_letter(&self, envelope: DeadLetter) {
+    fn dead_letter(&'static self, envelope: DeadLetter) {
         reach("dead letter");
         let mut log = self.log.lock().unwrap();
         log.dead_after_notification += u32::from(log.notified);

@@ -26,7 +26,7 @@ use std::ptr;
 struct Queue(Mutex<Vec<Token>>);
 
 impl Sink for Queue {
-    fn dead_letter(&self, _letter: DeadLetter) {}
+    fn dead_letter(&'static self, _letter: DeadLetter) {}
 }
 
 impl Schedule for Queue {

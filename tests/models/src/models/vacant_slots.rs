@@ -36,7 +36,7 @@ struct Host {
 unsafe impl Sync for Host {}
 
 impl Sink for Host {
-    fn dead_letter(&self, _letter: DeadLetter) {
+    fn dead_letter(&'static self, _letter: DeadLetter) {
         *self.dead.lock().unwrap() += 1;
     }
 }

@@ -44,7 +44,7 @@ struct World {
 }
 
 impl Sink for World {
-    fn dead_letter(&self, _letter: DeadLetter) {}
+    fn dead_letter(&'static self, _letter: DeadLetter) {}
 }
 
 impl SlotHost for World {}
