@@ -8,7 +8,16 @@
 //!    that is larger;
 //! 3. takes the store for an older one if the last revision of any table is below its floor: it **empties** all tables
 //!    but the leases, unless that has been done, and has them go on as if it had created them;
-//! 4. does all that on each new connection, before it makes any access there.
+//! 4. does all that on each new connection, before it makes any access there, and again when an answer makes it doubt
+//!    that the store is the same one.
+//!
+//! # Answers that are older than the floor
+//! The floor rises all the time, by what the watches report and by each write. So an answer is compared with a
+//! [copy](Floor::copy) that was taken **before the question**: what had been seen by then, a store that is the same one
+//! has. Compared with the floor of when the answer comes, each store would look like an older one now and then. And an
+//! answer may be that of a leader which was cut off from the other servers, and has missed the last writes. So before
+//! it empties anything an engine **writes** to the table that looks older: a write that is acknowledged has been
+//! committed, and its revision is above all others of the table.
 //!
 //! # Why revisions grow
 //! * **The store is lost.** The clock has passed the last revision `r` of the old table: that began at a clock, and has
@@ -22,7 +31,9 @@
 //!   connected before that the copy is older, whatever the other tables contain. The first that comes back empties them
 //!   before it makes an access. What they held is of the past: the leases in the copy are over, and so are all
 //!   memberships, and with them the names and the members of groups.
-//! * **A copy comes back, and no node has seen more.** Then nothing in the programs can know; the guide says so.
+//! * **A copy comes back, and no node has seen more.** Then nothing in the programs can know; the guide says so. The
+//!   same is true of each engine alone: the first that comes back empties the copy only if it has seen more than the
+//!   copy has, and the writes of nodes that have seen less are found in it by the next.
 //!
 //! Two engines that empty a table at once take out what was written between them, which a table emptied by the first
 //! has from nodes that are new. They are evicted, and join again. The broker never moves a table back.
@@ -62,15 +73,26 @@ impl Floor {
         Revision(clock.max(above))
     }
 
+    /// Returns what has been seen so far: to compare what is asked from now on with.
+    pub(crate) fn copy(&self) -> Self {
+        Self(Bucket::ALL.map(|bucket| AtomicU64::new(self.of(bucket))))
+    }
+
     /// Returns whether a table with this last revision is older than what was seen of it.
     pub(crate) fn is_above(&self, bucket: Bucket, last: Revision) -> bool {
         last.0 < self.of(bucket)
     }
 
+    /// Returns the tables that are older than what was seen of them, given the last revisions of all.
+    pub(crate) fn older(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
+        let older = last.iter().filter(|(bucket, last)| self.is_above(**bucket, **last));
+        older.map(|(bucket, _)| *bucket).collect()
+    }
+
     /// Returns the tables that have to be emptied, given the last revisions of all: none, unless the store is an older
     /// one. A table that was emptied already, or created since, is further above what was seen than a watch lags.
     pub(crate) fn outdated(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
-        if !last.iter().any(|(bucket, last)| self.is_above(*bucket, *last)) {
+        if self.older(last).is_empty() {
             return Vec::new();
         }
         let is_old = |(bucket, last): &(&Bucket, &Revision)| last.0 < self.of(**bucket).saturating_add(MARGIN / 2);
@@ -131,6 +153,18 @@ mod tests {
             assert_eq!(floor.outdated(&last(older)), all, "{older:?}");
         }
         assert_eq!(Floor::default().outdated(&last([0; 4])), []);
+    }
+
+    /// Catches: an answer that is compared with what was seen after the question.
+    #[test]
+    fn what_is_seen_after_the_question_proves_nothing() {
+        let floor = seen([40, 900, 81, 7]);
+        let before = floor.copy();
+        floor.saw(Bucket::Leases, Revision(901));
+        let answered = last([40, 900, 81, 7]);
+        assert_eq!(before.outdated(&answered), []);
+        assert!(!before.is_above(Bucket::Leases, Revision(900)) && before.is_above(Bucket::Leases, Revision(899)));
+        assert_eq!(floor.older(&answered), [Bucket::Leases]);
     }
 
     /// Else each engine that comes back would take out what is there since the first.

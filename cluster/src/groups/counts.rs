@@ -46,6 +46,8 @@ struct OwnCount {
     members: u32,
     stored: Stored,
     is_asked: bool,
+    /// Up to which revision the entry is gone, as far as the watch has reported. It may do so before the answer comes.
+    gone: Revision,
     /// The store could not be reached: not before the next look.
     rests: bool,
 }
@@ -113,6 +115,7 @@ impl Counts {
             members: 0,
             stored: Stored::Nothing,
             is_asked: false,
+            gone: Revision(0),
             rests: false,
         });
         // Beyond that it is a matter of degree.
@@ -183,17 +186,18 @@ impl Counts {
         count.stored = match answer {
             Answer::Written(Ok(revision)) => match wrote {
                 // If the membership has changed meanwhile, it is of the earlier one, and may be deleted.
-                Some(_) if wrote.map(|(_, epoch)| epoch) != epoch => Stored::Unknown,
+                Some(_) if wrote.map(|(_, epoch)| epoch) != epoch || revision <= count.gone => Stored::Unknown,
                 Some(wrote) => Stored::Count(revision, Some(wrote)),
                 None => Stored::Nothing,
             },
             Answer::Read(Ok(None)) => Stored::Nothing,
-            Answer::Read(Ok(Some(entry))) => {
+            Answer::Read(Ok(Some(entry))) if entry.revision > count.gone => {
                 let stored = Count::decode(entry.value).filter(|stored| stored.group == count.group);
                 Stored::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
             }
             Answer::Written(Err(StoreError::Conflict { .. })) => Stored::Unknown,
-            Answer::Written(Err(_)) | Answer::Read(Err(_)) => {
+            // A read of what is gone may be one by a leader that was cut off, and has the same answer for a while.
+            Answer::Written(Err(_)) | Answer::Read(_) => {
                 count.rests = true;
                 self.again_at.get_or_insert(now + AGAIN);
                 Stored::Unknown
@@ -209,7 +213,7 @@ impl Counts {
             Change::Put(entry) => return self.put(entry),
             Change::Deleted { key, revision } => {
                 if node_of(&key) == Some(self.node) {
-                    self.own_entry_changed(&key, revision);
+                    self.own_entry_gone(&key, revision);
                 } else if self.known.get(&key).is_some_and(|known| known.revision < revision) {
                     self.forget(&key);
                 }
@@ -219,10 +223,8 @@ impl Counts {
                 let is_gone = |(key, known): &(&String, &Known)| known.revision <= revision && !snapshot.contains(*key);
                 let gone: Vec<_> = self.known.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
                 gone.into_iter().for_each(|key| self.forget(&key));
-                let own = |count: &OwnCount| matches!(count.stored, Stored::Count(stored, _) if stored <= revision);
-                let own = self.own.iter().filter(|(key, count)| own(count) && !snapshot.contains(*key));
-                let own: Vec<_> = own.map(|(key, _)| key.clone()).collect();
-                own.into_iter().for_each(|key| self.read_again(&key));
+                let own: Vec<_> = self.own.keys().filter(|key| !snapshot.contains(*key)).cloned().collect();
+                own.into_iter().for_each(|key| self.own_entry_gone(&key, revision));
             }
         }
         None
@@ -235,7 +237,7 @@ impl Counts {
         }
         let node = node_of(&key)?;
         if node == self.node {
-            self.own_entry_changed(&key, revision);
+            self.own_entry_gone(&key, Revision(revision.0.saturating_sub(1)));
             return None;
         }
         if self.known.get(&key).is_some_and(|known| known.revision >= revision) {
@@ -260,16 +262,12 @@ impl Counts {
         }
     }
 
-    /// Another node may have changed an entry of this one, which it took for lost.
-    fn own_entry_changed(&mut self, key: &str, revision: Revision) {
-        if self.own.get(key).is_some_and(|c| matches!(c.stored, Stored::Count(stored, _) if stored < revision)) {
-            self.read_again(key);
-        }
-    }
-
-    fn read_again(&mut self, key: &str) {
-        // What is being asked finds out.
-        if let Some(count) = self.own.get_mut(key).filter(|count| !count.is_asked) {
+    /// What this node's entry was up to this revision is gone: another node may have changed it, which took this one for
+    /// lost.
+    fn own_entry_gone(&mut self, key: &str, revision: Revision) {
+        let Some(count) = self.own.get_mut(key) else { return };
+        count.gone = revision.max(count.gone);
+        if matches!(count.stored, Stored::Count(stored, _) if stored <= revision) && !count.is_asked {
             count.stored = Stored::Unknown;
             self.write(key);
         }
@@ -325,5 +323,61 @@ impl Counts {
             }
         }
         orphans.into_iter().for_each(|key| self.delete_orphan(&key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Moment = Moment::START;
+
+    /// What a node knows that has asked the store to create an entry.
+    fn asking() -> (Counts, CountRequest) {
+        let mut counts = Counts::new(NodeId::new(1).unwrap());
+        counts.set_membership(Some(Revision(4)), &BTreeMap::new());
+        counts.set("sinks", 1);
+        let request = counts.poll_request().unwrap();
+        assert!(matches!(request.access, Access::Create(_)));
+        (counts, request)
+    }
+
+    fn next(counts: &mut Counts) -> Option<Access> {
+        counts.poll_request().map(|request| request.access)
+    }
+
+    /// Catches: an answer that comes after the watch has reported what became of the entry then.
+    #[test]
+    fn an_answer_that_comes_after_a_later_change_is_read_again() {
+        for case in ["deleted", "another's", "not in a snapshot", "its own", "deleted before"] {
+            let (mut counts, CountRequest { number, key, .. }) = asking();
+            let put = |revision| Change::Put(Entry { key: key.clone(), value: "value".into(), revision });
+            let changes = match case {
+                "deleted" => vec![Change::Deleted { key: key.clone(), revision: Revision(22) }],
+                "another's" => vec![put(Revision(23))],
+                "not in a snapshot" => vec![Change::Resync, Change::Synced { revision: Revision(21) }],
+                "its own" => vec![Change::Resync, put(Revision(21)), Change::Synced { revision: Revision(21) }],
+                _ => vec![Change::Deleted { key: key.clone(), revision: Revision(20) }],
+            };
+            changes.into_iter().for_each(|change| assert_eq!(counts.on_change(change), None));
+            counts.handle(NOW, number, Answer::Written(Ok(Revision(21))));
+            let is_there = matches!(case, "its own" | "deleted before");
+            assert_eq!(next(&mut counts), (!is_there).then_some(Access::Get), "{case}");
+        }
+    }
+
+    /// The same of a read, which may be one by a leader that was cut off: it is asked again after a while.
+    #[test]
+    fn a_read_of_what_is_gone_is_asked_again_later() {
+        let (mut counts, CountRequest { number, key, .. }) = asking();
+        counts.handle(NOW, number, Answer::Written(Err(StoreError::Conflict { key: key.clone() })));
+        let CountRequest { number, access, .. } = counts.poll_request().unwrap();
+        assert_eq!(access, Access::Get);
+        counts.on_change(Change::Deleted { key: key.clone(), revision: Revision(22) });
+        let value = Count { group: "sinks".into(), epoch: Revision(4), members: 1 }.encode();
+        counts.handle(NOW, number, Answer::Read(Ok(Some(Entry { key, value, revision: Revision(21) }))));
+        assert_eq!(next(&mut counts), None);
+        counts.handle_timeout(counts.next_timeout().unwrap());
+        assert_eq!(next(&mut counts), Some(Access::Get));
     }
 }

@@ -12,8 +12,9 @@
 //!   within [`Timing::attempt`], or the store is not available, write again; a late answer still counts.
 //! * **read.** A write that conflicts proves nothing: an earlier attempt may have been written whose answer was lost.
 //!   The entry is read. If it is this holder's, its revision is the one to expect, and it is written again at once; if
-//!   it is another's, or gone, the lease is lost. So it is if it has an earlier revision than was written: the store is
-//!   an older copy.
+//!   it is another's, or gone, the lease is lost. So it is if it has an earlier revision than was written, in two reads
+//!   an attempt apart: the store is an older copy. One such read proves nothing: a leader that is being cut off from
+//!   the other servers, or a replica, may have missed the last write.
 //! * **fence.** The lease is valid until [`Timing::fence`] after the last *successful* write was **sent**: the broker
 //!   counts from when it arrived, which is later. From then on [`may_send`](Lease::may_send) is false, whether or not a
 //!   timer has run; that is final. To act as a member again a node joins again, with a new epoch.
@@ -217,6 +218,8 @@ pub struct Lease {
     written: Option<Moment>,
     /// A write has conflicted.
     must_read: bool,
+    /// The last read has found an earlier revision than was written.
+    was_older: bool,
     /// Requests that may still be answered: number, what it was, when it was sent.
     attempts: VecDeque<(u64, Access, Moment)>,
     last_attempt: u64,
@@ -238,6 +241,7 @@ impl Lease {
             revision: None,
             written: None,
             must_read: false,
+            was_older: false,
             attempts: VecDeque::new(),
             last_attempt: 0,
             next_at: None,
@@ -327,7 +331,7 @@ impl Lease {
     fn wrote(&mut self, now: Moment, revision: Revision, sent: Moment) {
         if self.revision.is_none_or(|known| known < revision) {
             self.revision = Some(revision);
-            self.must_read = false;
+            (self.must_read, self.was_older) = (false, false);
             self.next_at = Some(sent + self.timing.renew);
         }
         let was_held = self.written.is_some();
@@ -344,8 +348,12 @@ impl Lease {
     }
 
     fn read(&mut self, entry: Option<Entry>) {
+        let is_older = |entry: &Entry| self.revision.is_some_and(|written| entry.revision < written);
+        let was_older = std::mem::replace(&mut self.was_older, entry.as_ref().is_some_and(is_older));
         match entry {
-            Some(entry) if self.revision.is_some_and(|written| entry.revision < written) => self.end(Fence::Expired),
+            // The next attempt reads again.
+            Some(_) if self.was_older && !was_older => {}
+            Some(_) if self.was_older => self.end(Fence::Expired),
             // When it was written is not known, so it is not valid for longer.
             Some(entry) if entry.value == self.holder => {
                 self.revision = Some(entry.revision);

@@ -42,6 +42,8 @@ pub struct Membership {
     /// Members that were reported lost, though their records may still be seen, with the last revision that was.
     departed: BTreeMap<NodeId, Revision>,
     bindings: KnownNames,
+    /// What it waits for before it joins again.
+    proof: Option<Proof>,
     /// The keys of the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<NodeId>>,
     /// When to go on with a node.
@@ -79,6 +81,14 @@ impl KnownNames {
             }
         }
     }
+}
+
+/// By which a node knows that the store is that of its earlier membership.
+struct Proof {
+    /// Records that were there, with their revisions; none comes with such a revision again in another store.
+    records: BTreeMap<NodeId, Revision>,
+    /// When nothing has to be proved any more.
+    until: Moment,
 }
 
 /// This node itself.
@@ -179,6 +189,12 @@ impl Membership {
         Self::begin(node, record, OwnStep::Remove(before))
     }
 
+    /// Has it not join before `until`, unless the store is the one that it was a member in: it has one of these records
+    /// of that time still. To be called before anything is reported.
+    pub fn expect(&mut self, records: BTreeMap<NodeId, Revision>, until: Moment) {
+        self.proof = Some(Proof { records, until });
+    }
+
     /// Remembers which names the IDs had that this node has seen in its earlier memberships.
     pub fn remember(&mut self, bindings: KnownNames) {
         let own = self.own.identity.clone();
@@ -199,6 +215,7 @@ impl Membership {
             node,
             record,
             bindings,
+            proof: None,
             own: Own {
                 identity,
                 is_new: step == OwnStep::Create,
@@ -251,6 +268,9 @@ impl Membership {
         }
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.insert(node);
+            if self.proof.as_ref().is_some_and(|proof| proof.records.get(&node) == Some(&entry.revision)) {
+                self.proved();
+            }
         }
         if node == self.node {
             return self.own_changed(entry.revision);
@@ -513,10 +533,13 @@ impl Membership {
 
     fn handle_own(&mut self, now: Moment, answer: Answer) {
         match (self.own.step, answer) {
-            // A conflict means that another was quicker.
-            (OwnStep::Remove(_), Answer::Written(Ok(_) | Err(StoreError::Conflict { .. }))) => {
-                self.ask_own(OwnStep::Create);
+            (OwnStep::Remove(before), Answer::Written(Ok(_))) => {
+                let is_known = |proof: &Proof| proof.records.get(&self.node) == Some(&before);
+                self.proof = self.proof.take().filter(|proof| !is_known(proof));
+                self.come_in(now);
             }
+            // Another was quicker.
+            (OwnStep::Remove(_), Answer::Written(Err(StoreError::Conflict { .. }))) => self.come_in(now),
             (OwnStep::Remove(_), Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown))) => {
                 self.wait_own(now);
             }
@@ -559,6 +582,26 @@ impl Membership {
             (OwnStep::Check | OwnStep::Doubt(_), Answer::Read(Err(_))) => self.wait_own(now),
             (OwnStep::In(_) | OwnStep::Out, _) => {}
             (step, answer) => unreachable!("{answer:?} for this node, at {step:?}"),
+        }
+    }
+
+    /// This node's earlier record is gone: it joins when it may.
+    fn come_in(&mut self, now: Moment) {
+        match &self.proof {
+            Some(Proof { until, .. }) if now < *until => {
+                self.own.step = OwnStep::Create;
+                self.timers.insert(self.node, *until);
+            }
+            _ => self.ask_own(OwnStep::Create),
+        }
+    }
+
+    /// The store is the one that it was.
+    fn proved(&mut self) {
+        self.proof = None;
+        if self.own.step == OwnStep::Create && self.own.pending == 0 {
+            self.timers.remove(&self.node);
+            self.ask_own(OwnStep::Create);
         }
     }
 

@@ -555,6 +555,49 @@ fn a_node_that_joins_again_removes_its_own_record_first() {
     assert_eq!((members.poll_request(), members.poll_event()), (None, None), "there is nothing to undo");
 }
 
+/// Catches: a node that joins a store that is another while holders of the old one may act.
+#[test]
+fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over() {
+    let (now, until) = (Moment::START, Moment::after_start(Duration::from_secs(15)));
+    let conflict = || Answer::Written(Err(StoreError::Conflict { key: "1".into() }));
+    let removed = |removal: Answer, reported: Vec<Change>| {
+        let mut members = Membership::rejoin(id(1), Record::new("node-1", 8).unwrap(), Revision(4));
+        members.expect([(id(1), Revision(4)), (id(2), Revision(5))].into(), until);
+        let request = members.poll_request().unwrap();
+        assert_eq!(request.inquiry, Inquiry::Record(Access::Delete(Revision(4))));
+        members.handle(now, request.number, Finding::Record(removal));
+        reported.into_iter().for_each(|change| members.on_change(change));
+        members
+    };
+    let joins = |members: &mut Membership| {
+        let inquiry = members.poll_request().map(|request| request.inquiry);
+        matches!(inquiry, Some(Inquiry::Record(Access::Create(_))))
+    };
+    let synced = Change::Synced { revision: Revision(20) };
+    // Its own record was there, or another that it knows is: in any order.
+    assert!(joins(&mut removed(Answer::Written(Ok(Revision(6))), vec![])));
+    assert!(joins(&mut removed(conflict(), vec![Change::Resync, put(2, 5)])));
+    let mut members = removed(Answer::Written(Err(StoreError::Unavailable)), vec![Change::Resync, put(2, 5)]);
+    members.handle_timeout(members.next_timeout().unwrap());
+    let request = members.poll_request().unwrap();
+    members.handle(now, request.number, Finding::Record(conflict()));
+    assert!(joins(&mut members));
+
+    // Records of other nodes, or of other memberships, prove nothing; nor does what an earlier watch has reported.
+    for reported in [
+        vec![],
+        vec![Change::Resync, synced.clone()],
+        vec![Change::Resync, put(2, 19), put(3, 5), synced],
+        vec![put(2, 5)],
+    ] {
+        let mut members = removed(conflict(), reported);
+        assert!(!joins(&mut members));
+        assert_eq!(members.next_timeout(), Some(until));
+        members.handle_timeout(until);
+        assert!(joins(&mut members));
+    }
+}
+
 /// What a node that has a key of its own can write, and what it must not become by that.
 #[test]
 fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {

@@ -124,6 +124,8 @@ impl Broker {
         let mut state = self.lock();
         let number = state.clients.len();
         state.clients.push(Connection::new(rights));
+        // It may be the first that comes to a store which was lost.
+        state.prepare(number);
         Client { broker: self.clone(), number }
     }
 

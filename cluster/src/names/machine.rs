@@ -13,8 +13,10 @@ use std::time::Duration;
 /// [`memberships`](Names::memberships).
 const MAX_OVER: usize = 1_024;
 
-/// The wait before a deletion is repeated that the store has not done.
+/// The wait before a deletion is repeated that the store could not do, and before one that it has refused: an operator
+/// has to put that right.
 const REPEAT: Duration = Duration::from_secs(1);
+const REPEAT_REFUSED: Duration = Duration::from_secs(30);
 
 /// One node's view of the names of its cluster. The head of the [module](super) has the protocol.
 ///
@@ -47,6 +49,9 @@ pub struct Names {
     /// What is to be done with each entry, in order; the first is being done. One at a time: a read that overtook a
     /// deletion would find a name that has been given up.
     pending: BTreeMap<String, VecDeque<Operation>>,
+    /// Up to which revision the entries that something is being done with are gone, as far as the watch has reported. It
+    /// may do so before the answer comes.
+    gone: BTreeMap<String, Revision>,
     /// The keys of what is being done, by request.
     asked: BTreeMap<u64, String>,
     /// Deletions that the store has not done, to be repeated.
@@ -193,6 +198,7 @@ impl Names {
             Change::Resync => self.snapshot = Some(BTreeSet::new()),
             Change::Put(entry) => self.put(entry),
             Change::Deleted { key, revision } => {
+                self.note_gone(&key, revision);
                 if self.known.get(&key).is_some_and(|known| known.revision < revision) {
                     self.known.remove(&key);
                 }
@@ -206,8 +212,19 @@ impl Names {
                     let is_gone = |(key, held): &(&String, &Held)| held.token <= revision && !snapshot.contains(*key);
                     let gone: Vec<_> = self.held.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
                     gone.iter().for_each(|key| self.lose(key));
+                    let missing = self.pending.keys().filter(|key| !snapshot.contains(*key));
+                    let missing: Vec<_> = missing.cloned().collect();
+                    missing.iter().for_each(|key| self.note_gone(key, revision));
                 }
             }
+        }
+    }
+
+    /// What an entry was up to this revision is gone.
+    fn note_gone(&mut self, key: &str, revision: Revision) {
+        if self.pending.contains_key(key) {
+            let gone = self.gone.entry(key.to_owned()).or_default();
+            *gone = revision.max(*gone);
         }
     }
 
@@ -220,6 +237,7 @@ impl Names {
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.insert(entry.key.clone());
         }
+        self.note_gone(&entry.key, Revision(entry.revision.0.saturating_sub(1)));
         if self.known.get(&entry.key).is_some_and(|known| known.revision >= entry.revision) {
             return;
         }
@@ -301,6 +319,7 @@ impl Names {
             Some(Operation::Delete(revision)) => Access::Delete(*revision),
             None => {
                 self.pending.remove(&key);
+                self.gone.remove(&key);
                 return self.delete_stray(key);
             }
         };
@@ -359,10 +378,16 @@ impl Names {
                 }
             }
             Operation::Delete(revision) => {
-                // A conflict means that it is gone already.
-                if let Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown)) = answer {
+                let pause = match answer {
+                    // A conflict means that it is gone already; a store that is closed is not asked again.
+                    Answer::Written(Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Closed)) => None,
+                    Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown)) => Some(REPEAT),
+                    Answer::Written(Err(_)) | Answer::Read(_) => Some(REPEAT_REFUSED),
+                };
+                if let Some(pause) = pause {
                     self.undone.push((key.clone(), revision));
-                    self.repeat_at.get_or_insert(now + REPEAT);
+                    let at = now + pause;
+                    self.repeat_at = Some(self.repeat_at.map_or(at, |earlier| earlier.min(at)));
                 } else if self.known.get(&key).is_some_and(|known| known.revision == revision) {
                     // The watch tells of it later.
                     self.known.remove(&key);
@@ -426,6 +451,9 @@ impl Names {
             () => {
                 self.held.insert(key.to_owned(), Held { name, pid, token });
                 self.answer(number, Ok(token.into()));
+                if self.gone.get(key).is_some_and(|gone| token <= *gone) {
+                    self.lose(key);
+                }
                 return None;
             }
         };

@@ -35,7 +35,16 @@
 //!    before it makes an access.
 //! 3. A node that is fenced because its lease or its record is gone, `r > d`, joins again a lease's time after `r`: it
 //!    registers after all that was registered in the old store has ended.
-//! 4. Its entries have greater revisions than any of the old store: point 4 of the engine's [contract](crate::engine).
+//! 4. A node that is fenced since it could not renew its lease may have been a member at `d`, which is before its fence
+//!    `f` then, and may come back into the new store with nothing left there to notice. So it joins again before `f`
+//!    plus a lease's time only if the store is [known](crate::membership::Membership::expect) to be the same one: it has
+//!    the record of this node's earlier membership, or of another that this node knew, in that revision.
+//! 5. Its entries have greater revisions than any of the old store: point 4 of the engine's [contract](crate::engine).
+//!
+//! Joining at `f` plus a lease's time in any case would be simpler, and keep a node that was cut off out of its cluster
+//! for up to that time after its network was healed. Whether its lease is there when it comes back is no proof: a lease
+//! of the same store may be over by then, before holders of a lost one have ended. With the records only a node waits
+//! in vain whose whole cluster was away until they were fenced, and which comes back when the others have joined anew.
 //!
 //! So invariants 1 and 3 hold through it for nodes that were members at `d`. A node that was none, and registers a name
 //! within a lease's time after `d`, may have it while a holder of the old store acts on; its token is the greater one,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Bucket, Change, Engine, Revision, StoreError, Subscription};
+use crate::engine::{Bucket, Change, Engine, Entry, Revision, StoreError, Subscription};
 use crate::memory::{Broker, Client};
 use crate::random::Random;
 use postroom::{NodeId, Pid};
@@ -431,5 +431,68 @@ fn a_holder_whose_entry_is_gone_is_told() {
         assert_eq!(names.poll_lost(), is_lost.then_some(pid), "{what}");
         assert_eq!(names.holder("acct-7").is_some_and(|(holder, _)| holder == pid), !is_lost, "{what}");
         assert_eq!(names.poll_lost(), None);
+    }
+}
+
+/// One node's names without a store, and the key of a name that it has asked for.
+fn asking() -> (Names, Pid, Request) {
+    let mut names = Names::default();
+    names.joined(Revision(4));
+    let pid = "<7f.0.5.1>".parse().unwrap();
+    names.register("acct-7", pid);
+    let request = names.poll_request().unwrap();
+    (names, pid, request)
+}
+
+/// Catches: an answer that comes after the watch has reported what became of the entry then.
+#[test]
+fn an_answer_that_comes_after_a_later_change_holds_nothing() {
+    let entry = |key: &str, pid, revision| {
+        let value = record::encode("acct-7", &Holder { pid, epoch: Revision(4) });
+        Entry { key: key.into(), value, revision: Revision(revision) }
+    };
+    let other = "<9.0.5.1>".parse().unwrap();
+    for case in ["deleted", "another's", "not in a snapshot", "its own", "deleted before"] {
+        let (mut names, pid, Request { number, key, .. }) = asking();
+        let changes = match case {
+            "deleted" => vec![Change::Deleted { key, revision: Revision(22) }],
+            "another's" => vec![Change::Put(entry(&key, other, 23))],
+            "not in a snapshot" => vec![Change::Resync, Change::Synced { revision: Revision(21) }],
+            "its own" => vec![Change::Put(entry(&key, pid, 21)), Change::Synced { revision: Revision(21) }],
+            _ => vec![Change::Deleted { key, revision: Revision(20) }],
+        };
+        changes.into_iter().for_each(|change| names.on_change(change));
+        names.handle(Moment::START, number, Answer::Written(Ok(Revision(21))));
+        assert_eq!(names.poll_registered().unwrap().result, Ok(Token(21)), "{case}");
+        let is_there = matches!(case, "its own" | "deleted before");
+        assert_eq!(names.holder("acct-7").is_some_and(|(holder, _)| holder == pid), is_there, "{case}");
+        assert_eq!(names.poll_lost(), (!is_there).then_some(pid), "{case}");
+    }
+}
+
+/// Catches: a name that stays taken since the store has refused to delete it once.
+#[test]
+fn a_deletion_that_is_refused_is_repeated() {
+    let key = || "k".to_owned();
+    for (error, is_repeated) in [
+        (StoreError::Unavailable, true),
+        (StoreError::Unknown, true),
+        (StoreError::Full { key: key() }, true),
+        (StoreError::Forbidden { key: key() }, true),
+        (StoreError::Conflict { key: key() }, false),
+        (StoreError::Closed, false),
+    ] {
+        let (mut names, pid, Request { number, .. }) = asking();
+        names.handle(Moment::START, number, Answer::Written(Ok(Revision(21))));
+        names.ended(pid);
+        let deletion = names.poll_request().unwrap();
+        assert_eq!(deletion.access, Access::Delete(Revision(21)));
+        names.handle(Moment::START, deletion.number, Answer::Written(Err(error.clone())));
+        assert_eq!(names.next_timeout().is_some(), is_repeated, "{error:?}");
+        assert_eq!(names.is_idle(), !is_repeated, "{error:?}");
+        if let Some(at) = names.next_timeout() {
+            names.handle_timeout(at);
+            assert_eq!(names.poll_request().map(|request| request.access), Some(Access::Delete(Revision(21))));
+        }
     }
 }

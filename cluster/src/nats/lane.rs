@@ -208,11 +208,7 @@ async fn serve(shared: &Arc<Shared>, lane: Lane, connected: Connected) {
     match lane {
         Lane::Data => broken.await,
         Lane::Control => {
-            let prepare = async {
-                store::prepare(shared, &connected).await;
-                std::future::pending::<()>().await;
-            };
-            tokio::select! { () = broken => {}, () = prepare => {} }
+            tokio::select! { () = broken => {}, () = store::keep_prepared(shared, &connected) => {} }
             shared.set_problem(Part::Store, Some(Problem::NoAnswer));
             shared.store.send_replace(None);
         }

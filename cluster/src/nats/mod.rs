@@ -317,9 +317,7 @@ impl Engine for NatsEngine {
     }
 
     fn obstacle(&self) -> Option<String> {
-        // Servers that are being started have no store for a while.
-        let is_obstacle = |problem: &Problem| problem.is_lasting() && *problem != Problem::NoStore;
-        self.problem().filter(is_obstacle).map(|problem| problem.to_string())
+        self.problem().filter(Problem::is_obstacle).map(|problem| problem.to_string())
     }
 
     fn attempts(&self) -> Vec<Attempt> {

@@ -122,6 +122,12 @@ impl Problem {
         !matches!(self, Self::NoAnswer | Self::Unreachable { .. } | Self::StoreDown { .. })
     }
 
+    /// Returns whether nothing gets better before an operator has done something. Servers that are being started have no
+    /// store for a while.
+    pub(super) fn is_obstacle(&self) -> bool {
+        self.is_lasting() && *self != Self::NoStore
+    }
+
     pub(super) fn forbidden(settings: &Nats, subject: &str) -> Self {
         let (node, cluster) = (settings.node_name().into(), settings.name().into());
         Self::Forbidden { subject: subject.into(), node, cluster }

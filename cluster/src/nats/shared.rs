@@ -61,7 +61,7 @@ pub(super) struct Shared {
     pub(super) settings: Nats,
     data: LaneState,
     control: LaneState,
-    /// The connection in [`Lane::Control`], once the tables of the store are there.
+    /// The connection in [`Lane::Control`], while the tables of the store are there and are prepared.
     pub(super) store: watch::Sender<Option<Connected>>,
     pub(super) tombstones: mpsc::UnboundedSender<Tombstone>,
     pub(super) closed: watch::Sender<bool>,
@@ -129,6 +129,18 @@ impl Shared {
             refused: read(&self.counters.refused),
             misdelivered: read(&self.counters.misdelivered),
         }
+    }
+
+    /// The store may be another than the one that was prepared on this connection: it is prepared again, and accesses and
+    /// watches wait for that.
+    pub(super) fn doubt_store(&self, connected: &Connected) {
+        self.store.send_if_modified(|store| {
+            let is_doubted = store.as_ref().is_some_and(|in_use| in_use.number == connected.number);
+            if is_doubted {
+                *store = None;
+            }
+            is_doubted
+        });
     }
 
     /// Has a tombstone purged when its time has come.

@@ -65,9 +65,11 @@ const ACCESS_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a message to the store has besides key and value: its headers and the start of its subject.
 const OVERHEAD: usize = 1_024;
 
-/// The pause before an access or the preparation of the tables is tried again.
+/// The pause before an access is tried again.
 const ACCESS_PAUSE: Duration = Duration::from_millis(5);
-const PREPARE_PAUSE: Duration = Duration::from_millis(250);
+/// The pause before the preparation of the tables is tried again. It doubles, up to the second value, while an operator
+/// has to do something first; nodes miss their leases if a change of the store's leader is waited for so long.
+const PREPARE_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(8)];
 /// How soon the state of a table is asked for again: as soon as a lease is.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -112,7 +114,7 @@ impl Table {
         }
     }
 
-    fn configuration(&self, settings: &Nats) -> Value {
+    pub(super) fn configuration(&self, settings: &Nats) -> Value {
         let bucket = self.bucket;
         let nanos = |time: Duration| time.as_nanos() as u64;
         let mut configuration = json!({
@@ -141,23 +143,46 @@ impl Table {
     }
 }
 
-/// Prepares the tables, for as long as it takes, and lets all others use them.
-pub(super) async fn prepare(shared: &Shared, connected: &Connected) {
-    while let Err(problem) = prepare_tables(shared, connected).await {
-        shared.set_problem(Part::Store, Some(problem));
-        sleep(PREPARE_PAUSE).await;
+/// Prepares the tables, and lets all others use them; again when one of these [doubts](Shared::doubt_store) that the
+/// store is the same one. It runs once for each connection, so an engine prepares the tables once at a time.
+pub(super) async fn keep_prepared(shared: &Shared, connected: &Connected) {
+    let mut store = shared.store.subscribe();
+    loop {
+        prepare(shared, connected).await;
+        shared.store.send_replace(Some(connected.clone()));
+        shared.set_problem(Part::Store, None);
+        // The sender lives as long as the engine.
+        let _ = store.wait_for(Option::is_none).await;
     }
-    shared.store.send_replace(Some(connected.clone()));
-    shared.set_problem(Part::Store, None);
 }
 
-/// Creates the tables that are not there, and empties them if they are older than what this engine has seen.
+/// Prepares the tables, for as long as it takes.
+async fn prepare(shared: &Shared, connected: &Connected) {
+    let [first, longest] = PREPARE_PAUSES;
+    let mut pause = first;
+    while let Err(problem) = prepare_tables(shared, connected).await {
+        let is_obstacle = problem.is_obstacle();
+        shared.set_problem(Part::Store, Some(problem));
+        sleep(pause).await;
+        pause = if is_obstacle { (pause * 2).min(longest) } else { first };
+    }
+}
+
+/// Creates the tables that are not there, and empties them if they are older than what this engine has seen before it
+/// asks.
 pub(super) async fn prepare_tables(shared: &Shared, connected: &Connected) -> Result<(), Problem> {
+    let seen = shared.floor.copy();
     let mut last = BTreeMap::new();
     for bucket in Bucket::ALL {
         last.insert(bucket, Preparing::new(shared, connected, bucket).create().await?);
     }
-    for bucket in shared.floor.outdated(&last) {
+    for bucket in seen.older(&last) {
+        last.insert(bucket, Preparing::new(shared, connected, bucket).written().await?);
+    }
+    if seen.older(&last).is_empty() {
+        return Ok(());
+    }
+    for bucket in seen.outdated(&last) {
         Preparing::new(shared, connected, bucket).empty().await?;
     }
     shared.floor.emptied(&last);
@@ -214,6 +239,26 @@ impl<'a> Preparing<'a> {
         compare(self.bucket, &self.table, &wanted, &answer["config"])?;
         let last = answer["state"]["last_seq"].as_u64();
         last.map(Revision).ok_or_else(|| self.problem("INFO", Failure::NoAnswer))
+    }
+
+    /// Returns the last revision, proved by a write: of a tombstone, under a key that no entry has.
+    async fn written(self) -> Result<Revision, Problem> {
+        let own = self.shared.settings.node_name();
+        let key = match self.bucket {
+            // A node may write leases of its own only.
+            Bucket::Leases if !own.is_empty() => format!("{own}.="),
+            _ => MOVED.into(),
+        };
+        let asked = Asked::of(self.shared, self.connected, self.table, &key);
+        let revision = asked.create(None).await.map_err(|error| match error {
+            StoreError::Forbidden { .. } => Problem::forbidden(&self.shared.settings, &asked.table.subject(&key, own)),
+            error => Problem::StoreDown { reason: error.to_string() },
+        })?;
+        if self.bucket != Bucket::Leases {
+            let Asked { table, .. } = asked;
+            self.shared.bury(Tombstone { table, key, revision, written: Instant::now() });
+        }
+        Ok(Revision(revision.0.saturating_sub(1)))
     }
 
     async fn empty(self) -> Result<(), Problem> {
@@ -282,19 +327,27 @@ fn compare(bucket: Bucket, table: &Table, wanted: &Value, found: &Value) -> Resu
 /// Makes an access that is not a read.
 pub(super) async fn write(shared: &Shared, bucket: Bucket, key: &str, access: Access) -> Result<Revision, StoreError> {
     let asked = Asked::new(shared, bucket, key, &access).await?;
-    match access {
-        Access::Create(value) => asked.create(value).await,
-        Access::Update(value, expected) => asked.replace(Some(value), expected).await,
-        Access::Delete(expected) => {
-            let revision = asked.replace(None, expected).await?;
-            if bucket != Bucket::Leases {
-                let Asked { table, .. } = asked;
-                shared.bury(Tombstone { table, key: key.into(), revision, written: Instant::now() });
-            }
-            Ok(revision)
-        }
+    let seen = shared.floor.copy();
+    let is_deletion = matches!(access, Access::Delete(_));
+    let revision = match access {
+        Access::Create(value) => asked.create(Some(value)).await?,
+        Access::Update(value, expected) => asked.replace(Some(value), expected).await?,
+        Access::Delete(expected) => asked.replace(None, expected).await?,
         Access::Get => unreachable!("a read is none"),
+    };
+    if bucket == Bucket::Leases {
+        return Ok(revision);
     }
+    if seen.is_above(bucket, Revision(revision.0.saturating_sub(1))) {
+        // It was written to another store, which is emptied next.
+        shared.doubt_store(&asked.connected);
+        return Err(StoreError::Unknown);
+    }
+    if is_deletion {
+        let Asked { table, .. } = asked;
+        shared.bury(Tombstone { table, key: key.into(), revision, written: Instant::now() });
+    }
+    Ok(revision)
 }
 
 /// Reads an entry.
@@ -406,15 +459,16 @@ impl<'a> Asked<'a> {
         }
     }
 
-    async fn create(&self, value: Bytes) -> Result<Revision, StoreError> {
+    /// Writes a value where there is none, or a tombstone whatever there is.
+    async fn create(&self, value: Option<Bytes>) -> Result<Revision, StoreError> {
         let mut expected = 0;
         loop {
-            match self.put(Some(value.clone()), expected).await {
+            match self.put(value.clone(), expected).await {
                 Err(StoreError::Conflict { .. }) => {}
                 result => return result,
             }
             let there = self.last().await?;
-            if there.value.is_some() {
+            if there.value.is_some() && value.is_some() {
                 return Err(self.conflict());
             }
             // Another tombstone, or none. If it is what was expected, another write has been accepted and is not there

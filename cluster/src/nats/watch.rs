@@ -5,7 +5,7 @@ use super::lane::{Connected, newer};
 use super::replay::{Delivery, Next, Operation, Replay, Start};
 use super::requests::{self, Failure, MARKER_HEADER, OPERATION_HEADER};
 use super::shared::Shared;
-use super::store::{self, Table};
+use super::store::Table;
 use crate::engine::{Bucket, Change, Entry, OnChange, Revision};
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
@@ -24,8 +24,9 @@ const SILENCE: Duration = Duration::from_secs(6);
 const INACTIVE: Duration = Duration::from_secs(10);
 /// How long a request about the consumer may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The pause before another consumer is created.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pause before another consumer is created. It doubles, up to the second value, while there is no stream to create
+/// one of though the tables were prepared.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
 /// How many changes are reported at a time.
 const TURN: usize = 256;
@@ -52,21 +53,22 @@ impl Watch {
     pub(super) async fn run(mut self, after: Option<Revision>) {
         let mut connections = self.shared.store.subscribe();
         let mut replay = Replay::new(after);
-        let mut last = 0;
+        let [first, longest] = PAUSES;
+        let (mut last, mut doubts) = (0, 0);
         while let Some(connected) = newer(&mut connections, last).await {
-            last = match self.consume(&connected, &mut replay).await {
+            last = connected.number - 1;
+            match self.consume(&connected, &mut replay).await {
                 Ok(End::Dropped) => return,
-                Ok(End::Disconnected) => connected.number,
+                Ok(End::Disconnected) => last = connected.number,
                 Err(Failure::NoStream) => {
-                    let _ = store::prepare_tables(&self.shared, &connected).await;
-                    sleep(PAUSE).await;
-                    connected.number - 1
+                    self.shared.doubt_store(&connected);
+                    sleep(first.saturating_mul(1 << doubts).min(longest)).await;
+                    doubts = (doubts + 1).min(10);
+                    continue;
                 }
-                Ok(End::Restart) | Err(_) => {
-                    sleep(PAUSE).await;
-                    connected.number - 1
-                }
-            };
+                Ok(End::Restart) | Err(_) => sleep(first).await,
+            }
+            doubts = 0;
         }
     }
 
@@ -78,10 +80,11 @@ impl Watch {
         let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ok(End::Disconnected) };
         let pending = create_consumer(connected, &table, &inbox, replay.start()).await?;
         let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
+        let seen = self.shared.floor.copy();
         let info = requests::request(connected, subject, None, Bytes::new(), REQUEST_TIMEOUT).await?;
         let last = info["state"]["last_seq"].as_u64().ok_or(Failure::NoAnswer)?;
-        if self.shared.floor.is_above(self.bucket, Revision(last)) {
-            // The store was replaced, and the connection has stood.
+        if seen.is_above(self.bucket, Revision(last)) {
+            // The store was replaced, and the connection has stood, or the leader that answers was cut off.
             return Err(Failure::NoStream);
         }
         let mut next = replay.started(pending, last);

@@ -168,8 +168,6 @@ impl Delivery {
             },
             Arrival::Room(room) => room.give(),
             Arrival::Abandoned(calls) => drop(calls),
-            // One that panics costs its own event.
-            Arrival::Said(say) => _ = catch_unwind(AssertUnwindSafe(say)),
             Arrival::Ended(peer) => self.ended(&peer),
             Arrival::Closed(_) => {}
         }

@@ -95,6 +95,8 @@ pub(crate) struct Driver {
     last_attempt: u64,
     /// The epoch of the last membership.
     epoch_before: Option<Revision>,
+    /// The records that this node knew when it was fenced, and when all leases of that time are over.
+    known_before: (BTreeMap<NodeId, Revision>, Moment),
     join_at: Option<Moment>,
     /// It has been a member.
     was_member: bool,
@@ -182,6 +184,7 @@ impl Driver {
             attempt: None,
             last_attempt: 0,
             epoch_before: None,
+            known_before: (BTreeMap::new(), Moment::START),
             join_at: Some(Moment::START),
             was_member: false,
             failures: 0,

@@ -38,8 +38,11 @@ pub(super) struct Outgoing {
     rewound_to: Option<u64>,
     /// When to send again, or to ask for credit.
     resend_at: Option<Moment>,
-    /// How many waits in a row have passed without progress.
+    /// How many waits have passed since a round trip was measured: one that has become longer than the wait is measured
+    /// only if a parcel is waited for long enough.
     attempts: u32,
+    /// A wait has passed without progress: one segment is sent before all others, which may have arrived.
+    is_trying: bool,
     round_trip: RoundTrip,
     /// Since when an acknowledgement is missing.
     pub(super) waiting_since: Option<Moment>,
@@ -62,6 +65,7 @@ impl Outgoing {
             rewound_to: None,
             resend_at: None,
             attempts: 0,
+            is_trying: false,
             round_trip: RoundTrip::default(),
             waiting_since: None,
             ask: false,
@@ -107,6 +111,9 @@ impl Outgoing {
     pub(super) fn fill(&mut self, now: Moment, mut room: usize) -> (u64, Vec<Parcel>) {
         let first = self.next;
         let mut parcels = Vec::new();
+        if self.is_waiting() {
+            return (first, parcels);
+        }
         while let Some(parcel) = self.queue.get((self.next - self.acked) as usize) {
             let cost = cost(parcel);
             if parcel.encoded_len() > room || !self.may_send(cost) {
@@ -133,9 +140,15 @@ impl Outgoing {
         (in_flight <= self.limits.window || self.in_flight == 0) && self.acked_cost + in_flight <= self.credit
     }
 
+    /// Returns whether one segment is on its way that all others wait for.
+    fn is_waiting(&self) -> bool {
+        self.is_trying && self.in_flight > 0
+    }
+
     /// Returns whether `fill` would take a parcel.
     pub(super) fn is_ready(&self) -> bool {
-        self.queue.get((self.next - self.acked) as usize).is_some_and(|parcel| self.may_send(cost(parcel)))
+        !self.is_waiting()
+            && self.queue.get((self.next - self.acked) as usize).is_some_and(|parcel| self.may_send(cost(parcel)))
     }
 
     /// Sets the timer if there is something to wait for. That is so without anything on its way too: no
@@ -164,8 +177,10 @@ impl Outgoing {
                 self.acked += 1;
             }
             self.next = self.next.max(ack);
-            self.round_trip.end(ack, now);
-            self.attempts = 0;
+            if self.round_trip.end(ack, now) {
+                self.attempts = 0;
+            }
+            self.is_trying = false;
             self.resend_at = (self.in_flight > 0).then(|| now + self.wait());
             self.waiting_since = (self.acked < self.sent).then_some(now);
         }
@@ -195,6 +210,7 @@ impl Outgoing {
         self.attempts += 1;
         if self.sent > self.acked {
             self.rewind();
+            self.is_trying = true;
             // A notice of the same gap counts again: the answer to the last was lost too.
             self.rewound_to = None;
         } else if !self.queue.is_empty() {
@@ -247,13 +263,15 @@ impl RoundTrip {
         self.timed.get_or_insert((number, now));
     }
 
-    fn end(&mut self, ack: u64, now: Moment) {
-        let Some((_, sent)) = self.timed.take_if(|(number, _)| *number < ack) else { return };
+    /// Returns whether this was the acknowledgement of the parcel that is timed.
+    fn end(&mut self, ack: u64, now: Moment) -> bool {
+        let Some((_, sent)) = self.timed.take_if(|(number, _)| *number < ack) else { return false };
         let time = now.since(sent);
         self.estimate = Some(match self.estimate {
             None => (time, time / 2),
             Some((smooth, variation)) => (smooth * 7 / 8 + time / 8, variation * 3 / 4 + smooth.abs_diff(time) / 4),
         });
+        true
     }
 
     fn forget(&mut self) {
@@ -353,7 +371,7 @@ mod tests {
         assert_eq!(out.waiting_since, Some(at(0)));
         fill(&mut out, now);
         ack(&mut out, now, 1, false);
-        assert_eq!((out.waiting_since, out.next_timeout()), (Some(now), Some(now + FIRST_WAIT)));
+        assert_eq!((out.waiting_since, out.next_timeout()), (Some(now), Some(now + LONGEST_WAIT)));
         ack(&mut out, now, 2, false);
         assert_eq!((out.waiting_since, out.next_timeout()), (None, None));
     }
@@ -371,6 +389,55 @@ mod tests {
         fill(&mut out, at(900));
         ack(&mut out, at(901), 2, false);
         assert_eq!(out.round_trip.estimate, Some((Duration::from_millis(200), Duration::from_millis(100))));
+    }
+
+    /// Catches: a wait that is never learned, because all that is sent is sent again before it is acknowledged.
+    #[test]
+    fn a_round_trip_that_becomes_longer_than_the_wait_is_learned() {
+        let mut out = outgoing(1 << 20, 1);
+        fill(&mut out, at(0));
+        ack(&mut out, at(1), 1, false);
+        assert_eq!(out.round_trip.wait(), SHORTEST_WAIT);
+        let (mut now, mut again) = (at(1), Vec::new());
+        for number in 1..6 {
+            out.push(Bytes::new()).ok().unwrap();
+            let (arrives, mut times) = (now + Duration::from_millis(700), 0);
+            loop {
+                assert_eq!(fill(&mut out, now), number..number + 1);
+                now = out.next_timeout().unwrap();
+                if now >= arrives {
+                    break;
+                }
+                out.handle_timeout(now);
+                times += 1;
+            }
+            now = arrives;
+            ack(&mut out, now, number + 1, false);
+            again.push(times);
+        }
+        assert_eq!(again, [2, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn after_a_wait_without_progress_one_segment_is_sent_first() {
+        let mut out = outgoing(1 << 20, 5);
+        let segment = |out: &mut Outgoing, now| {
+            let (first, parcels) = out.fill(now, 100);
+            first..first + parcels.len() as u64
+        };
+        for first in [0, 2, 4] {
+            assert_eq!(segment(&mut out, at(0)), first..(first + 2).min(5));
+        }
+        out.handle_timeout(at(500));
+        assert!(out.is_ready());
+        assert_eq!((segment(&mut out, at(500)), segment(&mut out, at(500))), (0..2, 2..2));
+        assert!(!out.is_ready());
+        // It is lost again; then it arrives, with what had arrived before.
+        let next = out.next_timeout().unwrap();
+        out.handle_timeout(next);
+        assert_eq!((segment(&mut out, next), segment(&mut out, next)), (0..2, 2..2));
+        ack(&mut out, next, 4, false);
+        assert_eq!((segment(&mut out, next), segment(&mut out, next)), (4..5, 5..5));
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub(crate) enum Seen<'a> {
 pub(crate) type Observer = Box<dyn FnMut(&Seen<'_>) -> Option<String> + Send>;
 
 /// For how long a server is away at most, whose store is lost or replaced.
-const COMES_BACK: Duration = Duration::from_secs(8);
+const COMES_BACK: Duration = Duration::from_secs(14);
 
 impl Broker {
     /// Returns a new broker that runs in a simulated test. The guide's page "Test a cluster" shows how.

@@ -3,9 +3,13 @@
 
 use super::server::Server;
 use super::{GUARD, channel, connect, create, delete, get, next, put, wait_until, wait_until_down, watch};
-use crate::engine::{Bucket, Change, Engine, Revision, StoreError};
-use crate::nats::NatsEngine;
+use crate::engine::{Bucket, Change, Engine, Lane, Revision, StoreError};
 use crate::nats::requests::{self, Failure};
+use crate::nats::store::{Table, prepare_tables};
+use crate::nats::{NatsEngine, Problem};
+use serde_json::{Value, json};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -120,6 +124,117 @@ fn a_store_that_comes_back_as_it_was_is_kept() {
     delete(&engine, Bucket::Names, "name", created).unwrap();
 }
 
+/// Asks the server something about the table of names.
+fn ask(engine: &NatsEngine, question: &str, payload: &str) -> Result<Value, Failure> {
+    let connected = engine.shared.lane(Lane::Control).connected().unwrap();
+    let subject = format!("$JS.API.STREAM.{question}.KV_postroom_names");
+    engine.runtime.block_on(requests::request(&connected, subject, None, payload.to_owned().into(), GUARD))
+}
+
+/// Deletes the table of names, and has another that differs in one field take its place.
+fn replace_names(engine: &NatsEngine, field: &str, value: Value) {
+    let mut configuration = Table::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
+    configuration[field] = value;
+    ask(engine, "DELETE", "").unwrap();
+    ask(engine, "CREATE", &configuration.to_string()).unwrap();
+}
+
+/// Leases are written all the time, by this engine and by others.
+fn while_leases_are_written(here: &NatsEngine, there: &NatsEngine, work: impl FnOnce()) {
+    let (changes, _watch) = watch(here, Bucket::Leases);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (engine, key) in [(here, "eu-1.7f"), (there, "eu-2.21")] {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut last = create(engine, Bucket::Leases, key, "value").unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    let (push, answers) = channel();
+                    engine.update(Bucket::Leases, key, "value".into(), last, push);
+                    last = next(&answers).unwrap();
+                }
+            });
+        }
+        // Both have begun.
+        for _ in 0..10 {
+            next(&changes);
+        }
+        let result = catch_unwind(AssertUnwindSafe(work));
+        is_over.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| resume_unwind(panic));
+    });
+}
+
+/// Catches: an answer that is compared with what was seen since it was asked for, by which a healthy store looks like
+/// an older one, and is emptied.
+#[test]
+fn a_store_that_is_written_to_while_it_is_prepared_is_kept() {
+    let Some(server) = Server::start() else { return };
+    let (here, there) = (connect(server.nats()), connect(server.nats()));
+    let created = create(&here, Bucket::Names, "name", "value").unwrap();
+    let connected = here.shared.store.borrow().clone().unwrap();
+    while_leases_are_written(&here, &there, || {
+        for round in 0..1_000 {
+            here.runtime.block_on(prepare_tables(&here.shared, &connected)).unwrap();
+            let there = get(&here, Bucket::Names, "name").unwrap().map(|entry| entry.revision);
+            assert_eq!(there, Some(created), "after {round} preparations");
+        }
+    });
+}
+
+/// Catches: the same, in a watch that begins.
+#[test]
+fn a_watch_that_begins_while_much_is_written_does_not_doubt_the_store() {
+    let Some(server) = Server::start() else { return };
+    let (here, there) = (connect(server.nats()), connect(server.nats()));
+    let mut store = here.shared.store.subscribe();
+    store.mark_unchanged();
+    while_leases_are_written(&here, &there, || {
+        for _ in 0..300 {
+            let (_changes, _watch) = watch(&here, Bucket::Leases);
+        }
+    });
+    assert!(!store.has_changed().unwrap());
+}
+
+/// Catches: a table that was replaced while the connection stands, and gives out revisions from its own beginning.
+#[test]
+fn a_write_to_a_table_that_was_replaced_is_not_confirmed() {
+    let Some(server) = Server::start() else { return };
+    let engine = connect(server.nats());
+    let last = create(&engine, Bucket::Names, "name", "value").unwrap();
+    replace_names(&engine, "first_seq", json!(7));
+    let first = create(&engine, Bucket::Names, "name", "value");
+    assert_eq!(first, Err(StoreError::Unknown), "after {last}: what came of it is not known");
+    let mut next = Revision(0);
+    wait_until(|| {
+        create(&engine, Bucket::Names, "name", "value").is_ok_and(|revision| {
+            next = revision;
+            true
+        })
+    });
+    assert!(next > last, "{next} after {last}");
+}
+
+/// Catches: a preparation that a watch has caused, and whose problem it keeps to itself.
+#[test]
+fn a_table_that_was_replaced_by_one_that_differs_is_named() {
+    let Some(server) = Server::start() else { return };
+    let engine = connect(server.nats());
+    let last = create(&engine, Bucket::Names, "name", "value").unwrap();
+    let (changes, _watch) = watch(&engine, Bucket::Names);
+    replace_names(&engine, "max_msgs", json!(5));
+    wait_until(|| matches!(engine.problem(), Some(Problem::BucketDiffers { field: "max_msgs", .. })));
+    assert!(engine.problem().unwrap().is_lasting());
+    // An operator puts it right.
+    let configuration = Table::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
+    ask(&engine, "UPDATE", &configuration.to_string()).unwrap();
+    wait_until(|| engine.problem().is_none());
+    let (entries, revision) = snapshot(&changes);
+    assert!(entries.is_empty() && revision >= last, "{entries:?} until {revision}");
+    assert!(create(&engine, Bucket::Names, "name", "value").unwrap() > last);
+}
+
 /// A table that is deleted while all are connected is created anew by those that watch it.
 #[test]
 fn a_table_that_is_deleted_is_created_anew() {
@@ -127,11 +242,7 @@ fn a_table_that_is_deleted_is_created_anew() {
     let engine = connect(server.nats());
     let last = create(&engine, Bucket::Names, "name", "value").unwrap();
     let (changes, _watch) = watch(&engine, Bucket::Names);
-    let connected = engine.shared.store.borrow().clone().unwrap();
-    let deletion = "$JS.API.STREAM.DELETE.KV_postroom_names".to_owned();
-    let deleted: Result<_, Failure> =
-        engine.runtime.block_on(requests::request(&connected, deletion, None, Default::default(), GUARD));
-    assert!(deleted.is_ok(), "{deleted:?}");
+    ask(&engine, "DELETE", "").unwrap();
     let (entries, revision) = snapshot(&changes);
     assert!(entries.is_empty() && revision >= last, "{entries:?} until {revision}");
     wait_until(|| match create(&engine, Bucket::Names, "name", "value") {

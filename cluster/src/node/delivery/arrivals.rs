@@ -30,8 +30,6 @@ pub(crate) enum Arrival {
     Room(Room),
     /// Calls to a peer whose callers have given up, to be dropped here: a pool goes on by that.
     Abandoned(Vec<Answerer>),
-    /// What the log is to say. Its subscriber is a user's code, which may block.
-    Said(Box<dyn FnOnce() + Send>),
     /// The session is over.
     Ended(Arc<Peer>),
     /// The node leaves, behind all that has arrived.

@@ -61,6 +61,10 @@ impl Driver {
             None => Membership::new(self.setup.node, record),
         };
         membership.remember(std::mem::take(&mut self.bindings));
+        let (known, over_at) = &self.known_before;
+        if now < *over_at {
+            membership.expect(known.clone(), *over_at);
+        }
         self.attempt = Some(Attempt { number: self.last_attempt, membership, epoch: None, lease: None });
         // What the watch has reported, the earlier attempt has heard.
         if self.last_attempt > 1 {
@@ -311,7 +315,10 @@ impl Driver {
         attempt.membership.abandon();
         self.bindings = attempt.membership.bindings().clone();
         self.out(now, outage);
-        self.members.clear();
+        let own = attempt.epoch.map(|epoch| (self.setup.node, epoch));
+        let known = std::mem::take(&mut self.members).into_iter().chain(own).collect();
+        // What was a member with this node has fenced itself by then, and its holders have ended.
+        self.known_before = (known, fence + self.setup.timing.ttl);
         self.begin_at.clear();
         self.begun.clear();
         let peers: Vec<_> = self.peers.keys().copied().collect();

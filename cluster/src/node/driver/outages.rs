@@ -14,8 +14,8 @@
 use super::Driver;
 use crate::clock::Moment;
 use crate::membership::JoinError;
-use crate::node::delivery::Arrival;
 use crate::node::view::Outage;
+use crate::threads::users_code;
 use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -51,10 +51,10 @@ impl Condemned {
 }
 
 impl Driver {
-    /// Has the log say something, on the thread of the delivery: its subscriber is a user's code, which may block.
+    /// Has the log say something. Its subscriber is a user's code, which may block.
     pub(super) fn say(&self, say: impl FnOnce(&str, &str) + Send + 'static) {
         let (cluster, node) = (self.setup.cluster.clone(), self.setup.name.clone());
-        self.setup.arrivals.push(Arrival::Said(Box::new(move || say(&cluster, &node))));
+        users_code(move || say(&cluster, &node));
     }
 
     /// This node is no member, for this reason, and joins again later. Its attempt is over.

@@ -20,6 +20,9 @@ struct Log;
 
 static EVENTS: Mutex<Vec<(Level, Fields)>> = Mutex::new(Vec::new());
 
+/// Where what is said of the nodes of a name waits, in a subscriber that blocks.
+static BLOCKS: Mutex<Option<(&str, Arc<Gate>)>> = Mutex::new(None);
+
 impl Log {
     fn install() {
         static ONCE: Once = Once::new();
@@ -61,6 +64,10 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let mut texts = Texts(Fields::new());
         event.record(&mut texts);
+        let blocks = BLOCKS.lock().unwrap().clone();
+        if let Some((_, gate)) = blocks.filter(|(node, _)| texts.0.get("node").is_some_and(|name| name == node)) {
+            gate.pass();
+        }
         EVENTS.lock().unwrap().push((*event.metadata().level(), texts.0));
     }
     fn enter(&self, _: &Id) {}
@@ -212,4 +219,38 @@ fn two_nodes_of_one_name_are_named_in_the_log_and_a_restarted_one_is_not() {
     nodes.pass(Duration::from_secs(40));
     assert_eq!(Log::count("eu-twin-2", Level::WARN, text), 0);
     assert_eq!(Log::count("eu-twin", Level::WARN, text), 2, "once each");
+}
+
+/// Opens a gate also when the test has failed.
+struct Opens(Arc<Gate>);
+
+impl Drop for Opens {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+/// Catches: a node whose peers have no answer while the subscriber of its log blocks.
+#[test]
+fn a_log_that_blocks_delays_nothing_that_arrives() {
+    let (nodes, [one, _two], _) = two(["eu-1", "eu-blocks"]);
+    let account = start(&one, "eu-blocks", 100);
+    let gate = Arc::new(Gate::default());
+    *BLOCKS.lock().unwrap() = Some(("eu-blocks", Arc::clone(&gate)));
+    let opens = Opens(Arc::clone(&gate));
+    let _twin = nodes.join("eu-blocks");
+    until("both say that they run under one name", || gate.waiting() == 2);
+    let (id, (sender, answers)) = (one.cluster.id(), mpsc::channel());
+    let call = std::thread::spawn(move || {
+        let answer = postroom::routing::Node::of(id).unwrap().enter(|| account.deposit(1).wait());
+        sender.send(answer).unwrap();
+    });
+    let mut answer = None;
+    until("a call is answered", || {
+        answer = answers.try_recv().ok();
+        answer.is_some()
+    });
+    assert_eq!(answer, Some(Ok(101)));
+    drop(opens);
+    call.join().unwrap();
 }

@@ -2,7 +2,8 @@
 //!
 //! The tests note to whom names are granted, and with which tokens, since a store that is another has entries that do
 //! not count: see the head of [`names`](crate::names). `names_survive…` was seen to fail within four seeds when tables
-//! begin at 1 (`Floor::first`), and when a node joins again at once (`Driver::store_is_another`).
+//! begin at 1 (`Floor::first`), and when a node joins again at once (`Driver::store_is_another`); and within two when one
+//! that was fenced before does (`Membership::expect`).
 
 use super::*;
 use crate::memory::StoreCopy;
@@ -11,8 +12,9 @@ use postroom::routing::Node;
 use postroom::test::sometimes;
 use std::sync::{Arc, Mutex};
 
-/// In what time after the loss all views are right: the server is away for 8 s, the nodes join again 15 s after they
-/// have noticed, and see each other a few seconds later, on a bad network.
+/// In what time after the loss all views are right: the server is away for 14 s, so that nodes come back when their
+/// leases are over and holders of others may act; they join again 15 s after they have noticed, and see each other a
+/// few seconds later, on a bad network.
 const CONVERGED: Duration = Duration::from_secs(60);
 
 /// The holders of a name, in the order in which they were told. All is checked when one is.
