@@ -74,6 +74,7 @@ impl Floor {
     }
 
     /// Returns what has been seen so far: to compare what is asked from now on with.
+    #[cfg(any(test, feature = "nats"))]
     pub(crate) fn copy(&self) -> Self {
         Self(Bucket::ALL.map(|bucket| AtomicU64::new(self.of(bucket))))
     }
