@@ -262,8 +262,8 @@ impl Counts {
         }
     }
 
-    /// What this node's entry was up to this revision is gone: another node may have changed it, which took this one for
-    /// lost.
+    /// What this node's entry was up to this revision is gone: another node may have changed it, which took this one
+    /// for lost.
     fn own_entry_gone(&mut self, key: &str, revision: Revision) {
         let Some(count) = self.own.get_mut(key) else { return };
         count.gone = revision.max(count.gone);

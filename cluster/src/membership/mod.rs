@@ -12,7 +12,8 @@
 //! * **join again.** A node whose membership is over first deletes its own record, which may be there still, and
 //!   whatever else it finds under its key: it was a member with this ID, so no other node has it. A refusal of the
 //!   store ends that attempt, and not the node: the caller begins another. It can be told to
-//!   [expect](Membership::expect) a record of that time before it creates its own: without one the store may be another.
+//!   [expect](Membership::expect) a record of that time before it creates its own: without one the store may be
+//!   another.
 //! * **watch.** A record that appears is a member that joined; one that disappears, a member that is lost. After an
 //!   interruption the watch reports a snapshot (*resync*): what it does not contain is **read again** before it counts
 //!   as lost, since the snapshot may be older than what is known of that member.

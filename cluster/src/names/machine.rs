@@ -49,8 +49,8 @@ pub struct Names {
     /// What is to be done with each entry, in order; the first is being done. One at a time: a read that overtook a
     /// deletion would find a name that has been given up.
     pending: BTreeMap<String, VecDeque<Operation>>,
-    /// Up to which revision the entries that something is being done with are gone, as far as the watch has reported. It
-    /// may do so before the answer comes.
+    /// Up to which revision the entries that something is being done with are gone, as far as the watch has reported.
+    /// It may do so before the answer comes.
     gone: BTreeMap<String, Revision>,
     /// The keys of what is being done, by request.
     asked: BTreeMap<u64, String>,

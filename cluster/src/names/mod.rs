@@ -37,8 +37,8 @@
 //!    registers after all that was registered in the old store has ended.
 //! 4. A node that is fenced since it could not renew its lease may have been a member at `d`, which is before its fence
 //!    `f` then, and may come back into the new store with nothing left there to notice. So it joins again before `f`
-//!    plus a lease's time only if the store is [known](crate::membership::Membership::expect) to be the same one: it has
-//!    the record of this node's earlier membership, or of another that this node knew, in that revision.
+//!    plus a lease's time only if the store is [known](crate::membership::Membership::expect) to be the same one: it
+//!    has the record of this node's earlier membership, or of another that this node knew, in that revision.
 //! 5. Its entries have greater revisions than any of the old store: point 4 of the engine's [contract](crate::engine).
 //!
 //! Joining at `f` plus a lease's time in any case would be simpler, and keep a node that was cut off out of its cluster

@@ -122,8 +122,8 @@ impl Problem {
         !matches!(self, Self::NoAnswer | Self::Unreachable { .. } | Self::StoreDown { .. })
     }
 
-    /// Returns whether nothing gets better before an operator has done something. Servers that are being started have no
-    /// store for a while.
+    /// Returns whether nothing gets better before an operator has done something. Servers that are being started have
+    /// no store for a while.
     pub(super) fn is_obstacle(&self) -> bool {
         self.is_lasting() && *self != Self::NoStore
     }

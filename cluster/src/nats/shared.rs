@@ -131,8 +131,8 @@ impl Shared {
         }
     }
 
-    /// The store may be another than the one that was prepared on this connection: it is prepared again, and accesses and
-    /// watches wait for that.
+    /// The store may be another than the one that was prepared on this connection: it is prepared again, and accesses
+    /// and watches wait for that.
     pub(super) fn doubt_store(&self, connected: &Connected) {
         self.store.send_if_modified(|store| {
             let is_doubted = store.as_ref().is_some_and(|in_use| in_use.number == connected.number);

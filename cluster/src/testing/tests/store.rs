@@ -2,8 +2,8 @@
 //!
 //! The tests note to whom names are granted, and with which tokens, since a store that is another has entries that do
 //! not count: see the head of [`names`](crate::names). `names_survive…` was seen to fail within four seeds when tables
-//! begin at 1 (`Floor::first`), and when a node joins again at once (`Driver::store_is_another`); and within two when one
-//! that was fenced before does (`Membership::expect`).
+//! begin at 1 (`Floor::first`), and when a node joins again at once (`Driver::store_is_another`); and within two when
+//! one that was fenced before does (`Membership::expect`).
 
 use super::*;
 use crate::memory::StoreCopy;
