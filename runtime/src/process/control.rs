@@ -80,8 +80,8 @@ impl Join {
     }
 }
 
-/// Adds a request. Whoever waits with a time limit again and again leaves one each time: those are removed whenever the
-/// list would grow.
+/// Adds a request. A caller that waits with a time limit in a loop leaves one in each round: those are removed whenever
+/// the list would grow.
 pub(crate) fn keep_join(joins: &mut Vec<Join>, join: Join) {
     if joins.len() == joins.capacity() {
         joins.retain(|join| join.0.as_ref().is_some_and(|waiter| waiter.is_awaited()));

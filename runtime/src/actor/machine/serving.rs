@@ -269,7 +269,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
         other => other,
     };
     // Replaced signals hold values of users: dropped after the table is released.
-    let mut before = [None, None, None];
+    let (mut before, mut left) = ([None, None], None);
     let wakers = current::with(|waits| match event {
         Event::Message(package) => {
             waits.inbox.push_back(StashedMessage::of(package));
@@ -285,8 +285,8 @@ pub(crate) fn bring<P: Actor>(event: Event) {
         }
         Event::Signal(Signal::Cancel(cancel)) => {
             before[0] = waits.cancelled.replace(cancel.reason.clone());
-            if let Some((wakers, left)) = waits.give_request(&cancel.reason) {
-                before[2] = left;
+            if let Some((wakers, unneeded)) = waits.give_request(&cancel.reason) {
+                left = unneeded;
                 return wakers;
             }
             if P::SIGNALS.contains(&"Cancel") {
@@ -294,7 +294,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
             } else if !waits.is_shielded() {
                 before[1] = waits.end.replace(cancel.reason);
             } else {
-                before[2] = waits.leave_request(cancel.reason.clone());
+                left = waits.leave_request(cancel.reason.clone());
                 before[1] = waits.end_after_shield.replace(cancel.reason);
             }
             Vec::new()
@@ -305,7 +305,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
         }
     });
     wakers.into_iter().flatten().for_each(std::task::Waker::wake);
-    drop(before);
+    drop((before, left));
 }
 
 pub(crate) fn end(reason: ExitReason) {

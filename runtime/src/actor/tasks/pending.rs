@@ -467,7 +467,7 @@ impl Waits {
     ///
     /// Each request completes each of them once. A future may be dropped after it was given a request and before it has
     /// completed with it, when another branch of a `select!` was ready too: the request remains for the next one.
-    pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<(Vec<Waker>, Option<ExitReason>)> {
+    pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<(Vec<Waker>, Option<Arc<CancelWait>>)> {
         let (mut is_awaited, mut is_given, mut wakers) = (false, false, Vec::new());
         for wait in &self.cancel_waits {
             let is_held = Arc::strong_count(wait) > 1;
@@ -488,29 +488,22 @@ impl Waits {
         is_awaited.then_some((wakers, before))
     }
 
-    /// Leaves a request for the next future that waits for one: the latest counts. Returns the one before it.
-    pub(crate) fn leave_request(&mut self, reason: ExitReason) -> Option<ExitReason> {
-        for wait in &self.cancel_waits {
-            if Arc::strong_count(wait) == 1
-                && let CancelState::Given(before) = &mut *lock(&wait.0)
-            {
-                return Some(std::mem::replace(before, reason));
-            }
-        }
+    /// Leaves a request for the next future that waits for one, as the last of the list: the latest counts. Returns one
+    /// that was left before it.
+    pub(crate) fn leave_request(&mut self, reason: ExitReason) -> Option<Arc<CancelWait>> {
+        let before = self.cancel_waits.iter().rposition(CancelWait::is_left);
+        let before = before.map(|at| self.cancel_waits.remove(at));
         self.cancel_waits.push(Arc::new(CancelWait(Mutex::new(CancelState::Given(reason)))));
-        None
+        before
     }
 
     /// Takes the requests that no future has completed with, nor will: the last one is the latest. One that came while
     /// a future was shielded is told now, so it does not end the process after the shield: the reason is taken too, as
     /// it is when the future was there first. To be dropped after the table is released.
     pub(crate) fn take_left_requests(&mut self) -> (Vec<Arc<CancelWait>>, Option<ExitReason>) {
-        let is_left = |wait: &mut Arc<CancelWait>| {
-            Arc::strong_count(wait) == 1 && matches!(*lock(&wait.0), CancelState::Given(_))
-        };
-        let left: Vec<_> = self.cancel_waits.extract_if(.., is_left).collect();
-        let goes_on = !left.is_empty() && self.is_shielded();
-        (left, self.end_after_shield.take_if(|_| goes_on))
+        let left: Vec<_> = self.cancel_waits.extract_if(.., |wait| CancelWait::is_left(wait)).collect();
+        let is_told = !left.is_empty() && self.is_shielded();
+        (left, self.end_after_shield.take_if(|_| is_told))
     }
 
     /// Returns a guard for a future that must not be cut short.
@@ -610,6 +603,11 @@ impl Default for CancelWait {
 }
 
 impl CancelWait {
+    /// Returns whether it has a request with which no future will complete.
+    fn is_left(wait: &Arc<Self>) -> bool {
+        Arc::strong_count(wait) == 1 && matches!(*lock(&wait.0), CancelState::Given(_))
+    }
+
     fn is_over(&self) -> bool {
         matches!(*lock(&self.0), CancelState::Over)
     }
@@ -634,5 +632,27 @@ impl CancelWait {
         };
         drop(state);
         drop(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_requests_that_are_left_the_latest_is_last_and_they_do_not_pile_up() {
+        let mut waits = Waits::default();
+        let dropped = Arc::new(CancelWait::default());
+        waits.add_cancel_wait(&dropped);
+        assert!(waits.leave_request("one".into()).is_none());
+        assert!(waits.give_request(&"two".into()).is_some());
+        drop(dropped);
+        for reason in ["three", "four", "five"] {
+            assert!(waits.leave_request(reason.into()).is_some());
+        }
+        let (left, _) = waits.take_left_requests();
+        assert_eq!(left.len(), 2);
+        let Some(Poll::Ready(latest)) = left.last().map(|wait| wait.poll(Waker::noop())) else { panic!("one is left") };
+        assert_eq!(latest, ExitReason::from("five"));
     }
 }
