@@ -9,6 +9,8 @@ mod barrier;
 #[cfg(feature = "chaos")]
 mod chaos;
 pub(crate) mod thread_kind;
+#[cfg(test)]
+pub(crate) mod window;
 
 pub(crate) use barrier::{
     checked_light_barrier, heavy_barrier, is_light_barrier_enough, light_barrier, prepare as prepare_barriers,

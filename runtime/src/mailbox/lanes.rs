@@ -292,6 +292,8 @@ impl Lanes {
         if marks(before) & WAIT != 0 {
             return Claim::Process;
         }
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::BeforeClaim);
         fence_for_models();
         self.claim()
     }
@@ -499,6 +501,8 @@ impl Lanes {
             // SAFETY: consumed, and removed from `tail` and `head`, so no thread will read it or link to it.
             node_pool::recycle(unsafe { NodeBox::from_raw(free) });
         }
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::AfterParking);
         fence_for_models();
         if self.control.load(Ordering::SeqCst).is_null() {
             return ParkResult::Parked;

@@ -96,3 +96,34 @@ impl Drop for Join {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{EndWaiter, Join, keep_join};
+    use crate::exit::ExitReason;
+    use crate::mailbox::payload::Payload;
+    use std::sync::Arc;
+
+    /// Whether its caller still waits.
+    struct Waits(bool);
+
+    impl EndWaiter for Waits {
+        fn ended(&self, _: &ExitReason, _: Option<Payload>) {}
+
+        fn is_awaited(&self) -> bool {
+            self.0
+        }
+    }
+
+    /// Catches: a list that grows by each wait that is given up, and a wait that is forgotten.
+    #[test]
+    fn the_list_of_those_who_wait_does_not_grow_by_those_who_have_given_up() {
+        let mut joins = Vec::new();
+        for round in 0..10_000 {
+            keep_join(&mut joins, Join::new(Arc::new(Waits(round % 1_000 == 0))));
+        }
+        assert!(joins.capacity() <= 64, "{}", joins.capacity());
+        let is_awaited = |join: &&Join| join.0.as_ref().is_some_and(|waiter| waiter.is_awaited());
+        assert_eq!(joins.iter().filter(is_awaited).count(), 10);
+    }
+}

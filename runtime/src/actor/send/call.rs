@@ -319,7 +319,7 @@ fn is_still_serving(pid: Pid, on: Incarnation) -> bool {
 #[inline(always)]
 fn send_with_caller<M: Send + 'static>(pid: Pid, message: HeldMessage<M>, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
-    tests::meanwhile();
+    crate::sync::window::pass(crate::sync::window::Window::BeforeCall);
     if !is_sent_by_value::<M>() {
         return crate::routing::router::call(pid, Packed::of(message), caller).map_err(refused);
     }
@@ -586,20 +586,9 @@ impl_debug!([M, T, E] CallFuture<M, T, E>, self => "CallFuture");
 mod tests {
     use super::*;
     use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::sync::window::{Window, do_in};
     use crate::{ProcessError, Runtime};
-    use std::cell::RefCell;
     use std::sync::mpsc::{Receiver, channel};
-
-    thread_local! {
-        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-    }
-
-    /// Does what a test has put between the question who is called and the sending of the message.
-    pub(crate) fn meanwhile() {
-        if let Some(action) = MEANWHILE.take() {
-            action();
-        }
-    }
 
     /// Runs this at each message, and gives the message up.
     struct Does<F>(F);
@@ -635,10 +624,10 @@ mod tests {
         let (tell, told) = channel();
         let caller = runtime.spawn_process(Does(move || {
             let Ok(by_name) = may_go.recv() else { return };
-            MEANWHILE.set(Some(Box::new(move || {
+            do_in(Window::BeforeCall, move || {
                 host.unregister_name(name);
                 host.register_name(name, second).expect("it lives");
-            })));
+            });
             tell.send(call(by_name)).expect("the test waits");
         }));
         let caller = caller.start().expect("it starts");

@@ -324,7 +324,7 @@ impl ThreadContext {
     fn after_lay_down(&self, laid_down: LaidDown) {
         match laid_down {
             LaidDown::Parked => {}
-            LaidDown::Vacant(token) => self.host.push_late(LateSlot::Listed(token)),
+            LaidDown::HasEnded(token) => self.host.push_late(LateSlot::Listed(token)),
             LaidDown::HasInput(token) => self.share(token),
         }
     }

@@ -42,6 +42,8 @@ mod tests {
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
     use crate::manual::{Events, InitContext, Process, StepOutput};
+    #[cfg(not(feature = "spans"))]
+    use crate::sync::window::{Window, do_in};
     use crate::{ExitReason, Host, InitError, Payloads, Pid, ProcessError, Runtime};
     use std::collections::HashSet;
     use std::future::Future;
@@ -178,7 +180,7 @@ mod tests {
         while !is_late {
             let ((keeps, kept), (go, go_on), (tell, told)) = (channel(), channel(), channel());
             let pid = runtime.spawn_process(EndsWhenTold).start().expect("it starts");
-            crate::slots::slot::send::tests::do_before_the_push(move || {
+            do_in(Window::BeforeMessage, move || {
                 host.send(pid, ()).expect("it lives");
                 host.spawn_process(Stuck { keeps, go_on }).start().expect("it starts");
                 kept.recv().expect("it keeps some");

@@ -22,7 +22,7 @@ use crate::slots::{TABLE, Token};
 pub(crate) enum LateSlot {
     /// To be listed as free: a thread has kept the slot for its next process.
     Kept(Token),
-    /// Listed by the thread on which the process has ended.
+    /// Listed by the thread on which the process has ended; it may have another process by now.
     Listed(Token),
 }
 
@@ -31,7 +31,7 @@ impl LateSlot {
     pub(crate) fn empty(self) {
         match self {
             Self::Kept(token) => TABLE.take_back(token.taken_up()),
-            Self::Listed(token) => drop(token.taken_up().empty_and_park(None)),
+            Self::Listed(token) => token.pass_on(),
         }
     }
 }
@@ -62,8 +62,12 @@ mod tests {
     use super::LateSlot;
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
-    use crate::slots::TABLE;
-    use crate::{ExitReason, Runtime};
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::slots::slot::release::LaidDown;
+    use crate::slots::{TABLE, Token};
+    use crate::sync::window::{Window, do_in};
+    use crate::{ExitReason, ProcessError, Runtime};
+    use std::sync::mpsc::{Sender, channel};
 
     /// Returns the slot of a process that has ended, and was joined too late.
     fn joined_late(host: &'static Scheduler) -> (LateSlot, Ended) {
@@ -98,5 +102,55 @@ mod tests {
         runtime.shutdown().expect("not inside");
         host.push_late(slot);
         assert_eq!(join.wait(), ExitReason::NoProcess);
+    }
+
+    /// Says on which thread its state is closed.
+    struct ClosedOn(Sender<Option<String>>);
+
+    impl Process for ClosedOn {
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            out.idle();
+            Ok(())
+        }
+
+        fn close(&mut self) {
+            self.0.send(std::thread::current().name().map(str::to_string)).expect("the test waits");
+        }
+    }
+
+    /// A thread parks an idle process, which then ends elsewhere; when the thread looks again, a process of another
+    /// host has the slot, and is being killed.
+    ///
+    /// Catches: a process that runs on the threads of another host.
+    #[test]
+    fn a_token_that_is_taken_back_for_a_process_of_another_host_goes_there() {
+        let [old, new] =
+            ["old", "new"].map(|name| Runtime::builder().workers(1).name(name).build().expect("one worker"));
+        let ((old, new), (tell, told)) = ((old.host().scheduler(), new.host()), channel());
+        let ((pushes, pushed), (go, go_on)) = (channel(), channel());
+        let mut token = TABLE.take().expect("a slot");
+        token.open(old.slot_owner());
+        let slot = token.slot();
+        do_in(Window::AfterParking, move || {
+            let mut token = Token::claim_own(slot).expect("it is parked");
+            token.close();
+            TABLE.take_back(token);
+            let pid = new.spawn_process(ClosedOn(tell)).start().expect("it starts");
+            assert_eq!(pid.slot(), slot.index(), "this thread has just given it back");
+            new.scheduler().wait_until_idle().expect("nothing runs");
+            std::thread::spawn(move || {
+                do_in(Window::BeforeClaim, move || {
+                    pushes.send(()).expect("the test waits");
+                    go_on.recv().expect("the test has it go on");
+                });
+                pid.kill()
+            });
+            pushed.recv().expect("it pushes");
+        });
+        let LaidDown::HasEnded(token) = token.put_down().lay_down() else { panic!("it takes back another's token") };
+        old.push_late(LateSlot::Listed(token));
+        let thread = told.recv().expect("it is closed").expect("a thread of a runtime");
+        assert!(thread.starts_with("new-"), "{thread}");
+        go.send(()).expect("it waits");
     }
 }

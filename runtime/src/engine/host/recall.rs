@@ -51,8 +51,7 @@ impl Scheduler {
         let left = laid_down.filter_map(|laid_down| match laid_down {
             LaidDown::Parked => None,
             LaidDown::HasInput(token) => Some(token),
-            LaidDown::Vacant(token) => {
-                // It has ended meanwhile, on another thread.
+            LaidDown::HasEnded(token) => {
                 self.late_slots.push(LateSlot::Listed(token));
                 *is_any_late = true;
                 None

@@ -622,7 +622,7 @@ impl LocalTokens {
             std::iter::from_fn(|| self.take_vacant()).map(Kept::Vacant).for_each(&mut put);
             if self.has_any() {
                 #[cfg(all(test, not(loom)))]
-                tests::meanwhile();
+                crate::sync::window::pass(crate::sync::window::Window::InFlush);
                 yield_now();
             }
         }
@@ -758,17 +758,7 @@ impl LocalTokens {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    thread_local! {
-        /// Run once, on this thread, where a flush has not got all tokens.
-        static MEANWHILE: Cell<Option<&'static dyn Fn()>> = const { Cell::new(None) };
-    }
-
-    pub(super) fn meanwhile() {
-        if let Some(body) = MEANWHILE.take() {
-            body();
-        }
-    }
+    use crate::sync::window::{Window, do_in};
 
     fn token() -> Token {
         let slot: &'static Slot = Box::leak(Box::new(Slot::unused(0)));
@@ -794,7 +784,7 @@ mod tests {
             let local: &'static LocalTokens = Box::leak(Box::new(LocalTokens::none()));
             keep(local);
             local.attention.fetch_or(REVOKED, Ordering::SeqCst);
-            MEANWHILE.set(Some(Box::leak(Box::new(|| _ = local.attention.fetch_and(!REVOKED, Ordering::SeqCst)))));
+            do_in(Window::InFlush, || _ = local.attention.fetch_and(!REVOKED, Ordering::SeqCst));
             let mut taken = 0;
             let _keeps_nothing = local.flush(|_| taken += 1);
             assert!(taken == 1 && !local.has_any(), "kind {kind}");

@@ -19,9 +19,9 @@ pub(crate) enum LaidDown {
     Parked,
     /// Something has arrived: the process must be queued.
     HasInput(Token),
-    /// The process has ended meanwhile, on another thread: the token is that of a vacant slot, to be parked by
-    /// [`Token::empty_and_park`], which runs users' code.
-    Vacant(Token),
+    /// The process has ended meanwhile, on another thread. The token is that of the slot, which is vacant, or has
+    /// another process, perhaps of another host: for [`Token::pass_on`], which may run users' code.
+    HasEnded(Token),
 }
 
 impl Token {
@@ -40,12 +40,13 @@ impl Token {
     /// Parks the token of a process that was warm, for code that holds a lock: nothing is scheduled.
     pub(crate) fn lay_down(self) -> LaidDown {
         self.0.permit.set_warm(false);
+        let generation = self.generation();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_idle() } {
             ParkResult::Parked => LaidDown::Parked,
-            ParkResult::Refused | ParkResult::Reclaimed(Claim::Process) => LaidDown::HasInput(self),
-            ParkResult::Reclaimed(Claim::Vacant) => LaidDown::Vacant(self),
-            ParkResult::Reclaimed(Claim::Nothing) => unreachable!("a token that was taken back"),
+            ParkResult::Refused => LaidDown::HasInput(self),
+            ParkResult::Reclaimed(_) if self.0.living() == Some(generation) => LaidDown::HasInput(self),
+            ParkResult::Reclaimed(_) => LaidDown::HasEnded(self),
         }
     }
 
@@ -167,6 +168,14 @@ impl Token {
             _ => {
                 owner.late.fetch_add(1, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// Treats a token that was taken back like any token that was just taken, whatever its slot holds now.
+    pub(crate) fn pass_on(self) {
+        match self.0.living() {
+            Some(_) => self.wake(),
+            None => drop(self.taken_up().empty_and_park(None)),
         }
     }
 

@@ -105,8 +105,8 @@ impl Slot {
             return Err(envelope);
         }
         disturb();
-        #[cfg(all(test, not(any(loom, feature = "spans"))))]
-        tests::meanwhile();
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::BeforeRequest);
         let claim = self.lanes.push_control(node_pool::node(envelope));
         drop(counted);
         self.settle(claim);
@@ -136,26 +136,5 @@ impl Slot {
     #[inline]
     pub(super) fn has_requesters(&self) -> bool {
         self.owner().is_some_and(|owner| owner.requesters.of(self).load(Ordering::SeqCst) > 0)
-    }
-}
-
-#[cfg(all(test, not(any(loom, feature = "spans"))))]
-pub(crate) mod tests {
-    use std::cell::RefCell;
-
-    thread_local! {
-        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-    }
-
-    /// Has `action` done once, when the calling thread has looked at the process of its next request, and before it
-    /// pushes that.
-    pub(crate) fn do_before_the_push(action: impl FnOnce() + 'static) {
-        MEANWHILE.set(Some(Box::new(action)));
-    }
-
-    pub(super) fn meanwhile() {
-        if let Some(action) = MEANWHILE.take() {
-            action();
-        }
     }
 }

@@ -222,8 +222,8 @@ impl Slot {
         message: M,
         word: *mut MailNode,
     ) -> Result<(), Box<SendRefusal>> {
-        #[cfg(all(test, not(any(loom, feature = "spans"))))]
-        tests::meanwhile();
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::BeforeMessage);
         if self.permit.is_warm() {
             // A larger message needs a block, which may come from the users' allocator.
             if !is_in_place::<M>() {
@@ -321,6 +321,8 @@ impl Slot {
         to: Pid,
         stamp: u64,
     ) -> Result<(), Box<SendRefusal>> {
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::BeforeMessage);
         #[cfg(feature = "test")]
         if let Some(kind) = self.metadata.kind().filter(|_| simulated::is_here())
             && simulated::mishap(simulated::Mishap::Full, kind.type_id).is_some()
@@ -485,26 +487,5 @@ fn unpack<M: Send + 'static>(envelope: Envelope) -> (M, Option<Caller>) {
         Some(Ok(message)) => (message, caller),
         Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
         None => unreachable!("a message has a payload"),
-    }
-}
-
-#[cfg(all(test, not(any(loom, feature = "spans"))))]
-pub(crate) mod tests {
-    use std::cell::RefCell;
-
-    thread_local! {
-        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-    }
-
-    /// Has `action` done once, when the calling thread has found the receiver of its next message alive, and before it
-    /// pushes that.
-    pub(crate) fn do_before_the_push(action: impl FnOnce() + 'static) {
-        MEANWHILE.set(Some(Box::new(action)));
-    }
-
-    pub(super) fn meanwhile() {
-        if let Some(action) = MEANWHILE.take() {
-            action();
-        }
     }
 }

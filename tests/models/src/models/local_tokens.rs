@@ -149,7 +149,7 @@ impl Scene {
         match token.lay_down() {
             LaidDown::Parked => {}
             LaidDown::HasInput(token) => token.wake(),
-            LaidDown::Vacant(_) => unreachable!("the process lives"),
+            LaidDown::HasEnded(_) => unreachable!("the process lives"),
         }
     }
 
@@ -199,7 +199,7 @@ impl Scene {
         match token.lay_down_at_hand() {
             LaidDown::Parked => {}
             LaidDown::HasInput(token) => token.wake(),
-            LaidDown::Vacant(_) => unreachable!("the process lives"),
+            LaidDown::HasEnded(_) => unreachable!("the process lives"),
         }
     }
 

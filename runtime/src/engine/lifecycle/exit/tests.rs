@@ -12,10 +12,9 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node_pool;
 use crate::manual::{Event, Events, Process, StepOutput};
 use crate::slots::TABLE;
-use crate::slots::slot::send::tests::do_before_the_push;
 use crate::slots::slot::vacant_slots::MOST;
+use crate::sync::window::{Window, do_in};
 use crate::{CallError, ExitReason, Host, Pid, ProcessError, Runtime, Signal};
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ptr;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,17 +23,6 @@ use std::time::{Duration, Instant};
 
 /// What takes longer does not happen.
 const FOR_EVER: Duration = Duration::from_secs(60);
-
-thread_local! {
-    static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-}
-
-/// Does what a test has put between the look and the next use of the slot.
-pub(super) fn meanwhile() {
-    if let Some(action) = MEANWHILE.take() {
-        action();
-    }
-}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
@@ -73,7 +61,7 @@ impl Process for Ends {
         }
         if self.at == Place::AfterTheLook {
             let stop = self.stop();
-            MEANWHILE.set(Some(Box::new(stop)));
+            do_in(Window::BeforeReuse, stop);
         }
         out.done();
         Ok(())
@@ -175,7 +163,7 @@ fn pushed_at<R: Send>(runtime: &Runtime, place: Place, send: impl FnOnce(Pid) ->
     let host = runtime.host();
     std::thread::scope(|scope| {
         let sender = scope.spawn(move || {
-            do_before_the_push(move || {
+            do_in(Window::BeforeMessage, move || {
                 host.send(pid, ()).expect("it lives");
                 next(&there);
             });
@@ -304,11 +292,11 @@ impl Process for EndsWithoutRoom {
             return Ok(());
         }
         let slot = TABLE.slot(own.slot()).expect("its slot");
-        MEANWHILE.set(Some(Box::new(move || {
+        do_in(Window::BeforeReuse, move || {
             let late = node_pool::message(own.generation(), "late", ptr::null_mut());
             let claim = slot.lanes.push_data(late, || 0, || ());
             assert_eq!(claim, Claim::Nothing, "this thread has the token");
-        })));
+        });
         out.done();
         Ok(())
     }

@@ -156,7 +156,7 @@ impl World {
                 self.push(&self.own, token);
                 assert_eq!(self.idle.announce_own(), None, "no other thread has a permit");
             }
-            LaidDown::Vacant(_) => unreachable!("the process lives"),
+            LaidDown::HasEnded(_) => unreachable!("the process lives"),
         }
     }
 

@@ -14,8 +14,7 @@ use crate::mailbox::node_pool;
 use crate::manual::{Event, Events, Process, StepOutput};
 use crate::pid::Resident;
 use crate::slots::TABLE;
-use crate::slots::slot::requests::tests::do_before_the_push;
-use crate::slots::slot::send;
+use crate::sync::window::{Window, do_in};
 use crate::{CallError, Host, Pid, ProcessError, Runtime};
 use std::pin::pin;
 use std::ptr;
@@ -76,12 +75,13 @@ impl Process for Spawns {
 /// next process on the thread has begun its step, which returns when `ask` has. Returns whether this process is in the
 /// slot of the other.
 fn asked_too_late(ask: Option<&dyn Fn(Pid)>) -> bool {
-    pushed_too_late(do_before_the_push, ask)
+    pushed_too_late(Window::BeforeRequest, ask, false)
 }
 
-/// As [`asked_too_late`], where `before_the_push` has something done before `ask` pushes.
-fn pushed_too_late(before_the_push: impl FnOnce(Box<dyn FnOnce()>), ask: Option<&dyn Fn(Pid)>) -> bool {
+/// As [`asked_too_late`], where `ask` comes by `before_the_push`.
+fn pushed_too_late(before_the_push: Window, ask: Option<&dyn Fn(Pid)>, is_recorded: bool) -> bool {
     let runtime = Runtime::builder().workers(1).build().expect("one worker");
+    let _recording = is_recorded.then(|| runtime.record(FOR_EVER).start().expect("nothing else is recorded"));
     let ((begins, begun), (go_on, goes_on), (tell, told)) = (channel(), channel(), channel());
     let spawns = runtime.spawn_process(Spawns(Some(Stays(begins, goes_on)))).start().expect("it starts");
     let pid = runtime.spawn_process(EndsWhenTold).start().expect("it starts");
@@ -92,7 +92,7 @@ fn pushed_too_late(before_the_push: impl FnOnce(Box<dyn FnOnce()>), ask: Option<
     };
     match ask {
         Some(ask) => {
-            before_the_push(Box::new(end));
+            do_in(before_the_push, end);
             ask(pid);
         }
         None => end(),
@@ -228,8 +228,10 @@ fn a_call_that_comes_too_late_fails_at_once() {
         let answer = is_ready(Call::<u8, u8>::new(pid, "late", 1).into_future());
         assert_eq!(answer, Some(Err(CallError::Gone(ExitReason::NoProcess))));
     };
-    let is_reused = pushed_too_late(send::tests::do_before_the_push, Some(&call));
-    assert!(is_reused, "the message is in its mailbox");
+    for is_recorded in [false, true] {
+        let is_reused = pushed_too_late(Window::BeforeMessage, Some(&call), is_recorded);
+        assert!(is_reused, "the message is in its mailbox");
+    }
 }
 
 /// Catches: a kill that ends the next process.
