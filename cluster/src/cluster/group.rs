@@ -7,6 +7,7 @@ use crate::directory::{MAX_NAME, is_name};
 use crate::envelope::Content;
 use crate::groups::MembershipError;
 use crate::node::directory::Directory;
+use crate::node::peer::anyone;
 use crate::reply::Pending;
 use bytes::Bytes;
 use postroom::error::SendFailure;
@@ -81,7 +82,8 @@ pub struct Broadcast {
     pub nodes: usize,
     /// The members of this node that had no room.
     pub missed: usize,
-    /// The nodes that it was not sent to.
+    /// The nodes that it was not sent to. [`SendFailure::UnknownNode`]: there is no session with it, not yet or not any
+    /// more.
     pub refused: Vec<(NodeId, SendFailure)>,
 }
 
@@ -149,7 +151,7 @@ impl ClusterGroup {
     }
 
     /// Asks each node that has members which these are. The pending result has them in the order of their PIDs; those
-    /// of a node that is lost meanwhile are left out.
+    /// of a node with which there is no session, not yet or not any more, are left out.
     pub fn members(&self) -> Pending<Result<Vec<Pid>, MembershipError>> {
         self.directory.members(&self.name)
     }
@@ -169,13 +171,16 @@ impl ClusterGroup {
         if !self.directory.codecs.has_message(TypeId::of::<M>()) {
             return Err(BroadcastError::NotExported { type_name: type_name::<M>() });
         }
-        let (members, peers) = {
+        let (members, peers, unmet) = {
             let state = self.directory.lock();
             let nodes = state.groups.nodes_with_members(&self.name);
             let peers = nodes.iter().filter_map(|node| state.peers.get(node).map(|peer| (*node, Arc::clone(peer))));
-            (state.groups.own_members(&self.name), peers.collect::<Vec<_>>())
+            let (peers, unmet) = (peers.collect::<Vec<_>>(), state.groups.nodes_out_of_reach(&self.name));
+            (state.groups.own_members(&self.name), peers, unmet)
         };
         let (mut outcome, mut payload) = (Broadcast::default(), Payload::new(message));
+        let unmet = unmet.into_iter().map(|node| (node, SendFailure::UnknownNode(anyone(node))));
+        outcome.refused.extend(unmet);
         // Each node reads the same bytes, unless it has the message in another codec only.
         let mut encoded = BTreeMap::new();
         for (node, peer) in peers {

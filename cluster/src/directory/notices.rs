@@ -47,6 +47,11 @@ impl<T> Notices<T> {
         self.queues.get(&pid).map_or(0, |queue| queue.waiting.len())
     }
 
+    /// Returns whether none waits for a process, and no batch for it is out.
+    pub(crate) fn is_idle(&self, pid: Pid) -> bool {
+        !self.queues.contains_key(&pid)
+    }
+
     /// Drops those that wait for a process and of which `keep` says no.
     pub(crate) fn retain(&mut self, pid: Pid, keep: impl FnMut(&T) -> bool) {
         if let Some(queue) = self.queues.get_mut(&pid) {

@@ -46,12 +46,26 @@ struct Claim {
 /// A node that there is a session with.
 #[derive(Default)]
 struct Listener {
-    /// The names of which it has not been told the last state.
+    /// The names that it has not been told of, and that are claimed here.
     due: BTreeSet<String>,
+    /// Those that it knows as claimed and that are not any more. They go first: it takes so many claims of a node.
+    gone: BTreeSet<String>,
     /// The names that it knows as claimed here.
     told: BTreeSet<String>,
     /// The names that it claims.
     claims: BTreeSet<String>,
+}
+
+impl Listener {
+    /// The claim for a name is another, or none.
+    fn changed(&mut self, name: &str, is_claimed: bool) {
+        let (now, before) = if is_claimed { (&mut self.due, &mut self.gone) } else { (&mut self.gone, &mut self.due) };
+        before.remove(name);
+        // One that was never told of a claim needs not hear that it is gone.
+        if is_claimed || self.told.contains(name) {
+            now.insert(name.to_owned());
+        }
+    }
 }
 
 impl EventualNames {
@@ -122,14 +136,7 @@ impl EventualNames {
     /// The claim of this node for a name is another, or none.
     fn changed(&mut self, name: &str) {
         let is_claimed = self.own.contains_key(name);
-        for peer in self.peers.values_mut() {
-            // One that was never told of a claim needs not hear that it is gone.
-            if is_claimed || peer.told.contains(name) {
-                peer.due.insert(name.to_owned());
-            } else {
-                peer.due.remove(name);
-            }
-        }
+        self.peers.values_mut().for_each(|peer| peer.changed(name, is_claimed));
     }
 
     /// Returns the holder of a name, as far as this node knows.
@@ -189,13 +196,13 @@ impl EventualNames {
 
     /// Returns whether there is something to say to a node.
     pub(crate) fn has_message(&self, node: NodeId) -> bool {
-        self.peers.get(&node).is_some_and(|peer| !peer.due.is_empty())
+        self.peers.get(&node).is_some_and(|peer| !(peer.due.is_empty() && peer.gone.is_empty()))
     }
 
     /// Returns the next message for a node that there is a session with.
     pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
         let peer = self.peers.get_mut(&node)?;
-        let name = peer.due.pop_first()?;
+        let name = peer.gone.pop_first().or_else(|| peer.due.pop_first())?;
         Some(match self.own.get(&name) {
             Some(Claim { stamp, pid }) => {
                 peer.told.insert(name.clone());
@@ -211,10 +218,11 @@ impl EventualNames {
     /// The message that was polled last for this node had no room in the session.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        // If it is to hear that there is no claim, it knows of one.
         if let DirectoryMessage::Claim { name, .. } | DirectoryMessage::Unclaim { name } = message {
+            let is_claimed = self.own.contains_key(&name);
+            // If it is to hear that there is no claim, it knows of one.
             peer.told.insert(name.clone());
-            peer.due.insert(name);
+            peer.changed(&name, is_claimed);
         }
     }
 

@@ -181,3 +181,27 @@ fn what_cannot_be_claimed_is_refused() {
     assert!(names.on_message(id(1), claim(1, u64::MAX)));
     assert_eq!(names.claim("b", pid(0, 1)), Ok(true));
 }
+
+/// As many names as a node may claim, and while a peer has no room some are given up and others claimed, which come
+/// first by their names.
+///
+/// Catches: a claim that is refused for ever, since it goes before what makes room for it.
+#[test]
+fn who_has_all_its_names_may_change_them() {
+    let (mut here, mut there) = (EventualNames::new(id(0)), EventualNames::new(id(1)));
+    here.connected(id(1));
+    there.connected(id(0));
+    let mut pass = |here: &mut EventualNames| {
+        while let Some(message) = here.poll_message(id(1)) {
+            assert!(there.on_message(id(0), message), "it has room");
+        }
+        there.holder("a-0")
+    };
+    (0..MAX_CLAIMS).for_each(|name| assert_eq!(here.claim(&format!("b-{name}"), pid(0, 1)), Ok(true)));
+    assert_eq!(pass(&mut here), None);
+    for name in 0..10 {
+        assert!(here.release(&format!("b-{name}"), pid(0, 1)));
+        assert_eq!(here.claim(&format!("a-{name}"), pid(0, 2)), Ok(true));
+    }
+    assert_eq!(pass(&mut here), Some(pid(0, 2)));
+}

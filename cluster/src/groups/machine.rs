@@ -247,6 +247,11 @@ impl Groups {
         self.counts.nodes_with(group).filter(|node| self.peers.contains_key(node)).collect()
     }
 
+    /// Returns the other nodes that have members and that there is no session with: it is about to open, or was lost.
+    pub fn nodes_out_of_reach(&self, group: &str) -> Vec<NodeId> {
+        self.counts.nodes_with(group).filter(|node| !self.peers.contains_key(node)).collect()
+    }
+
     /// Has a process of this node told of the changes of a group. Returns the members that are known here; those of
     /// nodes that are not followed yet come as changes.
     ///
@@ -270,6 +275,10 @@ impl Groups {
         let was_there = removed.is_some();
         if let Some(Subscriber { number, .. }) = removed {
             self.notices.retain(pid, |(of, _)| *of != number);
+            // Those that are behind for it are told by no other batch.
+            if self.notices.is_idle(pid) {
+                self.catch_up(pid);
+            }
         }
         self.unfollow_if_unused(group);
         self.forget_if_unused(group, pid);
@@ -465,10 +474,13 @@ impl Groups {
         let numbers = numbers.filter_map(|group| Some(self.followed.get(group)?.subscribers.get(&subscriber)?.number));
         let numbers: BTreeSet<_> = numbers.collect();
         refused.retain(|(number, _)| numbers.contains(number));
-        if !self.notices.back(now, subscriber, refused) {
-            return;
+        if self.notices.back(now, subscriber, refused) {
+            self.catch_up(subscriber);
         }
-        // It has heard all that was queued: now the difference to what it was not told.
+    }
+
+    /// A subscriber has heard all that was queued: it is told the difference to what it was not told.
+    fn catch_up(&mut self, subscriber: Pid) {
         for group in self.groups_of.get(&subscriber).cloned().unwrap_or_default() {
             let known = self.members_known(&group);
             let followed = self.followed.get_mut(&group);

@@ -365,6 +365,22 @@ fn who_is_far_behind_is_told_the_net_change() {
     assert_eq!(world.nodes[0].believes[&("a".into(), subscriber)], all);
 }
 
+/// Catches: a subscriber to two groups that hears of neither, since its last batch would have come from the one that it
+/// has left.
+#[test]
+fn who_is_behind_in_one_group_and_leaves_the_other_hears_of_the_one() {
+    let mut groups = Groups::new(NodeId::new(1).unwrap());
+    let pid = |slot: usize| format!("<1.0.{slot}.1>").parse::<Pid>().unwrap();
+    let (subscriber, joins) = (pid(5), pid(6));
+    assert!(GROUPS.iter().all(|group| groups.subscribe(group, subscriber) == Ok(vec![])));
+    (0..MAX_QUEUED).for_each(|slot| _ = groups.join("b", pid(10 + slot)).unwrap());
+    groups.join("a", joins).unwrap();
+    assert!(groups.unsubscribe("b", subscriber));
+    let Some((told, events)) = groups.poll_events() else { panic!("it is told nothing") };
+    let joined = |(_, event): &(u64, GroupEvent)| matches!(event, GroupEvent::Joined { pid, .. } if *pid == joins);
+    assert!(told == subscriber && events.len() == 1 && events.iter().all(joined), "{events:?}");
+}
+
 /// Those of a node that ended while no other watched. The watch may report an entry before its node's record, so it is
 /// not deleted at once.
 #[test]

@@ -5,6 +5,7 @@ use super::{Found, KeyRefusal, KeyedError, Start};
 use crate::clock::Moment;
 use crate::directory::is_name;
 use crate::directory::message::DirectoryMessage;
+use crate::engine::Revision;
 use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -24,10 +25,18 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// How long a question waits for its answer: as a call does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a question waits for the first session with a member that may be its home. A guess: longer than two nodes
+/// take to meet, and not so long that a member which cannot be reached makes all calls late.
+const MEETING: Duration = Duration::from_secs(2);
+
 /// One node's part of the processes by key. The head of the [module](super) has the protocol.
 pub struct Keys {
     node: NodeId,
     is_member: bool,
+    /// The other members with which there has been no session yet.
+    unmet: BTreeSet<NodeId>,
+    /// The other members.
+    members: BTreeMap<NodeId, Revision>,
     /// The types that this node exports.
     exports: BTreeSet<&'static str>,
     /// Of the nodes that there is a session with, what they export.
@@ -101,6 +110,8 @@ impl Keys {
         Self {
             node,
             is_member: false,
+            unmet: BTreeSet::new(),
+            members: BTreeMap::new(),
             exports,
             peers: BTreeMap::new(),
             questions: BTreeMap::new(),
@@ -126,6 +137,12 @@ impl Keys {
         home(process, key, others.chain(self.exports.contains(process).then_some(self.node)))
     }
 
+    /// Returns whether a member that this node has not met yet, and whose exports it does not know, may be the home.
+    fn may_be_at_home_with_unmet(&self, known: Option<NodeId>, process: &str, key: &str) -> bool {
+        let unmet = self.unmet.iter().copied();
+        !self.unmet.is_empty() && home(process, key, unmet.chain(known)) != known
+    }
+
     /// Asks for the process of a key. Returns the number that [`Found`] will have.
     pub fn ask(&mut self, now: Moment, process: &str, entry: &str, key: &str) -> u64 {
         self.last_number += 1;
@@ -146,7 +163,15 @@ impl Keys {
         if !self.is_member {
             return self.answer(number, Err(KeyedError::NotAMember));
         }
-        let Some(home) = self.home(&question.process, &question.key) else {
+        let home = self.home(&question.process, &question.key);
+        let may_wait = now + (PATIENCE - MEETING) < question.until;
+        if may_wait && self.may_be_at_home_with_unmet(home, &question.process, &question.key) {
+            if let Some(question) = self.questions.get_mut(&number) {
+                question.again_at = now + AGAIN;
+            }
+            return;
+        }
+        let Some(home) = home else {
             let process = question.process.clone();
             return self.answer(number, Err(KeyedError::NotExported { process }));
         };
@@ -313,10 +338,25 @@ impl Keys {
     /// Says whether this node is a member.
     pub fn set_member(&mut self, is_member: bool) {
         if std::mem::replace(&mut self.is_member, is_member) && !is_member {
+            // It meets them anew.
+            self.members.clear();
+            self.unmet.clear();
             self.stop_all(|_, _| true);
             let numbers: Vec<_> = self.questions.keys().copied().collect();
             numbers.into_iter().for_each(|number| self.answer(number, Err(KeyedError::NotAMember)));
         }
+    }
+
+    /// Says which nodes are members, by the revisions of their records.
+    pub fn set_members(&mut self, members: &BTreeMap<NodeId, Revision>) {
+        if self.members == *members {
+            return;
+        }
+        let is_new = |node: &NodeId, since| *node != self.node && self.members.get(node) != Some(since);
+        let new: Vec<_> = members.iter().filter(|(node, since)| is_new(node, since)).map(|(node, _)| *node).collect();
+        self.unmet.retain(|node| members.contains_key(node));
+        self.unmet.extend(new.into_iter().filter(|node| !self.peers.contains_key(node)));
+        self.members.clone_from(members);
     }
 
     /// There is a session with a node, which exports these types.
@@ -327,6 +367,7 @@ impl Keys {
             let hash = KeyHash::of(process, key);
             exports.contains(process) && hash.weight(node) > hash.weight(own)
         });
+        self.unmet.remove(&node);
         self.peers.insert(node, Peer { exports, ..Peer::default() });
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
+use crate::engine::Revision;
 use crate::random::Random;
 use postroom::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -361,4 +362,68 @@ fn what_was_given_up_is_not_asked() {
     assert!(!keys.has_message(other) && keys.poll_message(other).is_none());
     keys.refused(other, refused);
     assert!(!keys.has_message(other));
+}
+
+/// A node that has just joined knows a member before there is a session with it.
+///
+/// Catches: a second process of a key that has one there.
+#[test]
+fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meeting() {
+    let (known, other) = two();
+    let (here, there) = (key_of(&known, id(0)), key_of(&known, other));
+    let fresh = || {
+        let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+        keys.set_member(true);
+        keys.set_members(&BTreeMap::from([(other, Revision(7))]));
+        keys
+    };
+    let mut keys = fresh();
+    keys.ask(Moment::START, "Account", "open", &here);
+    assert!(keys.poll_start().is_some(), "at home here, whatever the other exports");
+    let number = keys.ask(Moment::START, "Account", "open", &there);
+    assert_eq!((keys.poll_start(), keys.poll_found()), (None, None));
+    keys.connected(other, BTreeSet::from(["Account"]));
+    keys.handle_timeout(keys.next_timeout().unwrap());
+    assert!(
+        matches!(keys.poll_message(other), Some(DirectoryMessage::AskKey { number: asked, .. }) if asked == number)
+    );
+
+    // Nor is a type refused that the other may export.
+    let mut keys = fresh();
+    let number = keys.ask(Moment::START, "Teller", "open", "a");
+    assert_eq!(keys.poll_found(), None);
+    keys.connected(other, BTreeSet::from(["Teller"]));
+    keys.handle_timeout(keys.next_timeout().unwrap());
+    assert!(
+        matches!(keys.poll_message(other), Some(DirectoryMessage::AskKey { number: asked, .. }) if asked == number)
+    );
+
+    // One that cannot be reached does not keep the key for long; one that is lost does not keep it at all.
+    let mut keys = fresh();
+    keys.ask(Moment::START, "Account", "open", &there);
+    let mut now = Moment::START;
+    while keys.poll_start().is_none() {
+        assert_eq!(keys.poll_found(), None, "it is given up");
+        now = keys.next_timeout().unwrap();
+        keys.handle_timeout(now);
+    }
+    assert!(now >= Moment::START + Duration::from_secs(1), "{now:?}");
+    let mut keys = fresh();
+    keys.ask(Moment::START, "Account", "open", &there);
+    keys.set_members(&BTreeMap::new());
+    keys.handle_timeout(keys.next_timeout().unwrap());
+    assert!(keys.poll_start().is_some());
+
+    // In a session that is over, and when it joins anew, it meets them anew.
+    let mut keys = fresh();
+    keys.connected(other, BTreeSet::from(["Account"]));
+    keys.disconnected(other);
+    keys.ask(Moment::START, "Account", "open", &there);
+    assert!(keys.poll_start().is_some(), "it was met, and is out of reach");
+    keys.set_member(false);
+    keys.set_member(true);
+    keys.set_members(&BTreeMap::from([(other, Revision(7))]));
+    let another = (0..).map(|n| format!("other-{n}")).find(|key| known.home("Account", key) == Some(other)).unwrap();
+    keys.ask(Moment::START, "Account", "open", &another);
+    assert_eq!(keys.poll_start(), None);
 }

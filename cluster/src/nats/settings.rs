@@ -260,6 +260,12 @@ impl Nats {
             }
             Secret::Nothing | Secret::Token(_) => {}
         }
+        if self.shows_secret() {
+            let scheme = self.addresses.split_once("://").map_or("nats", |(scheme, _)| scheme);
+            let address = if matches!(scheme, "nats" | "tls") { format!("{scheme}://…") } else { "…".into() };
+            let reason = "a secret does not belong there, but into `.nkey(…)`, `.credentials(…)` or `.token(…)`";
+            return Err(NatsError::BadAddress { address, reason });
+        }
         for address in self.addresses.split(',') {
             let server = Server::parse(address.trim())?;
             let needs_tls = !(self.tls_required || server.requires_tls);
@@ -269,6 +275,11 @@ impl Nats {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether there may be a secret in the addresses, wherever it begins and ends: nothing of them is shown.
+    fn shows_secret(&self) -> bool {
+        self.addresses.contains('@')
     }
 
     /// Returns the addresses of the servers, as the client takes them. Called after `check`.
@@ -347,7 +358,7 @@ impl fmt::Debug for Nats {
             Secret::Credentials(_) => "credentials",
         };
         f.debug_struct("Nats")
-            .field("addresses", &self.addresses)
+            .field("addresses", if self.shows_secret() { &"…" } else { &self.addresses })
             .field("cluster", &self.cluster)
             .field("node", &self.node)
             .field("replicas", &self.replicas)
@@ -373,10 +384,6 @@ impl Server {
         let (scheme, rest) = address.split_once("://").unwrap_or(("nats", address));
         if scheme != "nats" && scheme != "tls" {
             return Err(bad("its scheme is neither `nats` nor `tls`"));
-        }
-        if rest.contains('@') {
-            let reason = "a secret does not belong there, but into `.nkey(…)`, `.credentials(…)` or `.token(…)`";
-            return Err(NatsError::BadAddress { address: format!("{scheme}://…"), reason });
         }
         let (host, port) = match rest.strip_prefix('[') {
             Some(rest) => {
@@ -481,6 +488,12 @@ mod tests {
         for address in ["nats://user:password@localhost", "tls://password@[::1]:4222", "user:password@localhost"] {
             let secret = Nats::at(format!("localhost, {address}")).check().unwrap_err().to_string();
             assert!(!secret.contains("password") && secret.contains(".nkey"), "{secret}");
+        }
+        for address in ["ws://user:password@localhost", "nats://user:password,password@localhost", "password://x@y"] {
+            let (nats, shown) = (Nats::at(address), format!("{:?}", Nats::at(address)));
+            let error = nats.check().unwrap_err().to_string();
+            assert!(!error.contains("password") && error.contains(".nkey"), "{error}");
+            assert!(!shown.contains("password"), "{shown}");
         }
         let nats = || Nats::at("localhost");
         for name in ["", "a.b", "a b", &"x".repeat(LONGEST_NAME + 1)] {

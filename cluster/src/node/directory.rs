@@ -22,8 +22,26 @@ use postroom::routing::Node;
 use postroom::{Address, ExitReason, Host, NodeId, Pid};
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// How many processes start those of keys. A guess: more than a few that take their time at once, and few to look at.
+pub(crate) const STARTERS: u64 = 8;
+
+/// What runs users' code for a directory.
+struct Porters {
+    /// Hands out, and watches.
+    hands_out: Address<Porter>,
+    /// They start processes by key: an entry may take its time.
+    starters: Vec<Address<Porter>>,
+}
+
+impl Porters {
+    fn stop(&self) {
+        [&self.hands_out].into_iter().chain(&self.starters).for_each(|porter| _ = porter.pid().stop());
+    }
+}
 
 /// The groups, eventual names, keys and topics of one node.
 pub(crate) struct Directory {
@@ -42,8 +60,7 @@ pub(crate) struct Directory {
     pub(crate) local: Node,
     pub(crate) counters: DirectoryCounters,
     inbox: Arc<Inbox>,
-    /// Which hands out and watches, and which starts: an entry may take its time.
-    porters: OnceLock<[Address<Porter>; 2]>,
+    porters: OnceLock<Porters>,
     /// The driver knows that there is something to do.
     is_announced: AtomicBool,
     state: Mutex<State>,
@@ -135,11 +152,15 @@ impl Directory {
         let hears = Arc::clone(&directory);
         // Once, and here: what is told of it afterwards, under the lock and to other nodes, is no user's code any more.
         let hands_out = Porter::begin(host, Box::new(move |pid, reason| hears.ended(pid, &as_text(reason))))?;
-        let Some(starts) = Porter::begin(host, Box::new(|_, _| {})) else {
-            hands_out.pid().stop();
-            return None;
-        };
-        directory.porters.set([hands_out, starts]).ok()?;
+        let mut porters = Porters { hands_out, starters: Vec::new() };
+        for _ in 0..STARTERS {
+            let Some(starter) = Porter::begin(host, Box::new(|_, _| {})) else {
+                porters.stop();
+                return None;
+            };
+            porters.starters.push(starter);
+        }
+        directory.porters.set(porters).ok()?;
         Some(directory)
     }
 
@@ -168,19 +189,25 @@ impl Directory {
 
     /// Runs something that may be a user's code.
     pub(crate) fn run(&self, job: Job) {
-        self.run_at(0, job);
-    }
-
-    fn run_at(&self, porter: usize, job: Job) {
         if let Some(porters) = self.porters.get() {
             // Refused, it is not needed any more: the runtime is being shut down.
-            let _ = porters[porter].run(job).send();
+            let _ = porters.hands_out.run(job).send();
+        }
+    }
+
+    /// Runs the start of a process of a key. One that takes long, or never returns, delays some others, and not all.
+    fn run_start(&self, process: &str, key: &str, job: Job) {
+        if let Some(porters) = self.porters.get() {
+            let mut hasher = DefaultHasher::new();
+            (process, key).hash(&mut hasher);
+            let starter = (hasher.finish() % STARTERS) as usize;
+            let _ = porters.starters[starter].run(job).send();
         }
     }
 
     /// Has the end of a process heard. Returns false if the runtime is being shut down.
     pub(crate) fn watch(&self, pid: Pid) -> bool {
-        self.porters.get().is_some_and(|porters| porters[0].watch(pid).send().is_ok())
+        self.porters.get().is_some_and(|porters| porters.hands_out.watch(pid).send().is_ok())
     }
 
     /// A process has ended, for a reason without a user's code.
@@ -304,13 +331,19 @@ impl Directory {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_over = true;
+        // A start that is running finds this.
+        state.keys.set_member(false);
+        let stops = state.take_stops();
         let waiting = (std::mem::take(&mut state.listing), std::mem::take(&mut state.asking));
         let peers = std::mem::take(&mut state.peers);
         drop(state);
         let topics = std::mem::take(&mut *self.topics());
         // Outside the lock: what they answer is a user's.
         drop((waiting, peers, topics));
-        self.porters.get().into_iter().flatten().for_each(|porter| _ = porter.pid().stop());
+        stops.into_iter().for_each(|pid| _ = pid.stop());
+        if let Some(porters) = self.porters.get() {
+            porters.stop();
+        }
     }
 }
 

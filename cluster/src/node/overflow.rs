@@ -1,14 +1,16 @@
 //! What has found the session's queue full, and who waits for room in it.
 //!
-//! Three kinds of things do not go straight into the session: answers, links and controls, which may not be refused;
-//! what a process sends beyond the bound, for which it is suspended after its step, as at a full mailbox; and what is
-//! for a process that has fallen behind, whose senders wait for that process alone.
+//! Four kinds of things do not go straight into the session: answers, links and controls, which may not be refused;
+//! what a process sends beyond the bound, for which it is suspended after its step, as at a full mailbox; what is for a
+//! process that has fallen behind, whose senders wait for that process alone; and what was accepted before the session
+//! opened, which is limited by its number.
 //!
 //! # Invariants
 //! All of it is under the lock of the peer.
 //! 1. *Order.* While something waits here for the data lane, a send is refused or stands behind it.
 //! 2. *Bounded.* Beyond the bound, at most one more queue of the session waits here, or one message; to each process
-//!    that has fallen behind, at most [`SLOW_MESSAGES`] or [`SLOW_BYTES`] more are accepted.
+//!    that has fallen behind, at most [`SLOW_MESSAGES`] or [`SLOW_BYTES`] more are accepted. What was accepted before
+//!    the session opened counts for none of these limits: it is not the peer's doing.
 //! 3. *No sender waits for ever.* A sender that is refused waits in a [`TransportQueue`] that was marked as full in
 //!    the same critical section. While `is_congested` is set, the session holds something that is not acknowledged:
 //!    each acknowledgement, and the end of the session, comes by [`Overflow::room`] or [`Overflow::end`]. A process
@@ -40,6 +42,8 @@ pub(super) struct Overflow {
     owed: usize,
     /// The length of what processes have sent beyond the bound.
     beyond: usize,
+    /// The length of what was accepted before the session opened, in the data lane.
+    accepted: usize,
     /// The length of what waits in the control lane.
     control: usize,
     queue: TransportQueue,
@@ -66,6 +70,8 @@ pub(super) enum Why {
     Owed,
     /// A process sent it beyond the bound.
     Beyond,
+    /// It was accepted before the session opened.
+    Accepted,
 }
 
 /// A process of the peer that has fallen behind.
@@ -104,7 +110,13 @@ impl Overflow {
     }
 
     /// Returns the length of all that waits.
+    #[cfg(any(test, feature = "test"))]
     pub(super) fn bytes(&self) -> usize {
+        self.accepted + self.since_opened()
+    }
+
+    /// Returns the length of what waits and came since the session opened.
+    pub(super) fn since_opened(&self) -> usize {
         self.owed + self.beyond + self.control
     }
 
@@ -167,6 +179,7 @@ impl Overflow {
         match why {
             Why::Owed => &mut self.owed,
             Why::Beyond => &mut self.beyond,
+            Why::Accepted => &mut self.accepted,
         }
     }
 

@@ -10,7 +10,7 @@ mod starts;
 
 use super::delivery::{Arrival, WakeLater};
 use super::inbox::Input;
-use super::overflow::{Overflow, Room};
+use super::overflow::{Overflow, Room, Why};
 use crate::clock::Moment;
 use crate::codec::{Agreement, CodecError, Codecs};
 use crate::engine::{Lane, PublishError};
@@ -81,9 +81,14 @@ enum Waiting {
     Envelope(Lane, Envelope),
 }
 
+/// Returns a PID for what is for a node and not for one of its processes.
+pub(crate) fn anyone(node: NodeId) -> Pid {
+    let no_process = u128::from(node.get()) << 80;
+    Pid::from_bytes(no_process.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number"))
+}
+
 impl Peer {
     pub(crate) fn new(node: NodeId, codecs: Codecs, port: Port, session: Session) -> Self {
-        let no_process = u128::from(node.get()) << 80;
         let state = State {
             session,
             phase: Phase::Opening(VecDeque::new()),
@@ -97,7 +102,7 @@ impl Peer {
             last_number: 0,
             overflow: Overflow::default(),
             most_owed: MOST_OWED,
-            anyone: Pid::from_bytes(no_process.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number")),
+            anyone: anyone(node),
             is_announced: false,
             held: None,
             events: VecDeque::new(),
@@ -292,7 +297,7 @@ impl Peer {
             };
             match next {
                 Waiting::Envelope(lane, envelope) => {
-                    state.put(lane, &envelope);
+                    state.must_put(lane, &envelope, Why::Accepted);
                     self.announce(state);
                 }
                 Waiting::Package(package) => {

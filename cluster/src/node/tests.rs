@@ -620,8 +620,9 @@ fn a_join_that_fails_half_way_leaves_nothing_behind() {
         none_left(&host);
     }
 
-    // Each of its processes may be the one too many: two porters, one that asks the policy, two heralds.
-    for limit in 0..5 {
+    // Each of its processes may be the one too many: two porters, one that asks the policy, one that hands out for the
+    // directory, and those that start processes by key.
+    for limit in 0..4 + crate::node::directory::STARTERS as usize {
         let host = runtime().process_limit(limit.max(1)).build().unwrap();
         let other = (limit == 0).then(|| host.spawn(Observer::default()).serve().unwrap());
         let refused = builder().join(&host, broker.connect()).unwrap_err();

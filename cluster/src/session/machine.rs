@@ -540,6 +540,11 @@ impl Session {
         self.unconfirmed
     }
 
+    /// Returns whether a short message has room in the queue of a lane.
+    pub(crate) fn has_room(&self, lane: Lane) -> bool {
+        self.outgoing[index(lane)].has_room()
+    }
+
     /// Returns the limits of a lane.
     pub fn limits(&self, lane: Lane) -> LaneLimits {
         self.config.limits(lane)

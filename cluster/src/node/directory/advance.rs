@@ -6,7 +6,6 @@ use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
 use crate::engine::{Bucket, Revision};
 use crate::keyed::{Found, Start};
-use crate::node::peer::Peer;
 use postroom::error::SendFailure;
 use postroom::{NodeId, Pid, payloads};
 use std::collections::BTreeMap;
@@ -48,6 +47,9 @@ impl Directory {
             return;
         }
         state.keys.set_member(epoch.is_some());
+        if epoch.is_some() {
+            state.keys.set_members(members);
+        }
         state.groups.handle_timeout(now);
         state.eventual.handle_timeout(now);
         state.keys.handle_timeout(now);
@@ -58,7 +60,7 @@ impl Directory {
         let events: Vec<_> = std::iter::from_fn(|| state.groups.poll_events()).collect();
         let lost: Vec<_> = std::iter::from_fn(|| state.eventual.poll_lost()).collect();
         let starts: Vec<_> = std::iter::from_fn(|| state.keys.poll_start()).collect();
-        let stops: Vec<_> = std::iter::from_fn(|| state.keys.poll_stop()).collect();
+        let stops = state.take_stops();
         let mut listed = Vec::new();
         while let Some(answer) = state.groups.poll_listed() {
             listed.extend(state.listing.remove(&answer.number).map(|then| (then, answer.members)));
@@ -70,11 +72,8 @@ impl Directory {
         let floods: Vec<_> =
             std::iter::from_fn(|| state.groups.poll_flood().or_else(|| state.keys.poll_flood())).collect();
         let floods: Vec<_> = floods.iter().filter_map(|node| state.peers.get(node).cloned()).collect();
-        let peers: Vec<_> = match state.blocked_until {
-            None => {
-                let with_messages = state.peers.iter().filter(|(node, _)| state.has_message(**node));
-                with_messages.map(|(node, peer)| (*node, Arc::clone(peer))).collect()
-            }
+        let to_tell: Vec<_> = match state.blocked_until {
+            None => state.peers.keys().copied().filter(|node| state.has_message(*node)).collect(),
             Some(_) => Vec::new(),
         };
         drop(state);
@@ -96,13 +95,15 @@ impl Directory {
         listed.into_iter().for_each(|(then, members)| then.complete(Ok(members)));
         found.into_iter().for_each(|(then, result)| then.complete(result));
         floods.into_iter().for_each(|peer| peer.end_flood());
-        peers.into_iter().for_each(|(node, peer)| self.talk(now, node, &peer));
+        to_tell.into_iter().for_each(|node| self.talk(now, node));
     }
 
     /// Tells a peer what there is to tell, as far as its session has room.
-    fn talk(&self, now: Moment, node: NodeId, peer: &Peer) {
+    fn talk(&self, now: Moment, node: NodeId) {
         loop {
             let mut state = self.lock();
+            // Under one lock: what is to be told in a session is not passed to the one before.
+            let Some(peer) = state.peers.get(&node).cloned() else { return };
             let message = state.poll_message(node);
             drop(state);
             let Some((part, message)) = message else { return };
@@ -112,6 +113,9 @@ impl Directory {
                 Err(SendFailure::Full(_)) => {
                     let mut state = self.lock();
                     state.blocked_until = Some(now + BUSY);
+                    if !state.peers.get(&node).is_some_and(|now| Arc::ptr_eq(now, &peer)) {
+                        return;
+                    }
                     match part {
                         Part::Groups => state.groups.refused(node, message),
                         Part::Eventual => state.eventual.refused(node, message),
@@ -164,9 +168,13 @@ impl Directory {
     /// Starts the process of a key.
     fn start(self: &Arc<Self>, start: Start) {
         let directory = Arc::clone(self);
-        self.run_at(
-            1,
+        self.run_start(
+            &start.process.clone(),
+            &start.key.clone(),
             Box::new(move || {
+                if directory.lock().is_over {
+                    return;
+                }
                 let Start { process, key, entry } = &start;
                 let begin = || directory.host.start(process, entry, payloads![key.clone()]);
                 let started = catch_unwind(AssertUnwindSafe(begin));
@@ -179,7 +187,11 @@ impl Directory {
                     }
                 };
                 let pid = result.as_ref().ok().copied();
-                directory.change(|state| state.keys.started(&start, result));
+                let left = directory.change(|state| {
+                    state.keys.started(&start, result);
+                    if state.is_over { state.take_stops() } else { Vec::new() }
+                });
+                left.into_iter().for_each(|pid| _ = pid.stop());
                 pid.map(|pid| directory.watch(pid));
             }),
         );
@@ -187,6 +199,11 @@ impl Directory {
 }
 
 impl State {
+    /// Returns the processes of keys that are to be stopped.
+    pub(super) fn take_stops(&mut self) -> Vec<Pid> {
+        std::iter::from_fn(|| self.keys.poll_stop()).collect()
+    }
+
     fn has_message(&self, node: NodeId) -> bool {
         self.groups.has_message(node) || self.eventual.has_message(node) || self.keys.has_message(node)
     }

@@ -6,6 +6,7 @@ use crate::clock::Moment;
 use crate::codec::{MessageId, answer_lost, encode_call_error};
 use crate::engine::Lane;
 use crate::envelope::Envelope;
+use crate::node::overflow::Why;
 use postroom::routing::{Abandonment, Answerer};
 use postroom::{CallError, Payload};
 use std::ops;
@@ -89,7 +90,7 @@ impl State {
         for number in numbers {
             abandoned.extend(self.calls.remove(&number));
             // Behind the call.
-            self.put(Lane::Data, &Envelope::Abandon { number });
+            self.must_put(Lane::Data, &Envelope::Abandon { number }, Why::Owed);
         }
         self.look_at = (!self.calls.is_empty()).then(|| now + LOOK_FOR_ABANDONED);
         abandoned

@@ -73,6 +73,10 @@ impl Peer {
         let waits = match &mut state.phase {
             Phase::Open(agreement) => {
                 let agreement = Arc::clone(agreement);
+                if admission == Admission::IfRoom && !state.may_have_room(to) {
+                    state.overflow.refuse(Lane::Data, to);
+                    return Err(Undeliverable { package, reason: SendFailure::Full(to) });
+                }
                 drop(state);
                 return self.send(&agreement, package, admission);
             }
@@ -125,7 +129,7 @@ impl Peer {
             None => Envelope::Message { to, content },
         };
         let queued = match admission {
-            Admission::Accepted if state.put(Lane::Data, &envelope) => Ok(()),
+            Admission::Accepted if state.put(Lane::Data, &envelope, Why::Accepted) => Ok(()),
             Admission::Accepted => {
                 Err(Refusal::TooLong { bytes: envelope.encode().len(), limit: state.session.longest(Lane::Data) })
             }
@@ -230,30 +234,46 @@ impl State {
     /// Queues what may not be refused. A peer that takes none of its answers loses the session, before they fill the
     /// memory.
     pub(super) fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
-        if self.overflow.bytes() > self.most_owed && !self.session.has_ended() {
+        if self.overflow.since_opened() > self.most_owed && !self.session.has_ended() {
             self.is_flooding = true;
             self.session.abort();
         }
         match &mut self.phase {
             Phase::Over => return false,
             Phase::Opening(waiting) => waiting.push_back(Waiting::Envelope(lane, envelope)),
-            Phase::Open(_) => return self.put(lane, &envelope),
+            Phase::Open(_) => return self.must_put(lane, &envelope, Why::Owed),
         }
         true
     }
 
-    /// Queues what may not be refused, behind what waits already.
-    pub(super) fn put(&mut self, lane: Lane, envelope: &Envelope) -> bool {
+    /// As [`put`](Self::put). What is too long, though it may not be refused, ends the session: that tells those who
+    /// wait for it. Possible only with limits that are set very low.
+    pub(super) fn must_put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
+        let is_put = self.put(lane, envelope, why);
+        if !is_put {
+            self.session.abort();
+        }
+        is_put
+    }
+
+    /// Queues what may not be refused, behind what waits already. Returns false if it is too long.
+    fn put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
         let (mut bytes, limit) = (envelope.encode(), self.session.longest(lane));
         if bytes.len() > limit {
-            // Its caller is told that there is an answer, and not what.
-            let Envelope::Answer { number, .. } = *envelope else { return false };
+            // Its caller is told that there is an answer, or why there is none, and not what.
+            let (Envelope::Answer { number, .. } | Envelope::Failed { number, .. }) = *envelope else { return false };
             let error = CallError::AnswerTooLong { bytes: bytes.len(), limit };
             bytes = Envelope::Failed { number, error: encode_call_error(&error) }.encode();
         }
-        self.overflow.push(lane, bytes, Why::Owed);
+        self.overflow.push(lane, bytes, why);
         self.flush();
         true
+    }
+
+    /// Returns whether a message to `to` may have room. Tells much that has none before it is encoded: it may be tried
+    /// again and again.
+    fn may_have_room(&self, to: Pid) -> bool {
+        self.overflow.is_clear(Lane::Data) && !self.overflow.is_slow(to) && self.session.has_room(Lane::Data)
     }
 
     /// Moves what waits into the session as far as that has room.

@@ -34,6 +34,12 @@ impl Laggard {
         self.count
     }
 
+    /// Fails with a long reason.
+    #[message]
+    fn burst(&mut self, length: u32) -> u64 {
+        panic!("{}", "x".repeat(length as usize));
+    }
+
     #[message]
     fn filled(&mut self, length: u32) -> Vec<u8> {
         vec![0; length as usize]
@@ -48,8 +54,13 @@ impl Laggard {
 
 /// Two nodes whose sessions have little room.
 fn two() -> (Nodes, [Node; 2]) {
+    two_with(64 << 10)
+}
+
+/// As [`two`], with messages of at most that length.
+fn two_with(message: usize) -> (Nodes, [Node; 2]) {
     let nodes = Nodes::new();
-    let lane = LaneLimits { window: WINDOW, queue: QUEUE, message: 64 << 10 };
+    let lane = LaneLimits { window: WINDOW, queue: QUEUE, message };
     let config = Config { data: lane, ..Config::default() };
     let two = ["eu-1", "eu-2"].map(|name| nodes.join_as(name, |builder| builder.export::<Laggard>().sessions(config)));
     for node in &two {
@@ -143,4 +154,47 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     assert_eq!(on(&one, || laggard.filled(ANSWER).wait()).map(|bytes| bytes.len()), Ok(ANSWER as usize));
     assert_eq!(observer.heard().wait().unwrap(), ["down: its node was lost"]);
     assert_eq!([&one, &two].map(|node| node.cluster.statistics().floods), [0, 1]);
+}
+
+/// What was accepted before the session opened is more than a node may owe.
+///
+/// Catches: a session that its own node ends as a flood, with all that waited.
+#[test]
+fn what_waits_for_a_session_to_open_is_no_flood() {
+    const LIMIT: usize = 512 << 10;
+    let (nodes, [one, two]) = two();
+    let laggard = two.runtime.spawn(Laggard::default()).mailbox(Bound::Unbounded).serve().unwrap();
+    let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
+    assert_eq!(on(&one, || laggard.count().wait()), Ok(0));
+    // The next session begins, and does not open.
+    let driver = nodes.lock().machines[1].driver.take();
+    let peer = || one.cluster.peer(two.cluster.id());
+    let before = peer().unwrap();
+    before.abort();
+    until("the next begins", || peer().is_some_and(|peer| !Arc::ptr_eq(&peer, &before)));
+    let next = peer().unwrap();
+    next.limit_owed(LIMIT);
+    let count = 1_000;
+    for number in 0..count {
+        until("it is accepted", || on(&one, || laggard.put(number, vec![0; LENGTH]).send()).is_ok());
+    }
+    // It opens, and nothing of what arrives is taken.
+    let delivery = nodes.lock().machines[1].delivery.take();
+    nodes.lock().machines[1].driver = driver;
+    until("it is open", || next.agreement().is_some());
+    observer.watch(laggard.pid()).wait().unwrap();
+    nodes.lock().machines[1].delivery = delivery;
+    until("all have arrived", || on(&one, || laggard.count().wait()) == Ok(count));
+    assert_eq!([&one, &two].map(|node| node.cluster.statistics().floods), [0, 0]);
+    assert_eq!(observer.heard().wait().unwrap(), Vec::<String>::new());
+}
+
+/// Catches: a caller that is never answered, since the reason of its failure is too long to travel.
+#[test]
+fn a_failure_that_is_too_long_to_travel_is_told_without_its_reason() {
+    const MESSAGE: usize = 2_000;
+    let (_nodes, [one, two]) = two_with(MESSAGE);
+    let laggard = two.runtime.spawn(Laggard::default()).serve().unwrap();
+    let answer = on(&one, || laggard.burst(3_000).wait());
+    assert!(matches!(answer, Err(CallError::AnswerTooLong { limit: MESSAGE, .. })), "{answer:?}");
 }

@@ -8,7 +8,7 @@ use crate::keyed::{KeyedError, home};
 use crate::topics::{MAX_EVENTS, TopicSubscribeError};
 use crate::{BroadcastError, NameLost};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::ThreadId;
 
 /// A member of groups and a subscriber to topics: notes what it gets.
@@ -127,6 +127,50 @@ impl Till {
         self.takings += amount;
         (self.key.clone(), self.takings)
     }
+}
+
+/// What the entries of [`Vault`] wait for, by key.
+static GATES: Mutex<BTreeMap<String, Arc<Gate>>> = Mutex::new(BTreeMap::new());
+
+/// The keys of those that were opened and have not ended.
+static VAULTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// A process by key that takes its time to start.
+#[process]
+#[derive(Default)]
+struct Vault {
+    key: String,
+}
+
+#[process(remote)]
+impl Vault {
+    #[entry]
+    fn open(&mut self, key: String) {
+        let gate = GATES.lock().unwrap().get(&key).cloned();
+        if let Some(gate) = gate {
+            postroom::block_in_place(|| gate.pass());
+        }
+        VAULTS.lock().unwrap().insert(key.clone());
+        self.key = key;
+    }
+
+    #[message]
+    fn key(&mut self) -> String {
+        self.key.clone()
+    }
+}
+
+impl Drop for Vault {
+    fn drop(&mut self) {
+        VAULTS.lock().unwrap().remove(&self.key);
+    }
+}
+
+/// Has the start of a vault wait.
+fn gate_of(key: &str) -> Arc<Gate> {
+    let gate = Arc::new(Gate::default());
+    GATES.lock().unwrap().insert(key.to_owned(), Arc::clone(&gate));
+    gate
 }
 
 fn join(nodes: &Nodes, name: &str) -> Node {
@@ -575,4 +619,61 @@ fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
     }
     until("both errors are dropped", || dropped.load(Ordering::Relaxed) == 2);
     assert_eq!(ON_DRIVER.load(Ordering::Relaxed), 0, "on a thread of the cluster");
+}
+
+/// Catches: a process of a key that lives as long as the runtime, since it was started when the node had left.
+#[test]
+fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
+    let nodes = Nodes::new();
+    let node = nodes.join_as("eu-1", |builder| builder.export::<Vault>());
+    until("it is a member", || node.cluster.is_member());
+    let gate = gate_of("leaves");
+    let asked = node.cluster.keyed::<Vault>("leaves");
+    let waits = std::thread::spawn(move || asked.wait());
+    until("the start is running", || gate.waiting() == 1);
+    node.cluster.leave().wait();
+    assert_eq!(waits.join().unwrap(), Err(KeyedError::NotAMember));
+    gate.open();
+    until("it has begun and ended", || {
+        node.runtime.until_idle().unwrap();
+        VAULTS.lock().unwrap().is_empty() || !VAULTS.lock().unwrap().contains("leaves")
+    });
+    until("nothing of it lives", || node.runtime.statistics().processes.live == 0);
+}
+
+/// Catches: an entry that does not return and stops all starts of the node.
+#[test]
+fn a_start_by_key_that_takes_its_time_does_not_stop_all_others() {
+    let nodes = Nodes::new();
+    let node = nodes.join_as("eu-1", |builder| builder.export::<Vault>());
+    until("it is a member", || node.cluster.is_member());
+    let gate = gate_of("slow");
+    let slow = node.cluster.keyed::<Vault>("slow");
+    let slow = std::thread::spawn(move || slow.wait());
+    until("the start is running", || gate.waiting() == 1);
+    let quick = (0..8).filter(|number| node.cluster.keyed::<Vault>(&format!("quick-{number}")).wait().is_ok()).count();
+    assert!(quick >= 1, "all wait behind one");
+    gate.open();
+    let _in_time_or_not = slow.join().unwrap();
+}
+
+/// A group has a member on a node that this one has no session with.
+///
+/// Catches: a broadcast that leaves out a node, and does not say so.
+#[test]
+fn a_broadcast_says_which_nodes_it_does_not_reach() {
+    let (nodes, all) = nodes(2);
+    let member = teller(&all[0]);
+    all[0].cluster.group("tellers").join(member).unwrap();
+    until_members(&all, &[member]);
+    // The session is over, and the next one begins and does not open. The store still says that there are members.
+    let driver = nodes.lock().machines[0].driver.take();
+    let peer = || all[1].cluster.peer(all[0].cluster.id());
+    let before = peer().unwrap();
+    before.abort();
+    until("the next begins", || peer().is_some_and(|peer| !Arc::ptr_eq(&peer, &before)));
+    let sent = on(&all[1], || all[1].cluster.group("tellers").broadcast(TellerRate { rate: 7 })).unwrap();
+    nodes.lock().machines[0].driver = driver;
+    let is_told = matches!(sent.refused[..], [(node, SendFailure::UnknownNode(_))] if node == all[0].cluster.id());
+    assert!(is_told && sent.nodes == 0, "{sent:?}");
 }
