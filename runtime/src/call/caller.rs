@@ -384,6 +384,8 @@ fn answer_outside(asker: Option<(NodeBox, Who, *mut MailNode)>, result: Result<P
 fn throw_away(mut node: NodeBox) {
     drop(lock(&WITHDRAWING));
     let call = node.take();
+    // Its caller may have withdrawn it without that lock.
+    call_id::close(node.next());
     node_pool::recycle(node);
     // Possibly the last reference to the caller, dropped outside the lock.
     drop(call);
@@ -475,4 +477,37 @@ pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> 
     let outer = ENDING.try_with(|ending| ending.replace(reason)).unwrap_or(ptr::null());
     let _restore = defer(|| _ = ENDING.try_with(|ending| ending.set(outer)));
     body()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Caller, OutsideCaller};
+    use crate::errors::CommandError;
+    use crate::mailbox::node_pool;
+    use crate::mailbox::payload::Payload;
+    use std::sync::Arc;
+    use std::thread;
+
+    struct Nobody;
+
+    impl OutsideCaller for Nobody {
+        fn answer(&self, _: Result<Payload, CommandError>) {}
+
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+    }
+
+    /// For Miri: who throws the message of a withdrawn call away takes its node to pieces with a plain read.
+    #[test]
+    fn the_node_of_a_withdrawn_call_is_free_after_the_withdrawal() {
+        let (caller, call) = Caller::outside(Arc::new(Nobody), None);
+        let withdraws = thread::spawn(move || call.withdraw());
+        while !caller.is_withdrawn() {
+            thread::yield_now();
+        }
+        drop(caller);
+        node_pool::recycle(node_pool::empty());
+        assert!(withdraws.join().expect("no panic"));
+    }
 }

@@ -410,6 +410,18 @@ impl NodeBox {
         if crate::observe::spans::may_be_wanted() {
             return self.put_traced((generation, number), message, word);
         }
+        self.put_untraced((generation, number), message, word);
+    }
+
+    /// As [`put_message`](Self::put_message), without asking whether a subscriber wants its origin: for code that has
+    /// asked before, and holds what no code of users may run under.
+    #[inline]
+    pub(crate) fn put_untraced<M: Send + 'static>(
+        &mut self,
+        (generation, number): (u64, u64),
+        message: M,
+        word: *mut MailNode,
+    ) {
         // SAFETY: nodes are never freed.
         let node = unsafe { &*self.0.as_ptr() };
         node.mark.store(number | generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);

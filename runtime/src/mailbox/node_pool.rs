@@ -80,7 +80,7 @@ pub(crate) unsafe fn message_in<M: Send + 'static>(
     spend(1);
     // SAFETY: nodes are never freed; the caller's promise, and nobody else uses the value as an owner.
     let (mut node, number) = unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) };
-    node.put_message((generation, number), message, word);
+    node.put_untraced((generation, number), message, word);
     let _first = node.into_raw();
 }
 

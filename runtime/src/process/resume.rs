@@ -29,25 +29,94 @@ impl StepParts<'_> {
         self,
         step: impl FnOnce(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError>,
     ) -> Result<(), ProcessError> {
-        // Borrows of the storage, without drops of their own.
-        let mut events = ManuallyDrop::new(Events::input(&mut *self.input));
-        let mut out = ManuallyDrop::new(StepOutput::on(&mut *self.written));
-        let outcome = step(&mut events, &mut out);
-        if !(events.is_from_scheduler() && out.is_kept()) {
-            let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
-            let own = out.into_own();
-            // They hold users' values, with drops of their own.
-            let _panic = contain(Site::EventDrop, || drop(events));
-            if let Some(own) = own {
-                let _panic = contain(Site::StatusDrop, || self.written.add(own));
-            }
+        let mut lent = Lent {
+            events: ManuallyDrop::new(Events::input(&mut *self.input)),
+            out: ManuallyDrop::new(StepOutput::on(&mut *self.written)),
+        };
+        let outcome = step(&mut lent.events, &mut lent.out);
+        if let Some(own) = lent.give_back() {
+            // It holds users' values, with drops of their own.
+            let _panic = contain(Site::StatusDrop, || self.written.add(own));
         }
         outcome
+    }
+}
+
+/// Borrows of the storage, without drops of their own, unless the step has put its own events or output in their place.
+struct Lent<'a> {
+    events: ManuallyDrop<Events<'a>>,
+    out: ManuallyDrop<StepOutput<'a>>,
+}
+
+impl Lent<'_> {
+    /// Returns an output that is the step's own.
+    #[inline(always)]
+    fn give_back(self) -> Option<Written> {
+        if self.events.is_from_scheduler() && self.out.is_kept() {
+            std::mem::forget(self);
+            return None;
+        }
+        self.take_own()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_own(self) -> Option<Written> {
+        let mut lent = ManuallyDrop::new(self);
+        // SAFETY: neither is used again.
+        let (events, out) = unsafe { (ManuallyDrop::take(&mut lent.events), ManuallyDrop::take(&mut lent.out)) };
+        let own = out.into_own();
+        // They hold users' values, with drops of their own.
+        let _panic = contain(Site::EventDrop, || drop(events));
+        own
+    }
+}
+
+/// The step has panicked.
+impl Drop for Lent<'_> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: neither is used again.
+        let (events, out) = unsafe { (ManuallyDrop::take(&mut self.events), ManuallyDrop::take(&mut self.out)) };
+        let _panic = contain(Site::EventDrop, || drop(events));
+        let _panic = contain(Site::StatusDrop, || drop(out));
     }
 }
 
 impl std::fmt::Debug for StepParts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StepParts").field("input", &self.input).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::actor::send::call::Call;
+    use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::{CallError, ExitReason, ProcessError, Runtime};
+    use std::time::Duration;
+
+    /// Puts the message that it gets into events of its own, and panics.
+    struct Keeps;
+
+    impl Process for Keeps {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            let Some(message @ Event::Message(_)) = events.next() else {
+                out.idle();
+                return Ok(());
+            };
+            *events = Events::of([message]);
+            panic!("before it is handled");
+        }
+    }
+
+    /// Catches: a caller that is never told, since its message is leaked.
+    #[test]
+    fn what_a_step_has_put_in_place_of_its_events_is_dropped_when_it_panics() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let pid = runtime.spawn_process(Keeps).start().expect("it starts");
+        let answer = Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(60)).wait();
+        assert!(matches!(answer, Err(CallError::Gone(ExitReason::Panic(_)))), "{answer:?}");
     }
 }

@@ -112,16 +112,22 @@ struct SampleTimes {
     over: VecDeque<(u64, u64)>,
 }
 
-/// The time from when the first recording begins to when the last one ends.
-pub(crate) struct Session {
+/// What stamps the records of a session. Its tracks have this and not the session, which has them: or none of both were
+/// ever freed.
+pub(super) struct SessionClock {
     recorder: &'static Recorder,
     number: u64,
     pub(super) stamps: Stamps,
-    begin: TickMark,
     /// The ticks at its beginning; zero with a virtual clock.
     base: u64,
     /// The last place in the order of all records, with a virtual clock.
     order: AtomicU64,
+}
+
+/// The time from when the first recording begins to when the last one ends.
+pub(crate) struct Session {
+    clock: Arc<SessionClock>,
+    begin: TickMark,
     memory: Memory,
     taken: AtomicUsize,
     tracks: Mutex<Vec<Arc<Track>>>,
@@ -187,13 +193,11 @@ impl Recorder {
             Some(clock) => (Stamps::Order(clock), TickMark::now(source)),
             None => (Stamps::Ticks(source), TickMark::now(source)),
         };
+        let base = if clock.is_some() { 0 } else { begin.ticks };
+        let order = AtomicU64::new(0);
         let session = Arc::new(Session {
-            recorder: self,
-            number: state.sessions,
-            stamps,
-            base: if clock.is_some() { 0 } else { begin.ticks },
+            clock: Arc::new(SessionClock { recorder: self, number: state.sessions, stamps, base, order }),
             begin,
-            order: AtomicU64::new(0),
             memory,
             taken: AtomicUsize::new(0),
             tracks: Mutex::default(),
@@ -201,7 +205,7 @@ impl Recorder {
             times: Mutex::default(),
         });
         state.session = Some(session.clone());
-        self.current.store(session.number, Ordering::SeqCst);
+        self.current.store(state.sessions, Ordering::SeqCst);
         Some(session)
     }
 
@@ -254,7 +258,7 @@ impl Recorder {
     }
 }
 
-impl Session {
+impl SessionClock {
     pub(super) fn is_of(&self, recorder: &Recorder) -> bool {
         ptr::eq(self.recorder, recorder)
     }
@@ -271,13 +275,19 @@ impl Session {
             Stamps::Order(_) => self.order.fetch_add(1, Ordering::Relaxed) + 1,
         }
     }
+}
+
+impl Session {
+    pub(super) fn clock(&self) -> &Arc<SessionClock> {
+        &self.clock
+    }
 
     /// Makes a track for the calling thread, unless the memory is used up.
     pub(super) fn add_track(self: &Arc<Self>) -> Option<Arc<Track>> {
         let Memory { all, thread } = self.memory;
         let more = |taken: usize| taken.checked_add(thread).filter(|sum| *sum <= all);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        let track = Arc::new(Track::new(self.clone(), Ring::new(thread / RECORD_BYTES)));
+        let track = Arc::new(Track::new(self.clock.clone(), Ring::new(thread / RECORD_BYTES)));
         lock(&self.tracks).push(track.clone());
         Some(track)
     }
@@ -285,30 +295,30 @@ impl Session {
     /// Has turns and messages recorded until [`close`](Self::close) is called as often as this. Afterwards the caller
     /// makes threads and sends fit that.
     pub(crate) fn open(self: &Arc<Self>) {
-        let mut state = lock(&self.recorder.state);
+        let mut state = lock(&self.clock.recorder.state);
         let mut times = lock(&self.times);
         times.open += 1;
         if times.open == 1 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self)) {
             // Before the threads record: whatever they do, is within.
-            times.since = self.stamp();
+            times.since = self.clock.stamp();
             state.samples += 1;
-            self.recorder.sample.store(state.samples, Ordering::SeqCst);
+            self.clock.recorder.sample.store(state.samples, Ordering::SeqCst);
         }
     }
 
     /// Ends a sample. Returns whether it was the last: then the caller makes threads and sends fit that.
     pub(crate) fn close(self: &Arc<Self>) -> bool {
-        let state = lock(&self.recorder.state);
+        let state = lock(&self.clock.recorder.state);
         let mut times = lock(&self.times);
         times.open -= 1;
         let is_last = times.open == 0 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self));
         if is_last {
-            let sample = (times.since, self.stamp());
+            let sample = (times.since, self.clock.stamp());
             times.over.push_back(sample);
             if times.over.len() > MOST_SAMPLES {
                 times.over.pop_front();
             }
-            self.recorder.sample.store(0, Ordering::SeqCst);
+            self.clock.recorder.sample.store(0, Ordering::SeqCst);
         }
         is_last
     }
@@ -327,11 +337,17 @@ impl Session {
     /// Notes that a recording begins now.
     pub(crate) fn mark(self: &Arc<Self>) -> Begun {
         let written = lock(&self.tracks).iter().map(|track| track.ring.written()).collect();
-        let time = match self.stamps {
+        let time = match self.clock.stamps {
             Stamps::Order(clock) => Some(clock.load()),
             Stamps::Ticks(_) => None,
         };
-        Begun { stamp: self.stamp(), time, written, missed: self.missed.load(Ordering::Relaxed), session: self.clone() }
+        Begun {
+            stamp: self.clock.stamp(),
+            time,
+            written,
+            missed: self.missed.load(Ordering::Relaxed),
+            session: self.clone(),
+        }
     }
 }
 
@@ -343,8 +359,8 @@ impl Begun {
     /// Returns what was recorded since, or during the last `keep` of it. Stops no thread.
     pub(crate) fn recorded(&self, place: NonZeroU64, keep: Option<Duration>) -> Recording {
         let session = &self.session;
-        let end_stamp = session.stamp();
-        let end = match session.stamps {
+        let end_stamp = session.clock.stamp();
+        let end = match session.clock.stamps {
             Stamps::Ticks(source) => TickMark::now(source),
             Stamps::Order(_) => session.begin,
         };
@@ -357,8 +373,8 @@ impl Begun {
         });
         let raw: Vec<RawTrack> = raw.collect();
         let missed = session.missed.load(Ordering::Relaxed) - self.missed;
-        let nanoseconds = |stamp: u64| session.begin.nanoseconds(&end, session.base.wrapping_add(stamp));
-        match (self.time, session.stamps) {
+        let nanoseconds = |stamp: u64| session.begin.nanoseconds(&end, session.clock.base.wrapping_add(stamp));
+        match (self.time, session.clock.stamps) {
             (Some(began), Stamps::Order(clock)) => {
                 let lasted = clock.load().since(began);
                 Recording::ordered(raw, missed, place, began, lasted, (self.stamp, end_stamp))

@@ -6,7 +6,7 @@
 
 use super::kind::{KIND_BITS, RecordKind};
 use super::ring::{Record, Ring, TypeName};
-use super::session::{Recorder, Session};
+use super::session::{Recorder, SessionClock};
 use crate::env::clock::SharedMoment;
 use crate::env::ticks::TickSource;
 use crate::sync::{Arc, AtomicU64, Ordering, current_thread};
@@ -24,20 +24,20 @@ pub(super) enum Stamps {
 pub(crate) struct Track {
     pub(super) ring: Ring,
     pub(super) thread: String,
-    session: Arc<Session>,
+    clock: Arc<SessionClock>,
     /// The time of the virtual clock in the last record.
     time: AtomicU64,
 }
 
 impl Track {
-    pub(super) fn new(session: Arc<Session>, ring: Ring) -> Self {
+    pub(super) fn new(clock: Arc<SessionClock>, ring: Ring) -> Self {
         let thread = current_thread().name().unwrap_or("unnamed").to_owned();
-        Self { ring, thread, session, time: AtomicU64::new(0) }
+        Self { ring, thread, clock, time: AtomicU64::new(0) }
     }
 
     #[inline(always)]
     fn write(&self, stamp: u64, kind: RecordKind, process: u64, extra: u64, name: Option<&'static TypeName>) {
-        if let Stamps::Order(clock) = self.session.stamps {
+        if let Stamps::Order(clock) = self.clock.stamps {
             self.note_time(clock, stamp);
         }
         let first = stamp << KIND_BITS | kind as u64;
@@ -73,14 +73,14 @@ thread_local! {
 pub(crate) fn forget_old_tracks() {
     CURRENT.set(ptr::null());
     // Inaccessible in the destructors of a thread's own thread-locals.
-    let _ = TRACKS.try_with(|tracks| tracks.borrow_mut().0.retain(|track| track.session.is_current()));
+    let _ = TRACKS.try_with(|tracks| tracks.borrow_mut().0.retain(|track| track.clock.is_current()));
 }
 
 impl Recorder {
     /// Returns the present, to stamp a record with; zero if the calling thread does not record.
     #[inline]
     pub(crate) fn stamp(&'static self) -> u64 {
-        self.with_track(|track| track.session.stamp()).unwrap_or(0)
+        self.with_track(|track| track.clock.stamp()).unwrap_or(0)
     }
 
     /// Writes a record to the ring of the calling thread. Returns its stamp; zero if there is no ring.
@@ -93,7 +93,7 @@ impl Recorder {
         name: Option<&'static TypeName>,
     ) -> u64 {
         let written = self.with_track(|track| {
-            let stamp = track.session.stamp();
+            let stamp = track.clock.stamp();
             track.write(stamp, kind, process, extra, name);
             stamp
         });
@@ -129,7 +129,7 @@ impl Recorder {
         let current = CURRENT.get();
         // SAFETY: null, or the address of a track that this thread keeps among its own.
         let track = match unsafe { current.as_ref() } {
-            Some(track) if track.session.is_of(self) && track.session.is_current() => track,
+            Some(track) if track.clock.is_of(self) && track.clock.is_current() => track,
             // SAFETY: as above; `body` does not look for tracks.
             _ => unsafe { &*self.find_track()? },
         };
@@ -143,7 +143,7 @@ impl Recorder {
         forget_old_tracks();
         let found = TRACKS.try_with(|tracks| {
             let mut tracks = tracks.borrow_mut();
-            if let Some(track) = tracks.0.iter().find(|track| Arc::ptr_eq(&track.session, &session)) {
+            if let Some(track) = tracks.0.iter().find(|track| Arc::ptr_eq(&track.clock, session.clock())) {
                 return Some(Arc::as_ptr(track));
             }
             let track = session.add_track()?;
@@ -154,5 +154,24 @@ impl Recorder {
         let track = found.ok().flatten()?;
         CURRENT.set(track);
         Some(track)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::session::Memory;
+
+    /// Catches: rings that are kept when their recording is over.
+    #[test]
+    fn a_session_is_freed_with_its_rings() {
+        let recorder: &'static Recorder = Box::leak(Box::default());
+        let session = recorder.begin(Memory { all: 1 << 20, thread: 1 << 12 }, None).expect("the first one");
+        assert_ne!(recorder.note(RecordKind::Park, 0, 0, None), 0, "there is a ring");
+        let left = Arc::downgrade(&session);
+        assert!(recorder.end(&session), "the last one");
+        drop(session);
+        forget_old_tracks();
+        assert!(left.upgrade().is_none());
     }
 }

@@ -46,14 +46,31 @@ pub(crate) fn checked_light_barrier() {
 #[cold]
 pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);
-    kernel::barrier();
+    if !kernel::barrier() && is_light_barrier_enough() {
+        fall_back();
+    }
     fence(Ordering::SeqCst);
+}
+
+/// The kernel refuses what it has agreed to: a filter of system calls was installed since, or it has no memory. Without
+/// a barrier two threads may run one process.
+#[cold]
+fn fall_back() {
+    if !kernel::slow_barrier() {
+        eprintln!(
+            "postroom: the kernel refuses `membarrier`, which it has granted before: allow it in filters of calls"
+        );
+        std::process::abort();
+    }
 }
 
 // Miri has no such call.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod kernel {
-    use libc::{MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, SYS_membarrier};
+    use libc::{
+        MEMBARRIER_CMD_GLOBAL, MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
+        SYS_membarrier,
+    };
 
     fn membarrier(command: libc::c_int) -> bool {
         // SAFETY: this system call touches no memory of the program.
@@ -64,9 +81,14 @@ mod kernel {
         membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
     }
 
-    /// Without effect before [`register`] has returned true.
-    pub(super) fn barrier() {
-        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    /// Returns whether it was one: never before [`register`] has returned true.
+    pub(super) fn barrier() -> bool {
+        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    }
+
+    /// As [`barrier`], in some milliseconds, and without memory. Returns whether it was one.
+    pub(super) fn slow_barrier() -> bool {
+        membarrier(MEMBARRIER_CMD_GLOBAL)
     }
 }
 
@@ -76,5 +98,11 @@ mod kernel {
         false
     }
 
-    pub(super) fn barrier() {}
+    pub(super) fn barrier() -> bool {
+        false
+    }
+
+    pub(super) fn slow_barrier() -> bool {
+        false
+    }
 }
