@@ -44,8 +44,9 @@ impl Runtime {
     ///
     /// Returns at the deadline even if a step never returns: that step is reported as stuck, and its thread is left
     /// behind. Past the deadline it waits at most 200 ms for a step that began less than 200 ms before it, 200 ms for
-    /// the clean-up (`close` and drops) of killed processes, and, with the runtime's own Tokio, 200 ms for a task that
-    /// does not return.
+    /// the clean-up (`close` and drops) of killed processes, or, if none was killed, for other code that a worker is in
+    /// (a hook, the action of a timer, a task of the runtime's own Tokio), whose thread is then left behind, too; and
+    /// 200 ms for that Tokio to end.
     ///
     /// # Errors
     /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown
