@@ -149,8 +149,9 @@ impl Runtime {
         let elsewhere = move || {
             theirs.put(finish(host, end));
         };
-        let is_inside = Host::current() == Some(host);
-        if is_inside || spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err() {
+        if is_inside(host)
+            || spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err()
+        {
             report.put(finish(host, end));
         }
         ShuttingDown(report)
@@ -171,6 +172,11 @@ impl Future for ShuttingDown {
 
 crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 
+/// Returns whether the calling thread is inside that host, also while its step blocks: it would wait for itself.
+fn is_inside(host: Host) -> bool {
+    Host::current() == Some(host) || host.scheduler().has_this_thread()
+}
+
 /// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it: what was lost is
 /// logged when it is over.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
@@ -179,9 +185,8 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         notifiers::notify(Box::new(move || drop(finish(host, end))));
         return Err(ShutdownError::FromInside);
     }
-    let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
     // What it waits for may depend on this thread, which runs users' code as there is no other for that.
-    if is_inside || ThreadKind::is_depended_on() || host.scheduler().is_reactor_here() {
+    if is_inside(host) || ThreadKind::is_depended_on() || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);
     }
@@ -237,6 +242,7 @@ impl Drop for Runtime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate as postroom;
     use crate::Builder;
 
     /// Catches: a shutdown on a thread that it waits for, which would wait for itself: a panic, or a hang.
@@ -265,6 +271,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[postroom::process(crate = crate)]
+    struct Drains {}
+
+    #[postroom::process(crate = crate)]
+    impl Drains {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn drain(&mut self, runtime: Runtime) -> Option<ShutdownError> {
+            postroom::block_on(async move { runtime.drain_async(Duration::MAX).await.err() })
+        }
+    }
+
+    /// Catches: a drain that is begun in a part of a step that blocks, and waits for the end of that step.
+    #[test]
+    fn in_a_step_that_blocks_an_async_drain_begins_and_is_an_error() {
+        let runtime = Builder::new().workers(1).build().expect("one worker");
+        let drains = runtime.spawn(Drains {}).serve().expect("it starts");
+        let answer = drains.drain(runtime).timeout(Duration::from_secs(60)).wait();
+        assert_eq!(answer, Ok(Some(ShutdownError::FromInside)));
     }
 
     /// Catches: users' code on a thread that others depend on, for want of another, that waits for the end of these.
