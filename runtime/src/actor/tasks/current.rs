@@ -8,7 +8,7 @@ use super::{attachment::StashedMessage, pending::WaitKey, pending::Waits};
 use crate::call::answer::BroughtAnswer;
 use crate::engine::context::own::is_slice_over;
 use crate::process::guardian::transfer_unhandled;
-use crate::{ExitReason, Package, env::clock::Moment};
+use crate::{ExitReason, Package, env::clock::Moment, util::defer::defer};
 use std::task::{Context, Poll, Waker};
 use std::{cell::Cell, marker::PhantomData, ptr};
 
@@ -192,8 +192,17 @@ pub(crate) fn set_polled(incarnation: u64) -> u64 {
     POLLED.replace(incarnation)
 }
 
+/// Runs blocking code, which may poll futures in another executor: they are not the process's.
+pub(crate) fn unpolled<R>(body: impl FnOnce() -> R) -> R {
+    let outer = set_polled(0);
+    let _back = defer(|| _ = set_polled(outer));
+    body()
+}
+
 /// Returns whether a future polled with that waker can be served through the process of that incarnation. It cannot if
-/// a method polls it in another executor: the process reads no answers before the method returns.
+/// a method polls it in another executor: the process reads no answers before the method returns. (That is known of
+/// sync methods, and of [blocking code](unpolled). In an async one, the waker of an executor that blocks there looks
+/// like that of a `join!`.)
 #[inline]
 pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
     is_own(context, incarnation) || POLLED.get() == incarnation
