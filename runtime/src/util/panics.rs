@@ -238,8 +238,8 @@ fn discard(payload: Box<dyn Any + Send>) {
     }
 }
 
-/// Drops values of users one by one, so that a panic in one drop costs no other, nor the program: a second panic while a
-/// thread unwinds ends that. The first is passed on in the end.
+/// Drops values of users one by one, so that a panic in one drop costs no other, nor the program, which a second panic
+/// ends while a thread unwinds. The first is passed on in the end.
 pub(crate) struct Drops {
     site: Site,
     first: Option<(Box<dyn Any + Send>, String)>,

@@ -222,8 +222,8 @@ mod tests {
         let spawn = || runtime.spawn(Blocks {}).serve().expect("it starts");
         let (blocks, other) = (spawn(), spawn());
         let limit = Duration::from_secs(60);
-        assert_eq!(blocks.call(other.clone()).timeout(limit).wait(), Ok(7));
-        assert_eq!(blocks.call_in_place(other.clone()).timeout(limit).wait(), Ok(7));
+        assert_eq!(blocks.call(other).timeout(limit).wait(), Ok(7));
+        assert_eq!(blocks.call_in_place(other).timeout(limit).wait(), Ok(7));
         assert_eq!(blocks.sleep().timeout(limit).wait(), Ok(()));
         assert_eq!(blocks.perform().timeout(limit).wait(), Ok(9));
         assert_eq!(blocks.call_after(other).timeout(limit).wait(), Ok(7));

@@ -224,7 +224,8 @@ impl Every {
                 due
             };
             // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
-            // The first copy follows from the span that set the timer; the others would keep it open as long as they come.
+            // The first copy follows from the span that set the timer; the others would keep it open as long as they
+            // come.
             #[cfg(feature = "spans")]
             let later = origin.as_ref().and_then(|origin| origin.without_span());
             let send_now = || with_mode(SendMode::Delayed, || self.send_copy(message));

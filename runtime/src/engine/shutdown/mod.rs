@@ -355,7 +355,7 @@ mod tests {
     /// Shuts the runtime down, with a limit against a hang only.
     fn end(runtime: Runtime) -> ShutdownReport {
         let (say, said) = std::sync::mpsc::channel();
-        std::thread::spawn(move || say.send(runtime.shutdown_within(Duration::from_millis(10))));
+        std::thread::spawn(move || _ = say.send(runtime.shutdown_within(Duration::from_millis(10))));
         said.recv_timeout(Duration::from_secs(60)).expect("it ends").expect("asked from outside")
     }
 
