@@ -44,8 +44,9 @@ impl Runtime {
     ///
     /// Returns at the deadline even if a step never returns: that step is reported as stuck, and its thread is left
     /// behind. Past the deadline it waits at most 200 ms for a step that began less than 200 ms before it, 200 ms for
-    /// the clean-up (`close` and drops) of killed processes, and, with the runtime's own Tokio, 200 ms for a task that
-    /// does not return.
+    /// the clean-up (`close` and drops) of killed processes, or, if none was killed, for other code that a worker is in
+    /// (a hook, the action of a timer, a task of the runtime's own Tokio), whose thread is then left behind, too; and
+    /// 200 ms for that Tokio to end.
     ///
     /// # Errors
     /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown
@@ -148,8 +149,9 @@ impl Runtime {
         let elsewhere = move || {
             theirs.put(finish(host, end));
         };
-        let is_inside = Host::current() == Some(host);
-        if is_inside || spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err() {
+        if is_inside(host)
+            || spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err()
+        {
             report.put(finish(host, end));
         }
         ShuttingDown(report)
@@ -170,6 +172,11 @@ impl Future for ShuttingDown {
 
 crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 
+/// Returns whether the calling thread is inside that host, also while its step blocks: it would wait for itself.
+fn is_inside(host: Host) -> bool {
+    Host::current() == Some(host) || host.scheduler().has_this_thread()
+}
+
 /// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it: what was lost is
 /// logged when it is over.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
@@ -178,9 +185,8 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         notifiers::notify(Box::new(move || drop(finish(host, end))));
         return Err(ShutdownError::FromInside);
     }
-    let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
     // What it waits for may depend on this thread, which runs users' code as there is no other for that.
-    if is_inside || ThreadKind::is_depended_on() || host.scheduler().is_reactor_here() {
+    if is_inside(host) || ThreadKind::is_depended_on() || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);
     }
@@ -236,6 +242,7 @@ impl Drop for Runtime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate as postroom;
     use crate::Builder;
 
     /// Catches: a shutdown on a thread that it waits for, which would wait for itself: a panic, or a hang.
@@ -264,6 +271,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[postroom::process(crate = crate)]
+    struct Drains {}
+
+    #[postroom::process(crate = crate)]
+    impl Drains {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn drain(&mut self, runtime: Runtime) -> Option<ShutdownError> {
+            postroom::block_on(async move { runtime.drain_async(Duration::MAX).await.err() })
+        }
+    }
+
+    /// Catches: a drain that is begun in a part of a step that blocks, and waits for the end of that step.
+    #[test]
+    fn in_a_step_that_blocks_an_async_drain_begins_and_is_an_error() {
+        let runtime = Builder::new().workers(1).build().expect("one worker");
+        let drains = runtime.spawn(Drains {}).serve().expect("it starts");
+        let answer = drains.drain(runtime).timeout(Duration::from_secs(60)).wait();
+        assert_eq!(answer, Ok(Some(ShutdownError::FromInside)));
     }
 
     /// Catches: users' code on a thread that others depend on, for want of another, that waits for the end of these.

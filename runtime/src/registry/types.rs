@@ -38,13 +38,15 @@ impl Registry {
         + 'static,
     ) {
         self.messages.write().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<P>(), message_of::<P>);
-        self.types.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
+        let before = self.types.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
+        // Outside the lock: users' code, with drops of its own.
+        drop(before);
     }
 
     /// Removes all types. Their factories are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
         let types = std::mem::take(&mut *self.types.write().unwrap_or_else(PoisonError::into_inner));
-        let _panic = contain(Site::TypeDrop, || drop(types));
+        types.into_values().for_each(|factory| _ = contain(Site::TypeDrop, || drop(factory)));
     }
 
     pub(crate) fn start(

@@ -52,6 +52,6 @@ impl Upgrades {
     /// Removes all upgrades. They are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
         let upgrades = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
-        let _panic = contain(Site::TypeDrop, || drop(upgrades));
+        upgrades.into_values().for_each(|upgrade| _ = contain(Site::TypeDrop, || drop(upgrade)));
     }
 }

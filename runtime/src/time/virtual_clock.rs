@@ -70,6 +70,9 @@ pub(crate) trait ClockUser: Sync {
     /// Waits until it is idle, or has been shut down.
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError>;
 
+    /// Describes that it is still not idle, or has something due again and again.
+    fn busy(&'static self) -> IdleError;
+
     fn next_due(&self) -> Moment;
 
     fn fire(&'static self, now: Moment);
@@ -211,7 +214,8 @@ impl Clock {
             if next > target {
                 break;
             }
-            clock.now.store(next);
+            // It may have been set by a thread outside that had read the time before it moved.
+            clock.now.store(next.max(clock.now.load()));
             clock.fire();
         }
         clock.now.store(target);
@@ -275,20 +279,30 @@ impl VirtualClock {
 
     /// Waits until all are idle at once, and nothing is due.
     fn settle(&'static self) -> Result<(), IdleError> {
-        let until = instant_now() + PATIENCE;
+        self.settle_until(instant_now() + PATIENCE)
+    }
+
+    fn settle_until(&'static self, until: Instant) -> Result<(), IdleError> {
         loop {
             let users = self.users();
             users.iter().try_for_each(|user| user.wait_until_at_rest(until))?;
             let look = || users.iter().map(|user| user.at_rest()).collect::<Option<Vec<_>>>();
             let (first, second) = (look(), look());
-            if first.is_none() || first != second {
-                continue;
-            }
+            let are_idle = first.is_some() && first == second;
             let now = self.now.load();
-            if users.iter().all(|user| user.next_due() > now) {
+            let due = users.iter().find(|user| user.next_due() <= now);
+            if are_idle && due.is_none() {
                 return Ok(());
             }
-            self.fire();
+            // Each was idle, but what it does at once makes it do more.
+            if instant_now() >= until
+                && let Some(user) = due.or(users.first())
+            {
+                return Err(user.busy());
+            }
+            if are_idle {
+                self.fire();
+            }
         }
     }
 
@@ -301,3 +315,73 @@ impl VirtualClock {
 crate::util::debug::impl_debug!([] Clock, self => "Clock" {
     kind: if self.is_manual() { "manual" } else { "system" }, now: self.now()
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+    use crate::sync::{AtomicU64, Ordering};
+    use crate::time::timers::TimerAction;
+
+    /// Has something due at once, whenever it has fired.
+    struct NeverDone(AtomicU64);
+
+    impl ClockUser for NeverDone {
+        fn at_rest(&self) -> Option<u64> {
+            Some(0)
+        }
+        fn wait_until_at_rest(&'static self, _: Instant) -> Result<(), IdleError> {
+            Ok(())
+        }
+        fn busy(&'static self) -> IdleError {
+            IdleError::Busy { runtime: "loops".into(), waited: PATIENCE, processes: "this".into() }
+        }
+        fn next_due(&self) -> Moment {
+            Moment::now_by(None)
+        }
+        fn fire(&'static self, _: Moment) {
+            assert!(self.0.fetch_add(1, Ordering::Relaxed) < 1_000, "it goes on for ever");
+        }
+    }
+
+    /// Catches: a clock that waits for ever for a process that is idle in between, such as one that makes calls with a
+    /// time limit of zero, one after the other.
+    #[test]
+    fn one_that_always_has_something_due_is_busy() {
+        let clock = Clock::starting_at(Moment::now_by(None).after(Duration::from_secs(3_600)));
+        let user: &'static NeverDone = Box::leak(Box::new(NeverDone(AtomicU64::new(0))));
+        clock.add_user(user);
+        let state = clock.virtual_clock().expect("it is one");
+        assert!(matches!(state.settle_until(instant_now()), Err(IdleError::Busy { .. })));
+        clock.remove_user(user);
+    }
+
+    /// Catches: a clock that goes back to a timer whose setter had read the time before it moved.
+    #[test]
+    fn a_timer_that_is_set_too_late_does_not_put_the_clock_back() {
+        let clock = Clock::manual();
+        let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().expect("one worker");
+        let host = runtime.host().scheduler();
+        let began = clock.moment();
+        let after = |seconds| began.after(Duration::from_secs(seconds));
+        let (tell, told) = std::sync::mpsc::channel();
+        let set = |due| {
+            let (tell, clock) = (tell.clone(), clock.clone());
+            let action = move || tell.send(clock.moment()).expect("it is waited for");
+            host.set_timer(due, TimerAction::Run(Box::new(action))).expect("there is room");
+        };
+        let mut rests = 0;
+        let set_late = || {
+            rests += 1;
+            match rests {
+                1 => set(after(5)),
+                2 => set(after(1)),
+                _ => {}
+            }
+            false
+        };
+        clock.advance_until(Duration::from_secs(10), set_late).expect("it is idle");
+        assert_eq!([told.recv(), told.recv()], [Ok(after(5)), Ok(after(5))]);
+        assert!(clock.moment() == after(10));
+    }
+}

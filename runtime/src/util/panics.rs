@@ -10,7 +10,7 @@ use crate::sync::{Once, ThreadKind};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 macro_rules! sites {
     ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
@@ -235,6 +235,51 @@ pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Resu
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
+    }
+}
+
+/// Drops values of users one by one, so that a panic in one drop costs no other, nor the program, which a second panic
+/// ends while a thread unwinds. The first is passed on in the end.
+pub(crate) struct Drops {
+    site: Site,
+    first: Option<(Box<dyn Any + Send>, String)>,
+}
+
+impl Drops {
+    #[inline(always)]
+    pub(crate) fn at(site: Site) -> Self {
+        Self { site, first: None }
+    }
+
+    /// Runs code that drops one value.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, body: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+            self.keep(payload);
+        }
+    }
+
+    pub(crate) fn drop_each<T>(&mut self, values: impl IntoIterator<Item = T>) {
+        values.into_iter().for_each(|value| self.run(|| drop(value)));
+    }
+
+    #[cold]
+    fn keep(&mut self, payload: Box<dyn Any + Send>) {
+        if self.first.is_none() {
+            self.first = Some((payload, PLACE.try_with(RefCell::take).unwrap_or_default()));
+        } else {
+            self.site.caught();
+            discard(payload);
+        }
+    }
+
+    /// Passes the first panic on, if there was one.
+    #[inline(always)]
+    pub(crate) fn end(self) {
+        if let Some((payload, place)) = self.first {
+            let _ = PLACE.try_with(|slot| slot.replace(place));
+            resume_unwind(payload);
+        }
     }
 }
 

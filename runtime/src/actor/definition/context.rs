@@ -3,6 +3,7 @@
 use crate::actor::tasks::{Acts, CommandResult, StashedMessage, awaits, current};
 use crate::actor::{send::SendTo, send::call::send};
 use crate::slots::{TABLE, slot::metadata::Metadata};
+use crate::util::panics::{Drops, Site, dispose_here};
 use crate::{
     Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError,
     engine::context::values::inherited_values, env::clock::Moment, errors::Elapsed, sync::Arc, util::debug::impl_debug,
@@ -142,7 +143,7 @@ impl<P> Context<P> {
     /// Returns the value of type `T` that was set with [`Spawn::value`](crate::Spawn::value) on this process's spawn,
     /// or else on that of its nearest ancestor; `None` if there is none.
     pub fn value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        inherited_values()?.get(&TypeId::of::<T>())?.clone().downcast().ok()
+        inherited_values()?.0.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 
     /// Sends a message to an address or a PID; see [`Host::send`](crate::Host::send). At a full mailbox this process is
@@ -340,6 +341,14 @@ pub(crate) fn run_continuation<P: 'static>(
     }
 }
 
+/// Drops the continuations of a process that has ended, each on its own.
+pub(crate) fn drop_continuations<P: 'static>(drops: &mut Drops, continuations: Box<dyn Any + Send>) {
+    match continuations.downcast::<Slab<Continuation<P>>>() {
+        Ok(continuations) => drops.drop_each(continuations.into_iter().map(|(_, continuation)| continuation)),
+        Err(others) => drops.run(|| drop(others)),
+    }
+}
+
 /// Converts the continuations of a process that is being upgraded: answers will arrive as messages. Drops the closures.
 pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     let old = match continuations.downcast::<Slab<Continuation<P>>>() {
@@ -349,7 +358,7 @@ pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Se
     let new: Slab<Continuation<N>> = old
         .into_iter()
         .map(|(number, Continuation { run, late })| {
-            drop(run);
+            dispose_here(Site::StateDrop, run);
             let run = Box::new(move |_: &mut N, answer, context: &mut Context<N>| {
                 if let Some(pid) = context.pid {
                     let package = Package::from_parts(pid, late(answer), None);

@@ -1,9 +1,46 @@
 //! Blocking operations in a method: system calls, foreign locks, long computations.
 
+use crate::Context;
+use crate::actor::tasks::current::unpolled;
+use crate::engine::blocking::block_in_place::while_blocking;
 use crate::engine::blocking::queued::{BlockOutcome, QueuedPlace, block_async};
-use crate::{Context, block_in_place};
 use std::task::{self, Poll};
 use std::{fmt, future::Future, pin::Pin};
+
+/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another
+/// thread runs the other processes meanwhile, and the step continues when a worker is available. Outside of a process
+/// it simply runs.
+///
+/// For code without a `ctx`, such as a library called from a method. `block` may borrow; its panic is the step's. Its
+/// sends count as sent from outside. Costs a hand-off to another thread, some microseconds; a new thread if all
+/// existing ones block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond that the worker
+/// is blocked, which is counted and logged.
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// #[process]
+/// #[derive(Default)]
+/// struct Reader;
+///
+/// #[process]
+/// impl Reader {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     fn length(&mut self, path: String) -> u64 {
+///         postroom::block_in_place(|| std::fs::metadata(&path).map_or(0, |data| data.len()))
+///     }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let reader = runtime.spawn(Reader).serve()?;
+/// assert_eq!(reader.length("/no/such/file".to_string()).wait()?, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
+    unpolled(|| while_blocking(block))
+}
 
 /// A blocking operation that has not begun: await it in an async method, or call [`wait`](Self::wait) in a sync one.
 /// Made by [`Context::blocking`].
@@ -49,7 +86,7 @@ impl<F: FnOnce() -> R, R> Future for Blocking<F, R> {
             BlockingState::Ran(output) => return Poll::Ready(output),
             BlockingState::Over => panic!("a blocking operation is polled after it has completed"),
         };
-        match block_async(run, place, context.waker()) {
+        match unpolled(|| block_async(run, place, context.waker())) {
             BlockOutcome::Ran(output, true) => Poll::Ready(output),
             BlockOutcome::Ran(output, false) => {
                 self.state = BlockingState::Ran(output);
@@ -125,5 +162,70 @@ impl<P> Context<P> {
     /// ```
     pub fn blocking<F: FnOnce() -> R, R>(&self, run: F) -> Blocking<F, R> {
         Blocking { state: BlockingState::New(run) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate as postroom;
+    use crate::prelude::*;
+    use crate::util::oneshot::block_on;
+    use std::future::IntoFuture;
+    use std::time::Duration;
+
+    #[postroom::process(crate = crate)]
+    struct Blocks {}
+
+    #[postroom::process(crate = crate)]
+    impl Blocks {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn ping(&mut self) -> u32 {
+            7
+        }
+        #[message]
+        async fn call(&mut self, ctx: &mut Context<Self>, other: Address<Self>) -> u32 {
+            ctx.blocking(|| block_on(other.ping().into_future())).await.expect("it answers")
+        }
+        #[message]
+        async fn call_in_place(&mut self, other: Address<Self>) -> u32 {
+            postroom::block_in_place(|| block_on(other.ping().into_future())).expect("it answers")
+        }
+        #[message]
+        async fn sleep(&mut self, ctx: &mut Context<Self>) {
+            ctx.blocking(|| block_on(ctx.sleep(Duration::from_millis(1)))).await;
+        }
+        #[message]
+        async fn perform(&mut self, ctx: &mut Context<Self>) -> u32 {
+            ctx.blocking(|| block_on(ctx.perform(Ask))).await.expect("there is a handler")
+        }
+        /// As it was before: what is polled in the method itself is served by the process.
+        #[message]
+        async fn call_after(&mut self, ctx: &mut Context<Self>, other: Address<Self>) -> u32 {
+            ctx.blocking(|| ()).await;
+            other.ping().await.expect("it answers")
+        }
+    }
+
+    struct Ask;
+
+    impl Command for Ask {
+        type Output = u32;
+    }
+
+    /// Catches: the executor that code which blocks runs is taken for the process, which reads no answer meanwhile.
+    #[test]
+    fn what_another_executor_awaits_in_blocking_code_of_an_async_method_comes() {
+        let builder = Runtime::builder().workers(2).handler(|_: Ask, done| done.complete(9));
+        let runtime = builder.build().expect("two workers");
+        let spawn = || runtime.spawn(Blocks {}).serve().expect("it starts");
+        let (blocks, other) = (spawn(), spawn());
+        let limit = Duration::from_secs(60);
+        assert_eq!(blocks.call(other).timeout(limit).wait(), Ok(7));
+        assert_eq!(blocks.call_in_place(other).timeout(limit).wait(), Ok(7));
+        assert_eq!(blocks.sleep().timeout(limit).wait(), Ok(()));
+        assert_eq!(blocks.perform().timeout(limit).wait(), Ok(9));
+        assert_eq!(blocks.call_after(other).timeout(limit).wait(), Ok(7));
     }
 }

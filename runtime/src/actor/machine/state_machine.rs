@@ -7,6 +7,7 @@
 
 use super::serving::{Served, bring, bring_next, bring_next_apart, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};
+use crate::actor::definition::context::drop_continuations;
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending};
 use crate::actor::tasks::{Entered, Handover, TableCell, WaitKey, current, waker};
 use crate::call::answer::BroughtAnswer;
@@ -16,6 +17,7 @@ use crate::process::handover::{Upgrade, UpgradeRefusal};
 use crate::process::output::{StepStatus, Written};
 use crate::process::resume::{Brought, StepParts};
 use crate::process::{Events, InitContext, Process, StepOutput};
+use crate::util::panics::{Drops, Site};
 use crate::{
     Context, ExitReason, InitError, Payloads, Pid, ProcessError, engine::lifecycle::spawn::First, env::clock::Moment,
     errors::StepError,
@@ -526,11 +528,13 @@ impl<P: Actor> Process for Machine<P> {
         // The pending future is dropped with its process's table installed, so that its waits are cancelled.
         let state = &mut self.state;
         current::enter(&mut self.table, current::deadline(), |_| {
+            let mut drops = Drops::at(Site::StateDrop);
             // Drops what was there, where it was.
-            *state = MachineState::Over;
+            drops.run(|| *state = MachineState::Over);
             if current::has_table() {
-                current::leave();
+                current::leave(&mut drops, drop_continuations::<P>);
             }
+            drops.end();
         });
     }
 

@@ -8,6 +8,7 @@ use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 #[cfg(feature = "spans")]
 use crate::observe::spans::{Origin, on_behalf_of};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
+use crate::util::panics::{Site, dispose_here};
 use crate::{
     Payload, Pid, SendError, actor::tasks::time_source::time_keeper, errors::SendFailure, routing::router::gone,
     routing::router::route, util::defer::defer,
@@ -207,51 +208,57 @@ impl Every {
         message: M,
         #[cfg(feature = "spans")] origin: Option<Arc<Origin>>,
     ) {
-        let goes_on = Cell::new(false);
-        // A panic, in the clone or in a drop, ends it too: threads that cancel it would otherwise wait for ever.
-        let _over = defer(|| {
-            if !goes_on.get() {
-                *lock(&self.state) = RepetitionState::Over;
-            }
-        });
-        let next = message.clone();
-        let due = {
-            let mut state = lock(&self.state);
-            let RepetitionState::Armed(_, due) = *state else { return };
-            *state = RepetitionState::Sending(current_thread().id());
-            due
+        let refused = {
+            let goes_on = Cell::new(false);
+            // A panic, in the clone or in a drop, ends it too: threads that cancel it would otherwise wait for ever.
+            let _over = defer(|| {
+                if !goes_on.get() {
+                    *lock(&self.state) = RepetitionState::Over;
+                }
+            });
+            let next = message.clone();
+            let due = {
+                let mut state = lock(&self.state);
+                let RepetitionState::Armed(_, due) = *state else { return };
+                *state = RepetitionState::Sending(current_thread().id());
+                due
+            };
+            // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
+            // The first copy follows from the span that set the timer; the others would keep it open as long as they
+            // come.
+            #[cfg(feature = "spans")]
+            let later = origin.as_ref().and_then(|origin| origin.without_span());
+            let send_now = || with_mode(SendMode::Delayed, || self.send_copy(message));
+            #[cfg(feature = "spans")]
+            let send_now = || on_behalf_of(origin, send_now);
+            let refused = send_now().err();
+            let is_last = refused.as_ref().is_some_and(|refused| !matches!(refused.reason, SendFailure::Full(_)));
+            // Counted from when it was due, to keep the rate.
+            let regular = due.after(self.period);
+            let now = Moment::now_by(self.time_keeper.clock_override());
+            let due = if regular >= now { regular } else { now.next_of(due, self.period) };
+            let unused = if is_last {
+                Some(next)
+            } else {
+                goes_on.set(self.arm(
+                    due,
+                    next,
+                    #[cfg(feature = "spans")]
+                    later,
+                ));
+                None
+            };
+            (refused, unused)
         };
-        // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
-        // The first copy follows from the span that set the timer; the others would keep it open as long as they come.
-        #[cfg(feature = "spans")]
-        let later = origin.as_ref().and_then(|origin| origin.without_span());
-        let send_now = || with_mode(SendMode::Delayed, || self.send_copy(message));
-        #[cfg(feature = "spans")]
-        let send_now = || on_behalf_of(origin, send_now);
-        let is_sent = match send_now() {
-            Ok(()) => true,
-            Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
-                refused.package.discard(DeadLetterReason::Overflow);
-                true
-            }
-            Err(refused) => {
+        // Users' code, which may take long: threads that cancel or reset it need not wait any more.
+        match refused {
+            (Some(refused), None) => refused.package.discard(DeadLetterReason::Overflow),
+            (Some(refused), unused) => {
+                dispose_here(Site::TimerDrop, unused);
                 drop(refused.package.into_parts());
-                false
             }
-        };
-        // Counted from when it was due, to keep the rate.
-        let regular = due.after(self.period);
-        let now = Moment::now_by(self.time_keeper.clock_override());
-        let due = if regular >= now { regular } else { now.next_of(due, self.period) };
-        let arm = || {
-            self.arm(
-                due,
-                next,
-                #[cfg(feature = "spans")]
-                later,
-            )
-        };
-        goes_on.set(is_sent && arm());
+            (None, _) => {}
+        }
     }
 
     /// Sends a copy. One to an alias is for the process that it leads to then, and is kept for a successor; one to a
@@ -349,6 +356,47 @@ mod tests {
         fn clock_override(&self) -> ClockOverride {
             Some(self.now)
         }
+    }
+
+    /// A message whose drop waits for another thread, which cancels the timer.
+    #[derive(Clone)]
+    struct Cancels(Arc<OnceLock<Arc<Every>>>, std::sync::mpsc::Sender<bool>);
+
+    impl Drop for Cancels {
+        fn drop(&mut self) {
+            let Some(every) = self.0.get().cloned() else { return };
+            let (say, said) = std::sync::mpsc::channel();
+            std::thread::spawn(move || say.send(every.cancel()));
+            // A guard against a hang only.
+            let _is_read = self.1.send(said.recv_timeout(Duration::from_secs(60)).is_ok());
+        }
+    }
+
+    /// Catches: a thread that cancels a periodic message and waits for the drop of a copy, or for the hook that gets
+    /// it, which may wait for that thread.
+    #[test]
+    fn a_periodic_message_can_be_cancelled_while_a_copy_is_disposed_of() {
+        let mailbox = Mailbox::new().unwrap();
+        let began = Moment::now();
+        let now = Box::leak(Box::new(SharedMoment::new(began)));
+        let time_keeper: &'static Keeper = Box::leak(Box::new(Keeper { now, set: Mutex::default() }));
+        let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
+        let period = Duration::from_millis(10);
+        let every = Arc::new(Every { pid: mailbox.pid(), period, time_keeper, state });
+        drop(mailbox);
+        let (tell, told) = std::sync::mpsc::channel();
+        let known = Arc::new(OnceLock::new());
+        assert!(every.arm(
+            began.after(period),
+            Cancels(known.clone(), tell),
+            #[cfg(feature = "spans")]
+            None
+        ));
+        let (due, _, fire) = lock(&time_keeper.set).pop().expect("it is set");
+        assert!(known.set(every).is_ok());
+        time_keeper.now.store(due);
+        fire();
+        assert_eq!(told.iter().collect::<Vec<_>>(), [true, true]);
     }
 
     /// Catches: each copy that comes late puts off all that follow, or those that were missed are made up for.

@@ -1,11 +1,12 @@
 //! Awaiting time, commands, and the request to end.
 
 use super::current;
+use super::outside::OutsideCall;
 use super::pending::{CancelWait, RowState, WaitKey, Waits};
 use super::time_source::OwnedTimer;
 use super::waker::{self, foreign_waker};
-use crate::call::answer::BroughtAnswer;
-use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
+use crate::call::{answer::BroughtAnswer, caller::Caller};
+use crate::engine::{context::local::with_current, lifecycle::spawn::current_host, sched::launch::host_of_thread};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
 use crate::{
     CallError, Command, CommandError, ExitReason, Payload,
@@ -19,22 +20,22 @@ use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
 use std::{ops::DerefMut, time::Duration};
 
-/// A future's row in the table of the process that polls it.
+/// A future's row in the table of the process that polled it first.
 struct Row {
-    key: Option<WaitKey>,
+    key: WaitKey,
     incarnation: u64,
 }
 
 impl Row {
-    fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<BroughtAnswer>> {
+    /// Polls it; `None` if the process that it belongs to is not the one that polls.
+    fn poll(&self, context: &TaskContext<'_>) -> Option<Poll<Option<BroughtAnswer>>> {
         let mut waker = foreign_waker(context, self.incarnation);
-        self.with(|waits, key| waits.poll(key, &mut waker)).unwrap_or(Poll::Pending)
+        self.with(|waits, key| waits.poll(key, &mut waker))
     }
 
     /// Calls `look` in the process that the row belongs to.
     fn with<R>(&self, look: impl FnOnce(&mut Waits, WaitKey) -> R) -> Option<R> {
-        let key = self.key?;
-        current::with(|waits| (waits.incarnation == self.incarnation).then(|| look(waits, key))).flatten()
+        current::with(|waits| (waits.incarnation == self.incarnation).then(|| look(waits, self.key))).flatten()
     }
 }
 
@@ -44,14 +45,16 @@ impl Drop for Row {
     }
 }
 
-/// Adds a row in the table of the process that polls first; `begin` fills it in.
-fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
+/// Adds a row in the table of the process that polls first, unless another executor does so there; `begin` fills it in.
+fn row(context: &TaskContext<'_>, begin: impl FnOnce(&mut Waits, WaitKey)) -> Option<Row> {
     let made = current::with(|waits| {
-        let key = waits.add(RowState::Future(None));
-        begin(waits, key);
-        Row { key: Some(key), incarnation: waits.incarnation }
+        current::is_polled(waits.incarnation, context).then(|| {
+            let key = waits.add(RowState::Future(None));
+            begin(waits, key);
+            Row { key, incarnation: waits.incarnation }
+        })
     });
-    made.unwrap_or(Row { key: None, incarnation: 0 })
+    made.flatten()
 }
 
 pub(crate) async fn sleep(duration: Duration) {
@@ -90,15 +93,19 @@ impl TimerFuture {
 
     /// Returns whether it has fired. Not to be polled again after that.
     pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
-        let set = self.set.get_or_insert_with(|| {
-            if current::with(|waits| current::is_polled(waits.incarnation, context)) == Some(true) {
-                Set::Row(row(|waits, key| waits.set_timer(key, self.due)))
-            } else {
-                Set::elsewhere(self.due)
+        if let Some(Set::Row(row)) = &self.set {
+            if let Some(polled) = row.poll(context) {
+                return polled.map(|_| ());
             }
+            // It is awaited elsewhere now.
+            self.set = None;
+        }
+        let due = self.due;
+        let set = self.set.get_or_insert_with(|| {
+            row(context, |waits, key| waits.set_timer(key, due)).map_or_else(|| Set::elsewhere(due), Set::Row)
         });
         match set {
-            Set::Row(row) => row.poll(context).map(|_| ()),
+            Set::Row(row) => row.poll(context).map_or(Poll::Pending, |polled| polled.map(|_| ())),
             Set::Elsewhere(fired, _) => fired.poll(context.waker()),
         }
     }
@@ -153,18 +160,26 @@ impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
 }
 
 pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, CommandError> {
-    let name = std::any::type_name::<C>();
+    let unregistered = || CommandError::Unregistered { command: std::any::type_name::<C>() };
     let mut caller = None;
-    let row = row(|waits, key| caller = waits.caller(key, None));
-    let Some(caller) = caller else {
-        return Err(CommandError::Unregistered { command: name });
+    let row = poll_fn(|context| Poll::Ready(row(context, |waits, key| caller = waits.caller(key, None)))).await;
+    let result = if let Some(row) = row {
+        let caller = caller.ok_or_else(unregistered)?;
+        // Outside the borrow of the thread's context: a handler may block and lend it.
+        if let Some(host) = with_current(|context| context.map(|context| context.host)) {
+            host.dispatch(Payload::new(command), caller);
+        }
+        // It is dropped where another process polls, or none.
+        let answer = poll_fn(|context| row.poll(context).unwrap_or(Poll::Ready(None))).await;
+        answer.map_or(Err(CommandError::Dropped), BroughtAnswer::into_result)
+    } else {
+        // Another executor polls; in a process, if there is a table.
+        let host = current::with(|_| host_of_thread()).flatten().ok_or_else(unregistered)?;
+        let call = Arc::new(OutsideCall(Oneshot::new(), None));
+        host.dispatch(Payload::new(command), Caller::outside(call.clone(), None).0);
+        poll_fn(|context| call.0.poll(context.waker())).await
     };
-    // Outside the borrow of the thread's context: a handler may block and lend it.
-    if let Some(host) = with_current(|context| context.map(|context| context.host)) {
-        host.dispatch(Payload::new(command), caller);
-    }
-    let answer = poll_fn(|context| row.poll(context)).await;
-    match answer.map_or(Err(CommandError::Dropped), BroughtAnswer::into_result) {
+    match result {
         Ok(value) => value.take::<C::Output>().map_err(|_| CommandError::Dropped),
         Err(CommandError::Call(CallError::Dropped)) => Err(CommandError::Dropped),
         Err(error) => Err(error),
@@ -213,4 +228,74 @@ pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
     // Ends the process here if it was told to end meanwhile.
     poll_fn(|_| if current::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
     output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate as postroom;
+    use crate::prelude::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    type Awaited<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+    struct Ask;
+
+    impl Command for Ask {
+        type Output = u32;
+    }
+
+    #[postroom::process(crate = crate)]
+    struct Lends {}
+
+    #[postroom::process(crate = crate)]
+    impl Lends {
+        #[entry]
+        fn serve(&mut self) {}
+        /// Begins a sleep and a command, and passes them on.
+        #[message]
+        async fn lend(&mut self, ctx: &mut Context<Self>, to: Sender<(Awaited<()>, Awaited<bool>)>) {
+            let mut sleeps: Awaited<()> = Box::pin(ctx.sleep(Duration::from_millis(1)));
+            let performs = ctx.perform(Ask);
+            let mut performs: Awaited<bool> =
+                Box::pin(async move { matches!(performs.await, Err(CommandError::Dropped)) });
+            poll_fn(|context| {
+                let _one_does =
+                    sleeps.as_mut().poll(context).is_pending() && performs.as_mut().poll(context).is_pending();
+                Poll::Ready(())
+            })
+            .await;
+            to.send((sleeps, performs)).expect("it is waited for");
+        }
+        #[message]
+        async fn take_up(&mut self, from: Receiver<(Awaited<()>, Awaited<bool>)>) -> bool {
+            let (sleeps, performs) = from.recv().expect("there are some");
+            sleeps.await;
+            performs.await
+        }
+    }
+
+    /// Catches: a sleep or a command that was begun in one process and is awaited elsewhere, and is never ready.
+    #[test]
+    fn what_was_begun_in_a_process_may_be_awaited_elsewhere() {
+        let builder = Runtime::builder().workers(1).handler(|_: Ask, done| std::mem::forget(done));
+        let runtime = builder.build().expect("one worker");
+        let spawn = || runtime.spawn(Lends {}).serve().expect("it starts");
+        let (first, second) = (spawn(), spawn());
+        let (to, from) = channel();
+        for _ in 0..2 {
+            first.lend(to.clone()).wait().expect("it lends");
+        }
+        let (sleeps, performs) = from.recv().expect("there are some");
+        let (say, said) = channel();
+        std::thread::spawn(move || {
+            say.send(crate::util::oneshot::block_on(async {
+                sleeps.await;
+                performs.await
+            }))
+        });
+        // A guard against a hang only.
+        assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok(true));
+        assert_eq!(second.take_up(from).timeout(Duration::from_secs(60)).wait(), Ok(true));
+    }
 }

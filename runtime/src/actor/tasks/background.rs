@@ -94,6 +94,10 @@ impl BackgroundFutures {
         self.wanted.push(row);
     }
 
+    pub(crate) fn into_futures(self) -> impl Iterator<Item = BackgroundFuture> {
+        self.rows.into_iter().filter_map(|(_, background)| background)
+    }
+
     /// Returns how many are enqueued. A future that wakes itself while it is polled counts again.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted.len()

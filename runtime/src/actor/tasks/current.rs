@@ -4,11 +4,12 @@
 //! of the polling process without a lock, a reference or a lifetime.
 
 use super::waker::{self, foreign_waker, is_own};
-use super::{attachment::StashedMessage, pending::WaitKey, pending::Waits};
+use super::{attachment::StashedMessage, pending::WaitKey, pending::Waits, rows::Rows};
 use crate::call::answer::BroughtAnswer;
 use crate::engine::context::own::is_slice_over;
 use crate::process::guardian::transfer_unhandled;
-use crate::{ExitReason, Package, env::clock::Moment};
+use crate::{ExitReason, Package, env::clock::Moment, util::defer::defer, util::panics::Drops};
+use std::any::Any;
 use std::task::{Context, Poll, Waker};
 use std::{cell::Cell, marker::PhantomData, ptr};
 
@@ -192,8 +193,17 @@ pub(crate) fn set_polled(incarnation: u64) -> u64 {
     POLLED.replace(incarnation)
 }
 
+/// Runs blocking code, which may poll futures in another executor: they are not the process's.
+pub(crate) fn unpolled<R>(body: impl FnOnce() -> R) -> R {
+    let outer = set_polled(0);
+    let _back = defer(|| _ = set_polled(outer));
+    body()
+}
+
 /// Returns whether a future polled with that waker can be served through the process of that incarnation. It cannot if
-/// a method polls it in another executor: the process reads no answers before the method returns.
+/// a method polls it in another executor: the process reads no answers before the method returns. (That is known of
+/// sync methods, and of [blocking code](unpolled). In an async one, the waker of an executor that blocks there looks
+/// like that of a `join!`.)
 #[inline]
 pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
     is_own(context, incarnation) || POLLED.get() == incarnation
@@ -422,29 +432,36 @@ pub(crate) fn rouse() {
     }
 }
 
-/// Cancels the waits of an ending process, and drops its background futures.
-pub(crate) fn leave() {
+/// Cancels the waits of an ending process, and drops what its table holds of users' values, each on its own.
+pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dyn Any + Send>)) {
     let background = peek(|waits| {
         waits.waiting = None;
         waits.disarm();
         std::mem::take(&mut waits.background)
     });
     // With the table installed, so that the waits of these futures are cancelled too.
-    drop(background);
+    drops.drop_each(background.flatten().into_iter().flat_map(|background| background.into_futures()));
     if peek(|waits| waits.stash.is_empty() && waits.inbox.is_empty()) == Some(false) {
         let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
-        transfer_unhandled(unhandled.into_iter().flatten().flatten().map(|stashed| stashed.package));
+        let packages = unhandled.into_iter().flatten().flatten().map(|stashed| stashed.package);
+        drops.run(|| transfer_unhandled(packages));
     }
-    drop(peek(|waits| waits.continuations.take()));
-    if peek(|waits| waits.rows.is_empty()) == Some(true) {
-        return;
+    if let Some(continuations) = peek(|waits| waits.continuations.take()).flatten() {
+        drop_continuations(drops, continuations);
     }
-    let rows = peek(|waits| {
-        let rows = std::mem::take(&mut waits.rows);
-        rows.iter().for_each(|(_, wait)| wait.cancel());
-        rows
-    });
-    drop(rows);
+    if peek(|waits| waits.rows.is_empty()) == Some(false) {
+        let rows = peek(|waits| {
+            let rows = std::mem::take(&mut waits.rows);
+            rows.iter().for_each(|(_, wait)| wait.cancel());
+            rows
+        });
+        drops.drop_each(rows.into_iter().flat_map(Rows::into_values));
+    }
+    if peek(|waits| waits.has_rest()) == Some(true)
+        && let Some(drop_rest) = peek(Waits::take_rest)
+    {
+        drop_rest(drops);
+    }
 }
 
 /// Takes the next message that comes before the mailbox. The previous one counts as handled.
@@ -509,5 +526,115 @@ pub(crate) fn poll_background() {
                 None => Some(background),
             },
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate as postroom;
+    use crate::prelude::*;
+    use crate::sync::{Arc, AtomicBool, Ordering};
+    use std::process::Command as Program;
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::Duration;
+
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("as a drop may");
+        }
+    }
+
+    /// Notes what it gets; the first one waits for something else until it is killed, and panics when it is dropped.
+    #[postroom::process(crate = crate)]
+    struct Stashes {
+        book: Sender<u64>,
+        bomb: Option<Bomb>,
+    }
+
+    #[postroom::process(crate = crate)]
+    impl Stashes {
+        #[entry]
+        async fn serve(&mut self, ctx: &mut Context<Self>) {
+            if self.bomb.is_some() {
+                ctx.receive::<String>().await;
+            }
+            loop {
+                let _is_read = self.book.send(ctx.receive::<u64>().await);
+            }
+        }
+    }
+
+    /// Catches: a panic in the drop of a state that costs the messages that its process had stashed.
+    #[test]
+    fn what_a_process_has_stashed_is_kept_though_its_state_panics_when_it_is_dropped() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let (book, noted) = channel();
+        let first = Arc::new(AtomicBool::new(true));
+        let child = Child::new("stashes", move |spawn| {
+            let bomb = first.swap(false, Ordering::SeqCst).then(|| Bomb);
+            spawn.of(Stashes { book: book.clone(), bomb }).serve()
+        });
+        let tree = Supervisor::one_for_one().add(child.keep_messages()).spawn(&runtime).expect("it starts");
+        let stashes: Address<Stashes> = tree.child("stashes").expect("it lives");
+        [1_u64, 2].into_iter().for_each(|number| runtime.send(stashes.pid(), number).expect("it lives"));
+        runtime.host().scheduler().wait_until_idle().expect("both are stashed");
+        stashes.pid().kill();
+        let limit = Duration::from_secs(60);
+        assert_eq!([noted.recv_timeout(limit), noted.recv_timeout(limit)], [Ok(1), Ok(2)]);
+    }
+
+    #[postroom::process(crate = crate)]
+    struct Plants {}
+
+    #[postroom::process(crate = crate)]
+    impl Plants {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn plant(&mut self, ctx: &mut Context<Self>) {
+            for _ in 0..2 {
+                let (runs, then) = (Bomb, Bomb);
+                let run = async move {
+                    let _bomb = runs;
+                    std::future::pending::<()>().await;
+                };
+                ctx.run(run).then(move |_, (), _| drop(then));
+            }
+        }
+    }
+
+    /// Set in the program that may be aborted.
+    const PLANTS: &str = "POSTROOM_PLANTS_BOMBS";
+
+    /// Catches: a second panic while a thread unwinds from the first, both in drops of one process, which ends the
+    /// program.
+    #[test]
+    fn several_values_of_a_process_may_panic_when_they_are_dropped() {
+        if std::env::var_os(PLANTS).is_none() {
+            // The harness leaves out the name of the crate.
+            let module = module_path!().split_once("::").expect("in the crate").1;
+            let mut program = Program::new(std::env::current_exe().expect("it runs"));
+            let test = format!("{module}::several_values_of_a_process_may_panic_when_they_are_dropped");
+            let output = program.args(["--exact", &test]).env(PLANTS, "1").output().expect("it starts");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            return;
+        }
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        for is_killed in [true, false] {
+            let plants = runtime.spawn(Plants {}).serve().expect("it starts");
+            plants.plant().wait().expect("it lives");
+            let end = plants.pid().join();
+            match is_killed {
+                true => _ = plants.pid().kill(),
+                false => _ = plants.pid().stop(),
+            }
+            let reason = end.wait();
+            assert!(
+                matches!((is_killed, &reason), (true, ExitReason::Killed) | (false, ExitReason::Panic(_))),
+                "{reason}"
+            );
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Edge, wait_graph::Inc
 use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimerKey};
 use crate::sync::{Arc, Mutex, lock};
+use crate::util::panics::Drops;
 use crate::{
     CallError, CommandError, ExitReason, Payload, Signal, errors::Cycle, mailbox::node_pool,
     process::handover::Upgrade, time::timers::TimerAction,
@@ -561,6 +562,31 @@ impl Waits {
     }
 
     #[inline]
+    /// Returns whether the table of an ended process still holds values of users, besides those of its rows, its
+    /// futures and its messages.
+    pub(crate) fn has_rest(&self) -> bool {
+        let ends = [&self.cancelled, &self.end, &self.end_after_shield];
+        !(self.ready.is_empty() && self.signals.is_empty())
+            || self.upgrades.is_some()
+            || self.serve_waker.is_some()
+            || ends.iter().any(|end| end.is_some())
+    }
+
+    /// Takes these values, for each to be dropped on its own.
+    pub(crate) fn take_rest(&mut self) -> impl FnOnce(&mut Drops) + use<> {
+        let (ready, signals, upgrades) =
+            (std::mem::take(&mut self.ready), std::mem::take(&mut self.signals), self.upgrades.take());
+        let (waker, ends) =
+            (self.serve_waker.take(), [self.cancelled.take(), self.end.take(), self.end_after_shield.take()]);
+        move |drops| {
+            drops.drop_each(ready);
+            drops.drop_each(signals);
+            drops.drop_each(upgrades.into_iter().flat_map(|upgrades| *upgrades));
+            drops.drop_each(waker);
+            drops.drop_each(ends.into_iter().flatten());
+        }
+    }
+
     pub(crate) fn wants_background(&self) -> bool {
         self.new_background || self.background.as_ref().is_some_and(|background| background.wanted() > 0)
     }

@@ -20,6 +20,10 @@ impl<T> Default for Rows<T> {
 }
 
 impl<T> Rows<T> {
+    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
+        self.first.into_iter().chain(self.more.into_iter().map(|(_, row)| row))
+    }
+
     /// Adds a row. Returns its place.
     pub(crate) fn insert(&mut self, row: T) -> u32 {
         self.insert_with(|_| (row, ())).0

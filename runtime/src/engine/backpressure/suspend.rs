@@ -311,13 +311,16 @@ pub(crate) fn end_suspension(slot: &'static Slot, why: ResumeReason) {
 fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
     let Some(suspension) = take_suspension(slot, number) else { return };
     suspension.at.forget(suspension.number);
-    if why == ResumeReason::ForcedRelease {
+    let forced = (why == ResumeReason::ForcedRelease).then(|| {
         suspension.host.forced_releases.add_shared(1);
-        let (pid, mailbox) = (slot.resident().map(display), suspension.at.pid().map(display));
-        let process = slot.metadata.names().map(|(process, _)| process);
-        let at = suspension.at.mailbox();
-        let (receiver, lasted) =
-            (at.and_then(|at| at.metadata.names()).map(|(process, _)| process), FORCED_RELEASE_AFTER);
+        let name = |slot: &'static Slot| slot.metadata.names().map(|(process, _)| process);
+        let at = &suspension.at;
+        (slot.resident().map(display), name(slot), at.pid().map(display), at.mailbox().and_then(name))
+    });
+    release(slot, slot.last(), suspension);
+    // Afterwards: a subscriber is users' code, which may block, or send to the process.
+    if let Some((pid, process, mailbox, receiver)) = forced {
+        let lasted = FORCED_RELEASE_AFTER;
         crate::util::log::warn!(
             pid,
             process,
@@ -327,7 +330,6 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
             "a suspended process continues although the mailbox is still full"
         );
     }
-    release(slot, slot.last(), suspension);
 }
 
 fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
@@ -431,4 +433,81 @@ pub(crate) fn wait_in_step_at(own: &'static Slot, at: FullPlace, sends: u64) -> 
     end_suspension(own, ResumeReason::Room);
     withdraw(own);
     waited
+}
+
+#[cfg(test)]
+mod tests {
+    use crate as postroom;
+    use crate::prelude::*;
+    use std::time::Duration;
+    use tracing::span::{Attributes, Id, Record};
+
+    #[postroom::process(crate = crate)]
+    struct Sleeps {}
+
+    #[postroom::process(crate = crate)]
+    impl Sleeps {
+        #[entry]
+        async fn sleep(&mut self, ctx: &mut Context<Self>) {
+            ctx.sleep(Duration::MAX).await;
+        }
+        #[message]
+        fn take(&mut self) {}
+    }
+
+    #[postroom::process(crate = crate)]
+    struct Floods {}
+
+    #[postroom::process(crate = crate)]
+    impl Floods {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn flood(&mut self, other: Address<Sleeps>) {
+            (0..1_000).for_each(|_| other.take().send().expect("it lives"));
+        }
+        #[message]
+        fn hear(&mut self) {}
+    }
+
+    /// Sends each event to a process.
+    struct Tells(Address<Floods>);
+
+    impl tracing::Subscriber for Tells {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.hear().send().expect("it lives");
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// Catches: a log event in the middle of a release, whose subscriber sends to the process that is released.
+    #[test]
+    fn a_process_that_continues_although_there_is_no_room_is_released_before_that_is_logged() {
+        let (say, said) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let clock = Clock::manual();
+            let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().expect("one worker");
+            let sleeps = runtime.spawn(Sleeps {}).mailbox(Bound::Soft(128)).sleep().expect("it starts");
+            let bound = Bound::Hard(1, Overflow::DropOldest);
+            let floods = runtime.spawn(Floods {}).mailbox(bound).serve().expect("it starts");
+            floods.flood(sleeps.address()).send().expect("it lives");
+            clock.settle().expect("all wait");
+            assert_eq!(runtime.statistics().backpressure.suspensions, 1);
+            floods.hear().send().expect("there is room");
+            tracing::subscriber::with_default(Tells(floods), || clock.advance(Duration::from_secs(1))).expect("idle");
+            assert_eq!(runtime.statistics().backpressure.forced_releases, 1);
+            say.send(()).expect("it is waited for");
+        });
+        // A guard against a hang only.
+        said.recv_timeout(Duration::from_secs(60)).expect("it ends");
+    }
 }

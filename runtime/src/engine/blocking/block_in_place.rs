@@ -6,7 +6,7 @@
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::engine::permits::handoff::Resumption;
-use crate::engine::permits::holders::{HandedOff, Need};
+use crate::engine::permits::holders::{At, HandedOff, Need};
 use crate::engine::workers::worker::CALLED;
 use crate::env::clock::forget_now;
 use crate::pid::Pid;
@@ -34,38 +34,9 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another
-/// thread runs the other processes meanwhile, and the step continues when a worker is available. Outside of a process
-/// it simply runs.
-///
-/// For code without a `ctx`, such as a library called from a method. `block` may borrow; its panic is the step's. Its
-/// sends count as sent from outside. Costs a hand-off to another thread, some microseconds; a new thread if all
-/// existing ones block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond that the worker
-/// is blocked, which is counted and logged.
-///
-/// ```
-/// use postroom::prelude::*;
-///
-/// #[process]
-/// #[derive(Default)]
-/// struct Reader;
-///
-/// #[process]
-/// impl Reader {
-///     #[entry]
-///     fn serve(&mut self) {}
-///     #[message]
-///     fn length(&mut self, path: String) -> u64 {
-///         postroom::block_in_place(|| std::fs::metadata(&path).map_or(0, |data| data.len()))
-///     }
-/// }
-///
-/// let runtime = Runtime::new()?;
-/// let reader = runtime.spawn(Reader).serve()?;
-/// assert_eq!(reader.length("/no/such/file".to_string()).wait()?, 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
+/// Runs `block`, which blocks its thread; inside a process another thread runs the other processes meanwhile, and the
+/// step continues when a worker is available.
+pub(crate) fn while_blocking<R>(block: impl FnOnce() -> R) -> R {
     in_step(Need::Blocking, block)
 }
 
@@ -209,21 +180,24 @@ impl ThreadContext {
         })
     }
 
-    /// Runs `block`, which waits for another process, from within blocking code.
+    /// Runs `block`, which waits for another process, from within blocking code. That may be waiting for one already,
+    /// and then goes on to do so afterwards.
     fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         let idle = &self.host.idle;
-        let was_in_place = idle.with_permits(|permits| permits.record(self.index).in_place);
-        let has_handed_off = was_in_place && self.hand_off(Need::Process);
-        if !was_in_place {
-            idle.with_permits(|permits| permits.record(self.index).waits = true);
-        }
+        let (keeps_permit, waited) = idle.with_permits(|permits| {
+            let is_blocked = permits.at(self.index) == At::Blocked;
+            let record = permits.record(self.index);
+            (record.in_place && !is_blocked, std::mem::replace(&mut record.waits, true))
+        });
+        let has_handed_off = keeps_permit && self.hand_off(Need::Process);
         let _waited = defer(|| {
             if has_handed_off {
                 self.come_back(false);
-                idle.with_permits(|permits| permits.record(self.index).in_place = true);
-            } else if !was_in_place {
-                idle.with_permits(|permits| permits.record(self.index).waits = false);
             }
+            idle.with_permits(|permits| {
+                let record = permits.record(self.index);
+                (record.in_place, record.waits) = (record.in_place || has_handed_off, waited);
+            });
         });
         self.host.wake_blocked_steps();
         block()
@@ -345,9 +319,12 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
+    use crate as postroom;
     use crate::manual::{Events, Process, StepOutput};
     use crate::prelude::*;
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, yield_now};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
 
     /// A process whose steps are that.
     struct Steps<F>(F);
@@ -406,5 +383,74 @@ mod tests {
             (statistics.blocking.detached, statistics.blocking.spare) == (0, 1)
         });
         assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
+    }
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[postroom::process(crate = crate)]
+    struct Blocks {}
+
+    #[postroom::process(crate = crate)]
+    impl Blocks {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn ping(&mut self) -> u32 {
+            1
+        }
+        #[message]
+        async fn read(&mut self, ctx: &mut Context<Self>) -> u32 {
+            ctx.blocking(|| 2).await
+        }
+        #[message]
+        fn waits_in_a_wait(&mut self, other: Address<Self>) -> u32 {
+            postroom::block_on(async {
+                other.ping().wait().expect("it answers") + other.read().timeout(LIMIT).await.expect("it answers")
+            })
+        }
+        #[message]
+        fn waits_in_place(&mut self, other: Address<Self>) -> u32 {
+            postroom::block_in_place(|| {
+                postroom::block_on(async {
+                    other.ping().wait().expect("it answers") + other.ping().timeout(LIMIT).await.expect("it answers")
+                })
+            })
+        }
+        #[message]
+        fn stay(&mut self, stays: Sender<()>, until: Receiver<()>) {
+            postroom::block_in_place(|| {
+                stays.send(()).expect("it is waited for");
+                let _over = until.recv();
+            });
+        }
+    }
+
+    /// Makes a host with as few threads as may be, whose permits nobody takes over.
+    fn narrow() -> (Runtime, impl Fn(&Runtime) -> Address<Blocks>) {
+        let builder = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX);
+        let spawn = |runtime: &Runtime| runtime.spawn(Blocks {}).serve().expect("it starts");
+        (builder.build().expect("it starts"), spawn)
+    }
+
+    /// Catches: a wait inside a wait of the same step after which the step no longer counts as waiting for processes,
+    /// so that no thread is found for the one that it waits for.
+    #[test]
+    fn a_step_that_has_waited_within_a_wait_still_waits() {
+        let (runtime, spawn) = narrow();
+        let (blocks, other) = (spawn(&runtime), spawn(&runtime));
+        assert_eq!(blocks.waits_in_a_wait(other).timeout(LIMIT).wait(), Ok(3));
+    }
+
+    /// Catches: a wait inside a wait of a step that had kept its permit and has handed it off by then, after which it
+    /// has one again, and keeps it while it waits.
+    #[test]
+    fn a_wait_within_one_that_has_handed_the_permit_off_takes_none() {
+        let (runtime, spawn) = narrow();
+        let (stays, blocks, other) = (spawn(&runtime), spawn(&runtime), spawn(&runtime));
+        let ((stay, stayed), (let_go, until)) = (channel(), channel());
+        stays.stay(stay, until).send().expect("it lives");
+        stayed.recv().expect("it uses the only thread for that");
+        assert_eq!(blocks.waits_in_place(other).timeout(LIMIT).wait(), Ok(2));
+        drop(let_go);
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::host::Scheduler;
 use crate::engine::permits::blocking_queue::WaiterId;
 use crate::engine::permits::holders::Need;
 use crate::slots::slot::local_tokens::LOST;
+use crate::util::panics::{Site, dispose_here};
 use std::ptr;
 use std::task::Waker;
 
@@ -27,7 +28,7 @@ pub(crate) struct QueuedPlace {
 impl Drop for QueuedPlace {
     fn drop(&mut self) {
         let (was_reserved, waker) = self.host.idle.leave_queue(self.waiter);
-        drop(waker);
+        dispose_here(Site::BlockedWaker, waker);
         if was_reserved {
             self.host.wake_blocked_steps();
         }
@@ -78,20 +79,70 @@ impl ThreadContext {
             let handed_off = match handed_off {
                 Ok(handed_off) => handed_off,
                 Err(waiter) => {
-                    // There may be no other thread to become available.
-                    self.without_context(|| host.wake_blocked_steps());
+                    self.without_context(|| {
+                        dispose_here(Site::BlockedWaker, unneeded);
+                        // There may be no other thread to become available.
+                        host.wake_blocked_steps();
+                    });
                     return Err(place.unwrap_or(QueuedPlace { host, waiter }));
                 }
             };
-            let need = waiter.map_or(Need::Blocking, Need::Reserved);
-            match self.pass(handed_off, need) {
-                passed @ (Passed::Gone | Passed::Stays) => {
-                    // What this wakes, or foreign code sends, must not stay here.
-                    self.without_context(|| drop((place, unneeded)));
-                    return Ok(passed == Passed::Gone);
-                }
-                passed => grown = passed == Passed::Grown,
+            let passed = self.pass(handed_off, waiter.map_or(Need::Blocking, Need::Reserved));
+            // What this wakes, or foreign code sends, must not stay here; and its panic must not come between the
+            // hand-off and the return.
+            self.without_context(|| dispose_here(Site::BlockedWaker, unneeded));
+            if let Passed::Gone | Passed::Stays = passed {
+                self.without_context(|| drop(place));
+                return Ok(passed == Passed::Gone);
             }
+            grown = passed == Passed::Grown;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::{ProcessError, Runtime};
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::{RawWaker, RawWakerVTable};
+
+    /// A waker whose clones panic when they are dropped.
+    fn bomb() -> Waker {
+        const CLONE: RawWakerVTable = RawWakerVTable::new(clone, nothing, nothing, panics);
+        const FIRST: RawWakerVTable = RawWakerVTable::new(clone, nothing, nothing, nothing);
+        fn clone(_: *const ()) -> RawWaker {
+            RawWaker::new(std::ptr::null(), &CLONE)
+        }
+        fn nothing(_: *const ()) {}
+        fn panics(_: *const ()) {
+            panic!("as a drop may");
+        }
+        // SAFETY: the functions use nothing.
+        unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &FIRST)) }
+    }
+
+    /// Blocks in its step.
+    struct Blocks(Sender<bool>);
+
+    impl Process for Blocks {
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            let outcome = block_async(|| 7, None, &bomb());
+            self.0.send(matches!(outcome, BlockOutcome::Ran(7, _))).expect("it is waited for");
+            out.done();
+            Ok(())
+        }
+    }
+
+    /// Catches: the drop of a waker that panics between the hand-off and the return: the step goes on, or ends, on a
+    /// thread without a permit that does not know it.
+    #[test]
+    fn a_waker_that_is_not_needed_may_panic_when_it_is_dropped() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let (tell, told) = channel();
+        runtime.spawn_process(Blocks(tell)).start().expect("it starts");
+        assert_eq!(told.recv(), Ok(true));
+        assert!(runtime.shutdown().expect("asked from outside").is_clean());
     }
 }

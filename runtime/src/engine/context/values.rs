@@ -1,8 +1,7 @@
 //! The values that spawned processes inherit, in the thread that runs or starts their parent.
 
-use crate::slots::slot::cold_state::Values;
+use crate::slots::slot::cold_state::{ValueMap, Values};
 use crate::sync::Arc;
-use crate::util::panics::{Site, contain};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,9 +21,9 @@ pub(crate) fn with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + 
 fn joined_with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
     let inherited = inherited_values();
     let Some(own) = own.filter(|own| !own.is_empty()) else { return inherited };
-    let mut all = inherited.map_or_else(BTreeMap::new, |inherited| BTreeMap::clone(&inherited));
+    let mut all = inherited.map_or_else(BTreeMap::new, |inherited| inherited.0.clone());
     all.extend(own.iter().map(|(id, value)| (*id, value.clone())));
-    Some(Arc::new(all))
+    Some(Arc::new(ValueMap(all)))
 }
 
 pub(crate) fn inherited_values() -> Option<Values> {
@@ -54,9 +53,6 @@ pub(crate) fn forget_values() {
 }
 
 pub(crate) fn set_values(values: Option<Values>) {
-    // Dropped after the cell is released, and under guard: the last reference to a value runs a user's drop.
-    let before = replace_values(values);
-    if let Err(panic) = contain(Site::InheritedDrop, || drop(before)) {
-        crate::util::log::error!(%panic, "the drop of an inherited value panicked");
-    }
+    // Dropped after the cell is released: the last reference to a value runs a user's drop.
+    drop(replace_values(values));
 }

@@ -24,6 +24,10 @@ impl Handlers {
         self.0.insert(TypeId::of::<C>(), handle);
     }
 
+    pub(crate) fn into_each(self) -> impl Iterator<Item = CommandHandler> {
+        self.0.into_values()
+    }
+
     /// Passes `command` to its handler, which answers `caller` now or later. Errors are answers too.
     pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
         let Some(handle) = self.0.get(&command.value_type()) else {

@@ -100,10 +100,20 @@ impl Drop for UserCode {
         let (handlers, hooks, reactor) =
             (std::mem::take(&mut self.handlers), std::mem::take(&mut self.hooks), self.reactor.take());
         notifiers::run(move || {
-            if let Err(panic) = contain(Site::HookDrop, || drop((handlers, hooks, reactor))) {
-                crate::util::log::error!(%panic, "the drop of a hook or of a command handler panicked");
-            }
+            // Each on its own.
+            handlers.into_each().for_each(drop_user_code);
+            let Hooks { hooks, dead_letter, stall } = hooks;
+            hooks.into_iter().for_each(drop_user_code);
+            drop_user_code(dead_letter);
+            drop_user_code(stall);
+            drop_user_code(reactor);
         });
+    }
+}
+
+fn drop_user_code<T>(part: T) {
+    if let Err(panic) = contain(Site::HookDrop, || drop(part)) {
+        crate::util::log::error!(%panic, "the drop of a hook or of a command handler panicked");
     }
 }
 

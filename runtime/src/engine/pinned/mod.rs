@@ -192,11 +192,14 @@ impl Scheduler {
             pinned_thread.thread.call(LOST);
             self.inhabit(&context, |context| {
                 let begun = pinned_thread.thread.visit(|| {
-                    let _inside = Inside::enter(&env);
-                    in_place_of_the_spawner(env.pid, || begin(&mut InitContext::of(env.pid, env.parent)))
+                    let begun = {
+                        let _inside = Inside::enter(&env);
+                        in_place_of_the_spawner(env.pid, || begin(&mut InitContext::of(env.pid, env.parent)))
+                    };
+                    // The inherited values belong to the process from here on.
+                    drop(env);
+                    begun
                 });
-                // The inherited values belong to the process from here on.
-                drop(env);
                 answer.put(begun);
                 context.run();
             });

@@ -76,6 +76,12 @@ fn rests_with(thread: &Worker, waker: &Waker) -> bool {
     thread.rests_with(waker)
 }
 
+/// Returns whether the calling thread waits in the reactor, rather than visit it.
+#[cfg(test)]
+pub(crate) fn waits_here() -> bool {
+    WAITS.with_borrow(Option::is_some)
+}
+
 impl ThreadContext {
     /// D1 and D3: sleep:S4 of the poller.
     pub(crate) fn park_as_poller(&self, patience: Option<Duration>) {
@@ -88,7 +94,7 @@ impl ThreadContext {
             let patience = patience.map(|patience| patience - EXACT);
             waited = driver.wait(patience, &mut |waker| QUEUED.get() || rests_with(thread, waker));
         };
-        if self.drive(wait) && self.host.is_stopped() {
+        if self.drive(|| thread.wait_in_reactor(wait)) && self.host.is_stopped() {
             // shutdown:L3: no sleep:S3 follows any more.
             self.host.announce();
         }

@@ -12,13 +12,18 @@ use std::{io, ptr};
 
 thread_local! {
     /// The host that this thread belongs to, whatever it is doing.
-    pub(super) static OF_HOST: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
+    pub(super) static OF_HOST: Cell<Option<&'static Scheduler>> = const { Cell::new(None) };
+}
+
+/// Returns the host that the calling thread belongs to, even while its process blocks.
+pub(crate) fn host_of_thread() -> Option<&'static Scheduler> {
+    // Inaccessible in the destructors of a thread's own thread-locals.
+    OF_HOST.try_with(Cell::get).ok().flatten()
 }
 
 /// Returns whether the calling thread belongs to a host, even while its process blocks.
 pub(crate) fn is_of_a_host() -> bool {
-    // Inaccessible in the destructors of a thread's own thread-locals.
-    !OF_HOST.try_with(Cell::get).unwrap_or(ptr::null()).is_null()
+    host_of_thread().is_some()
 }
 
 impl Scheduler {
@@ -112,12 +117,12 @@ impl Scheduler {
     /// Returns whether the calling thread belongs to this host, whatever it is doing: it would have to end first in a
     /// shutdown.
     pub(crate) fn has_this_thread(&self) -> bool {
-        OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))
+        host_of_thread().is_some_and(|host| ptr::eq(host, self))
     }
 
     /// Runs `body` as all that a thread of the host does.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
-        OF_HOST.set(self);
+        OF_HOST.set(Some(self));
         crate::env::clock::use_clock(self.clock_override());
         crate::call::caller::collect_orphans();
         crate::util::panics::contain_thread();
@@ -126,6 +131,6 @@ impl Scheduler {
             context.thread.call(RECORDED);
         }
         context.user.within(|| context.enter(body));
-        OF_HOST.set(ptr::null());
+        OF_HOST.set(None);
     }
 }

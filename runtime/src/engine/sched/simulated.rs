@@ -10,7 +10,6 @@ use crate::slots::Token;
 use crate::slots::slot::deficit::Deferral;
 use crate::util::panics::{Site, contain};
 use std::ops::Range;
-use std::ptr;
 
 /// A thread of a host without threads, for a simulation, in which one such thread runs at a time.
 pub(crate) struct SimulatedThread {
@@ -24,7 +23,7 @@ pub(crate) fn as_simulated_thread(body: impl FnOnce()) {
     crate::util::panics::contain_thread();
     body();
     crate::call::dead_letter::set_sink(None);
-    OF_HOST.set(ptr::null());
+    OF_HOST.set(None);
 }
 
 impl SimulatedThread {
@@ -60,7 +59,7 @@ impl SimulatedThread {
 
     /// Runs `body` on a thread of this host.
     pub(crate) fn run<R>(&self, body: impl FnOnce(&[ThreadContext]) -> R) -> R {
-        OF_HOST.set(self.host);
+        OF_HOST.set(Some(self.host));
         crate::call::dead_letter::set_sink(Some(self.host));
         body(&self.workers)
     }

@@ -152,7 +152,7 @@ impl Scheduler {
             let at = state.places.get(number).copied().unwrap_or(At::Free);
             // A blocked thread runs nothing.
             let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Detached));
-            if step.is_some_and(|step| step.slot != 0) {
+            if step.is_some() && thread.running().is_some() {
                 // K3.
                 thread.tick();
             }

@@ -11,6 +11,9 @@
 //!   and extends it by at most [`GRACE`] once more, all together.
 //!
 //! Processes outside of steps need no time limit but the last: they end as soon as a thread takes them.
+//!
+//! A thread that has been told to end may also be in code of users that is no step. It has [`GRACE`] as well, from when
+//! it was first seen there, whether or not a process was killed.
 
 use crate::engine::watchdog::detector::StepId;
 use std::time::{Duration, Instant};
@@ -46,6 +49,11 @@ impl Grace {
         self.steps = steps.map(|step| (step, since(step))).collect();
     }
 
+    /// Forgets the steps seen so far.
+    pub(crate) fn begin_anew(&mut self) {
+        self.steps.clear();
+    }
+
     /// Returns the next action when that many processes are left, after a look at their steps.
     pub(crate) fn next(&mut self, now: Instant, left: u64) -> GraceStep {
         if left == 0 {
@@ -74,9 +82,10 @@ impl Grace {
         }
     }
 
-    /// Returns whether to stop waiting for a thread that has been told to end, after a look at all steps.
+    /// Returns whether to stop waiting for a thread that has been told to end and is in that step, after a look at all
+    /// of them.
     pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
-        let is_last = self.killed.is_none_or(|killed| now >= killed + 2 * GRACE);
+        let is_last = self.killed.is_some_and(|killed| now >= killed + 2 * GRACE);
         is_last || self.steps.iter().any(|(other, since)| *other == step && now >= *since + GRACE)
     }
 }

@@ -6,7 +6,8 @@
 //! 3. The permits keep running until the last process is done, so that clean-ups that need calls finish.
 //! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
 //! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and
-//!    reported: no code of another can end it.
+//!    reported: no code of another can end it. One that is in other code of users (a task of the reactor, the action of
+//!    a timer) is left behind, too, after the same time.
 //!
 //! Nothing but step 5 ends a permit: one that ended when it found no work would leave the clean-up of step 3 without a
 //! thread to run it.
@@ -150,26 +151,31 @@ impl Scheduler {
         }
     }
 
+    /// Returns the steps that processes are in, or are started or cleaned up in.
     fn steps(&self) -> impl Iterator<Item = StepId> {
         let pinned = self.pinned_threads.all().into_iter().filter_map(|pinned_thread| pinned_thread.thread.step());
-        self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
+        self.threads_in_use().filter_map(|(_, thread)| thread.step_of_process()).chain(pinned)
     }
 
-    /// L2; waits for the threads, except those in steps that do not return. Returns the processes that have not ended.
+    /// L2; waits for the threads, except those in user code that does not return. Returns the processes that have not
+    /// ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
+        } else {
+            // What threads are seen in from here on is the rest of what they do, however long they have been in it.
+            grace.begin_anew();
         }
         let mut threads = Vec::new();
         loop {
             threads.append(&mut lock(&self.running));
-            let (all_ended, now) = (self.gate.inside() == 0, instant_now());
-            grace.look(now, threads.iter().filter_map(StartedThread::step));
+            let now = instant_now();
+            grace.look(now, threads.iter().filter_map(StartedThread::user_code));
             let mut pending = Vec::new();
             for thread in threads {
-                if all_ended || thread.thread.is_finished() {
+                if thread.thread.is_finished() {
                     thread.join();
-                } else if !thread.step().is_some_and(|step| grace.gives_up(now, step)) {
+                } else if !thread.user_code().is_some_and(|step| grace.gives_up(now, step)) {
                     pending.push(thread);
                 }
             }
@@ -344,6 +350,79 @@ mod tests {
         });
         // A guard against a hang only.
         said.recv_timeout(Duration::from_secs(60)).expect("it ends");
+    }
+
+    /// Shuts the runtime down, with a limit against a hang only.
+    fn end(runtime: Runtime) -> ShutdownReport {
+        let (say, said) = std::sync::mpsc::channel();
+        std::thread::spawn(move || _ = say.send(runtime.shutdown_within(Duration::from_millis(10))));
+        said.recv_timeout(Duration::from_secs(60)).expect("it ends").expect("asked from outside")
+    }
+
+    /// Catches: a shutdown that waits for ever for a thread in users' code that is no step.
+    #[test]
+    fn a_thread_that_stays_in_the_action_of_a_timer_is_left_behind() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let ((begin, begun), (let_go, held)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+        let stay = move || {
+            begin.send(()).expect("it is waited for");
+            let _let_go = held.recv();
+        };
+        runtime.host().scheduler().set_timer(Moment::now(), TimerAction::Run(Box::new(stay)));
+        begun.recv().expect("it is due");
+        assert!(end(runtime).is_clean());
+        drop(let_go);
+    }
+
+    /// Does something, and ends.
+    #[cfg(feature = "tokio")]
+    struct Does<F>(Option<F>);
+
+    #[cfg(feature = "tokio")]
+    impl<F: FnOnce() + Send + 'static> crate::manual::Process for Does<F> {
+        fn step(
+            &mut self,
+            _: &mut crate::manual::Events<'_>,
+            out: &mut crate::manual::StepOutput<'_>,
+        ) -> Result<(), crate::ProcessError> {
+            self.0.take().into_iter().for_each(|action| action());
+            out.done();
+            Ok(())
+        }
+    }
+
+    /// Catches: a shutdown that waits for ever for a thread that counts as asleep and runs a task in its wait, be it
+    /// the only one left or beside a step that does not return.
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn a_thread_that_stays_in_a_task_while_it_waits_in_the_reactor_is_left_behind() {
+        use crate::engine::sched::driving::waits_here;
+        for stuck in [0, 1] {
+            let runtime = Runtime::builder().workers(2).tokio().build().expect("two workers");
+            let ((begin, begun), (let_go, held)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+            let begins = begin.clone();
+            let task = async move {
+                while !waits_here() {
+                    tokio::task::yield_now().await;
+                }
+                begins.send(()).expect("it is waited for");
+                let _let_go = held.recv();
+            };
+            let spawns = Does(Some(move || drop(tokio::spawn(task))));
+            runtime.spawn_process(spawns).start().expect("it starts");
+            begun.recv().expect("a thread waits");
+            let (go_on, stays) = std::sync::mpsc::channel::<()>();
+            if stuck > 0 {
+                let stay = move || {
+                    begin.send(()).expect("it is waited for");
+                    let _let_go: Result<(), _> = stays.recv();
+                };
+                runtime.spawn_process(Does(Some(stay))).start().expect("it starts");
+                begun.recv().expect("it has a step");
+            }
+            assert_eq!(end(runtime).stuck.len(), stuck);
+            drop((let_go, go_on));
+        }
     }
 
     /// Catches: a thread that is started to end what is left although nothing is.

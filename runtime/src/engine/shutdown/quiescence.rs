@@ -50,7 +50,7 @@ impl Scheduler {
         if self.is_stopped() { Err(IdleError::Shutdown(name())) } else { Ok(()) }
     }
 
-    fn busy(&'static self) -> String {
+    fn busy_processes(&'static self) -> String {
         let named =
             |slot: &crate::slots::Slot| slot.metadata.names().map(|(process, entry)| format!("{process}::{entry}"));
         let running = self.at_work();
@@ -105,11 +105,15 @@ impl ClockUser for Scheduler {
             }
             let rest = until.saturating_duration_since(instant_now());
             if rest.is_zero() {
-                let runtime = self.config.name.to_string();
-                return Err(IdleError::Busy { runtime, waited: PATIENCE, processes: self.busy() });
+                return Err(ClockUser::busy(self));
             }
             guard = wait_for(&self.quiet.changed, guard, rest);
         }
+    }
+
+    fn busy(&'static self) -> IdleError {
+        let runtime = self.config.name.to_string();
+        IdleError::Busy { runtime, waited: PATIENCE, processes: self.busy_processes() }
     }
 
     fn next_due(&self) -> Moment {

@@ -65,7 +65,7 @@ pub(crate) fn tick_of(limit: Duration) -> Duration {
 /// earlier.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepId {
-    /// Zero for what is no step of a process: a visit to the reactor, or the code of the watchdog's own thread.
+    /// For what is no step of a process, such as a visit to the reactor, the address of the thread's record.
     pub(crate) slot: usize,
     pub(crate) steps: u64,
 }

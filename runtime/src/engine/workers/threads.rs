@@ -22,10 +22,10 @@ pub(crate) struct StartedThread {
 }
 
 impl StartedThread {
-    /// Returns the user code that it runs, which may never return: a step, the exit of a process, a task of the
-    /// reactor. Unknown for the watchdog, which calls the hook for stalls.
-    pub(crate) fn step(&self) -> Option<StepId> {
-        self.record.map_or(Some(StepId { slot: 0, steps: u64::MAX }), Worker::step)
+    /// Returns the user code that it may be in, which may never return: a step, the exit of a process, a task of the
+    /// reactor, the action of a timer. (The watchdog runs none.)
+    pub(crate) fn user_code(&self) -> Option<StepId> {
+        self.record.and_then(Worker::user_code)
     }
 
     pub(crate) fn join(self) {

@@ -74,6 +74,7 @@ pub(crate) struct Worker {
     pub(crate) recorded_in: AtomicU64,
     /// How many [visits](Self::visit) have begun and ended: odd while it is in one. Written by the thread alone.
     visits: AtomicU64,
+    waits_in_reactor: AtomicBool,
     /// Whether the host has had a thread with this record.
     has_run: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
@@ -107,6 +108,7 @@ impl Worker {
             is_left: AtomicBool::new(false),
             recorded_in: AtomicU64::new(0),
             visits: AtomicU64::new(0),
+            waits_in_reactor: AtomicBool::new(false),
             has_run: AtomicBool::new(false),
             stealer: deque.stealer(),
             cold: Mutex::new(Cold { handle: None, waker: None, unparked: false, deque: Some(deque) }),
@@ -131,12 +133,24 @@ impl Worker {
 
     /// Returns the step that it is in, or the visit to the reactor.
     pub(crate) fn step(&self) -> Option<StepId> {
+        self.step_of_process().or_else(|| self.is_visiting().then(|| self.between_steps()))
+    }
+
+    /// Returns the step of a process that it is in.
+    pub(crate) fn step_of_process(&self) -> Option<StepId> {
         let steps = self.done();
-        match self.running() {
-            Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
-            // Tasks of the reactor, between two steps.
-            None => self.is_visiting().then_some(StepId { slot: 0, steps }),
-        }
+        self.running().map(|slot| StepId { slot: ptr::from_ref(slot).addr(), steps })
+    }
+
+    /// Returns its step, or what else it is in that runs user code: a visit, or a wait in the reactor, where tasks run
+    /// although it counts as asleep.
+    pub(crate) fn user_code(&self) -> Option<StepId> {
+        let waits = || self.waits_in_reactor.load(Ordering::Relaxed).then(|| self.between_steps());
+        self.step().or_else(waits)
+    }
+
+    fn between_steps(&self) -> StepId {
+        StepId { slot: ptr::from_ref(self).addr(), steps: self.done() }
     }
 
     /// Returns a number that grows with each step and each visit that ends.
@@ -171,6 +185,13 @@ impl Worker {
         self.visits.store(before + 1, Ordering::Relaxed);
         let _over = defer(|| self.visits.store(before + 2, Ordering::Relaxed));
         body()
+    }
+
+    /// Runs `wait`, in which it waits in the reactor and runs tasks that are ready.
+    pub(crate) fn wait_in_reactor(&self, wait: impl FnOnce()) {
+        self.waits_in_reactor.store(true, Ordering::Relaxed);
+        let _over = defer(|| self.waits_in_reactor.store(false, Ordering::Relaxed));
+        wait();
     }
 
     /// Notes a tick during the time slice. For the watchdog.

@@ -9,12 +9,29 @@ use crate::process::control::{EndWaiter, Join};
 use crate::process::guardian::Guardian;
 pub(crate) use crate::process::kind::ProcessKind;
 use crate::process::tap::TapSink;
+use crate::util::notifiers;
+use crate::util::panics::{Site, contain};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Values that a process passes on to the processes that it spawns.
-pub(crate) type Values = Arc<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>;
+pub(crate) type Values = Arc<ValueMap>;
+
+/// These values, by type. Each is dropped on its own: the last reference to one runs a user's drop.
+pub(crate) struct ValueMap(pub(crate) BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl Drop for ValueMap {
+    fn drop(&mut self) {
+        for value in std::mem::take(&mut self.0).into_values() {
+            notifiers::run(move || {
+                if let Err(panic) = contain(Site::InheritedDrop, || drop(value)) {
+                    crate::util::log::error!(%panic, "the drop of an inherited value panicked");
+                }
+            });
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct ColdState {
