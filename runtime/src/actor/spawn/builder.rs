@@ -87,7 +87,7 @@ impl<P: Actor> SpawnCore<P> {
     ) -> Result<Address<P>, SpawnError> {
         let wanted = wanted(self.options.borrow().as_deref());
         let spawn = || self.spawn_sync(entry, None, begin);
-        or_spawn(wanted, KindOf::<P>::KIND, self.host.scheduler, spawn).map(Address::new)
+        or_spawn(wanted, KindOf::<P>::KIND, self.host, spawn).map(Address::new)
     }
 
     #[inline]

@@ -68,7 +68,7 @@ impl<P: Process> SpawnProcess<P> {
 
     fn spawn(self, entry: Option<&str>, input: Payloads) -> Result<Pid, SpawnError> {
         let (wanted, kind) = (wanted(self.options.as_deref()), KindOfProcess::<P>::KIND);
-        or_spawn(wanted, kind, self.host.scheduler, || self.begin(entry, input, None))
+        or_spawn(wanted, kind, self.host, || self.begin(entry, input, None))
     }
 
     /// Starts at the first entry a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
