@@ -277,3 +277,48 @@ fn a_message_that_cannot_travel_to_a_member_fails_alone() {
         assert_eq!(ask(), Ok(3));
     });
 }
+
+/// Catches: the process of a start that fails after its spawn, which nobody knows and which lives on.
+#[test]
+fn what_a_start_that_fails_has_spawned_is_killed() {
+    with_runtime(|runtime| {
+        let refusal = || SpawnError::Refused("no paper".to_string());
+        let other = runtime.spawn(Worker::default()).serve().unwrap();
+        let keen = || Pool::elastic(0..=1).intensity(u32::MAX, LONG).backoff(Backoff::none());
+        let fails = keen().spawn(runtime, move |spawn| {
+            spawn.of(Worker::default()).serve()?;
+            Err::<Address<Worker>, _>(refusal())
+        });
+        let gives_another = keen().spawn(runtime, move |spawn| {
+            spawn.of(Worker::default()).serve()?;
+            Ok(other)
+        });
+        let nests = keen().spawn(runtime, move |spawn| {
+            Pool::fixed(1).spawn(spawn, |spawn| spawn.of(Worker::default()).serve())?;
+            Err::<Address<Worker>, _>(refusal())
+        });
+        for workers in [fails, gives_another, nests] {
+            let workers = workers.unwrap();
+            for value in 0..10 {
+                let error = workers.address().echo(value).wait().unwrap_err();
+                assert!(matches!(error, CallError::Gone(_)), "{error:?}");
+            }
+            assert_eq!(workers.statistics().failed, 10);
+        }
+        // The pools, and the one that is no member.
+        until(|| runtime.statistics().processes.live == 4);
+    });
+}
+
+/// Catches: the pool of a supervised start that fails after its spawn.
+#[test]
+fn the_pool_of_a_child_whose_start_fails_is_killed() {
+    with_runtime(|runtime| {
+        let tree = Supervisor::one_for_one().backoff(Backoff::constant(Duration::MAX)).child("pool", |spawn| {
+            Pool::fixed(1).spawn(spawn, |spawn| spawn.of(Worker::default()).serve())?;
+            Err::<RunningPool<Worker>, _>(SpawnError::Refused("no paper".to_string()))
+        });
+        let _tree = tree.spawn(runtime).unwrap();
+        until(|| runtime.statistics().processes.live == 1);
+    });
+}

@@ -2,7 +2,7 @@
 
 use super::{builder::Running, or_spawn, wanted};
 use crate::actor::{definition::Source, tasks::ExitWaiter};
-use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
+use crate::engine::lifecycle::spawn::{First, Noted, Options, PendingSpawn};
 use crate::engine::{host::Scheduler, host::reuse::HostRef, pinned::note_entry};
 use crate::process::{Process, control::EndWaiter, guardian::Guardian, kind::KindOfProcess};
 use crate::{Bound, Payloads, Pid, SpawnError, sync::Arc, util::oneshot::Oneshot};

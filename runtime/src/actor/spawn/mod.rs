@@ -90,6 +90,14 @@ macro_rules! options {
                     options.bound.owned |= is_owned;
                 })
             }
+
+            /// Notes the process for its parent, if there is one.
+            pub(crate) fn noted(self, noted: Option<Noted>) -> Self {
+                match noted {
+                    Some(noted) => self.option(|options| options.noted = Some(noted)),
+                    None => self,
+                }
+            }
         }
     };
 }
