@@ -94,8 +94,12 @@ impl ChildSpawn {
         spawn.for_parent(self.guardian, self.is_owned).noted(self.noted)
     }
 
-    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<AnyRegistry>, Option<Noted>) {
-        (self.host, self.guardian, self.subtree, self.noted)
+    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<AnyRegistry>) {
+        (self.host, self.guardian, self.subtree)
+    }
+
+    pub(crate) fn noted(&self) -> Option<Noted> {
+        self.noted.clone()
     }
 
     /// Notes a child that is an alias.

@@ -148,7 +148,9 @@ impl Supervisor {
         let at = Location::caller();
         self.check()?;
         let Self { strategy, most, within, backoff, name, children } = self;
-        let (host, guardian, subtree, noted) = place.child_spawn().into_parts();
+        let spawn = place.child_spawn();
+        let noted = spawn.noted();
+        let (host, guardian, subtree) = spawn.into_parts();
         let registry = subtree
             .and_then(|subtree| subtree.downcast::<ChildRegistry>().ok())
             .unwrap_or_else(|| ChildRegistry::new(strategy));
