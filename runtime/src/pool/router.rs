@@ -16,7 +16,8 @@ use crate::call::dead_letter::{DeadLetterReason, Internal};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{host::Scheduler, host::backlog::Backlog};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
-use crate::routing::router::{deliver, send};
+use crate::env::program::as_node;
+use crate::routing::router::{route, send};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
 use crate::time::timekeeper::timekeeper;
 use crate::util::notifiers;
@@ -140,7 +141,7 @@ impl<K: LaneKey> PoolRouter<K> {
                 state.counted.expired += 1;
             }
             drop(state);
-            if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
+            if let Err(panic) = contain(Site::Backstop, || as_node(self.host.node(), || self.carry_out(action))) {
                 crate::util::log::error!(%panic, "an action of a pool panicked");
             }
             state = lock(&self.state);
@@ -157,7 +158,8 @@ impl<K: LaneKey> PoolRouter<K> {
             PoolAction::Give(member, waiting) => self.give(member, waiting),
             PoolAction::Copy(member, package) => {
                 let (to, payload, caller) = package.into_parts();
-                if let Err(refused) = with_mode(SendMode::Try, || deliver(member, payload, caller)) {
+                let copy = Package::from_parts(member, payload, caller);
+                if let Err(refused) = with_mode(SendMode::Try, || route(copy)) {
                     let reason = match refused.reason {
                         SendFailure::Full(_) => DeadLetterReason::Overflow,
                         _ => DeadLetterReason::Ended,
@@ -188,7 +190,8 @@ impl<K: LaneKey> PoolRouter<K> {
         let (to, payload, caller) = message.into_parts();
         let (member_caller, caller) = MemberCaller::new(itself, member.number, caller);
         // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
-        let Err(refused) = with_mode(SendMode::Try, || deliver(member.pid, payload, Some(caller))) else { return };
+        let sent = Package::from_parts(member.pid, payload, Some(caller));
+        let Err(refused) = with_mode(SendMode::Try, || route(sent)) else { return };
         let (_, payload, _unheard) = refused.package.into_parts();
         let message = Package::from_parts(to, payload, member_caller.take_back());
         let lives = match refused.reason {

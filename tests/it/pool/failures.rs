@@ -216,7 +216,7 @@ fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
     });
 }
 
-/// Catches: a member that is between two processes of its child taken for one that has ended, and whose end never comes.
+/// Catches: a member that is between two processes of its child, taken for one that has ended and given up for ever.
 #[test]
 fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
     watched(|| {
