@@ -42,12 +42,15 @@ impl Host {
     }
 
     /// Registers `P` under `name`: such processes can be started by that name, and sent messages by the names of their
-    /// methods. Each starts as the value of `make`.
+    /// methods. Each starts as the value of `make`. No effect on a host that has ended.
     pub fn register_type_with<P: Migratable>(
         self,
         name: impl Into<String>,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) {
+        if self.has_ended() {
+            return;
+        }
         self.host_record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
             // Checked before `make` is called.
             let start = P::start_by_name(entry, inputs)?;
@@ -58,6 +61,9 @@ impl Host {
     /// Like [`register_type_with`](Self::register_type_with), for processes with their own thread, on which `make`
     /// runs: see [`Host::spawn_pinned`].
     pub fn register_pinned_type<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
+        if self.has_ended() {
+            return;
+        }
         let make = Arc::new(make);
         self.host_record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
             let (start, make) = (P::start_by_name(entry, inputs)?, make.clone());

@@ -2,6 +2,7 @@
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, KindOf, Migratable};
+use crate::engine::lifecycle::spawn::Noted;
 use crate::process::{Process, guardian::Guardian};
 use crate::{Address, Pid, Running, Spawn, actor::spawn::SpawnProcess, slots::ProcessKind};
 use std::{any::Any, panic::Location, sync::Arc};
@@ -13,6 +14,8 @@ pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 ///
 /// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its parent.
 /// Other processes that the child needs are spawned on the [`host`](Self::host), unsupervised.
+/// If the closure then fails, or returns another process, the start has failed, and what was spawned through this is
+/// killed.
 pub struct ChildSpawn {
     host: Host,
     /// Whether the spawner monitors and owns the child.
@@ -24,16 +27,18 @@ pub struct ChildSpawn {
     siblings: Option<AnyRegistry>,
     /// The supervisor's record of this run of the child.
     run: Option<AnyRegistry>,
+    /// Where the child is noted, which its parent ends if the closure fails.
+    noted: Option<Noted>,
 }
 
 impl ChildSpawn {
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, is_owned: false, guardian: None, subtree: None, siblings: None, run: None }
+        Self { host, is_owned: false, guardian: None, subtree: None, siblings: None, run: None, noted: None }
     }
 
     /// The spawning process monitors and owns the child.
-    pub(crate) fn owned(host: Host) -> Self {
-        Self { is_owned: true, ..Self::new(host) }
+    pub(crate) fn owned(host: Host, noted: Noted) -> Self {
+        Self { is_owned: true, noted: Some(noted), ..Self::new(host) }
     }
 
     /// For a supervised child: `run` is notified of its end; `siblings` are the supervisor's children.
@@ -42,9 +47,11 @@ impl ChildSpawn {
         run: Arc<R>,
         subtree: Option<AnyRegistry>,
         siblings: AnyRegistry,
+        noted: Noted,
     ) -> Self {
         let guardian = Some(Arc::clone(&run) as Arc<dyn Guardian>);
-        Self { host, is_owned: false, guardian, subtree, siblings: Some(siblings), run: Some(run) }
+        let (siblings, run, noted) = (Some(siblings), Some(run as AnyRegistry), Some(noted));
+        Self { host, is_owned: false, guardian, subtree, siblings, run, noted }
     }
 
     pub(crate) fn run(&self) -> Option<AnyRegistry> {
@@ -61,30 +68,45 @@ impl ChildSpawn {
     where
         P: Migratable,
     {
-        Spawn::new(self.host.reference(), Location::caller(), process).for_parent(self.guardian, self.is_owned)
+        let spawn = Spawn::new(self.host.reference(), Location::caller(), process);
+        spawn.for_parent(self.guardian, self.is_owned).noted(self.noted)
     }
 
     /// Spawns a process with its own thread, on which `make` makes its state; each restart uses a new thread. See
     /// [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        Spawn::pinned(self.host.reference(), Location::caller(), make).for_parent(self.guardian, self.is_owned)
+        let spawn = Spawn::pinned(self.host.reference(), Location::caller(), make);
+        spawn.for_parent(self.guardian, self.is_owned).noted(self.noted)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        SpawnProcess::new(self.host.reference(), Location::caller(), process).for_parent(self.guardian, self.is_owned)
+        let spawn = SpawnProcess::new(self.host.reference(), Location::caller(), process);
+        spawn.for_parent(self.guardian, self.is_owned).noted(self.noted)
     }
 
     /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
     #[track_caller]
     pub fn process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        SpawnProcess::pinned(self.host.reference(), Location::caller(), make).for_parent(self.guardian, self.is_owned)
+        let spawn = SpawnProcess::pinned(self.host.reference(), Location::caller(), make);
+        spawn.for_parent(self.guardian, self.is_owned).noted(self.noted)
     }
 
     pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<AnyRegistry>) {
         (self.host, self.guardian, self.subtree)
+    }
+
+    pub(crate) fn noted(&self) -> Option<Noted> {
+        self.noted.clone()
+    }
+
+    /// Notes a child that is an alias.
+    pub(crate) fn note(&self, pid: Pid) {
+        if let Some(noted) = &self.noted {
+            let _first = noted.set(pid);
+        }
     }
 
     /// Returns the host of the child.

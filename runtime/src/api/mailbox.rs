@@ -92,13 +92,15 @@ impl Drop for InUse {
 
 impl Schedule for MailboxOwner {
     fn wake(&'static self, token: Token) {
-        let mut cell = lock(&self.cell);
-        cell.token = Some(token);
-        let waker = cell.waker.take();
-        drop(cell);
-        if let Some(waker) = waker {
+        if let Some(waker) = self.hand_over(token) {
             wake(Site::MailboxWaker, waker);
         }
+    }
+
+    fn hand_over(&'static self, token: Token) -> Option<Waker> {
+        let mut cell = lock(&self.cell);
+        cell.token = Some(token);
+        cell.waker.take()
     }
 }
 

@@ -29,10 +29,14 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// [`NameError`] if another live process has the name, if this process is not alive, or if the name is empty or
-    /// longer than 1,024 bytes.
+    /// [`NameError`] if another live process has the name, if this process is not alive, if the host has ended, or if
+    /// the name is empty or longer than 1,024 bytes.
     pub fn register_name(self, name: impl Into<Arc<str>>, process: impl Into<Pid>) -> Result<(), NameError> {
-        self.scheduler().names.register(&Name::new(name)?, process.into())
+        let name = Name::new(name)?;
+        if self.has_ended() {
+            return Err(NameError::Shutdown);
+        }
+        self.scheduler().names.register(&name, process.into())
     }
 
     /// Removes a name, and returns its holder; `None` if it had none.
@@ -87,7 +91,8 @@ impl Host {
     /// program or of another node. For code that knows names of its own, such as those of a cluster. While `now`
     /// returns `None`, messages are returned with [`SendFailure::UnknownName`], and calls fail.
     ///
-    /// `now` runs on the thread that sends, without a lock; a panic in it is the sender's. It should not block.
+    /// `now` runs on the thread that sends, without a lock. It should not block. If it panics, that is logged, and
+    /// counts as `None`.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -134,18 +139,18 @@ impl Host {
 
     /// Returns the group of that name. See [`Group`]. An invalid name is reported by [`Group::join`].
     pub fn group(self, name: impl Into<Arc<str>>) -> Group {
-        Group::new(self.groups(), name)
+        Group::new(self.of_host(|record| &record.groups), name)
     }
 
     /// Returns the topic of that name for events of type `E`. See [`Topic`].
     pub fn topic<E: Send + 'static>(self, name: impl Into<Arc<str>>) -> Topic<E> {
-        Topic::named(self.topics(), name)
+        Topic::named(self.of_host(|record| &record.topics), name)
     }
 
     /// Returns the topic without a name for events of type `E`, which [`publish`](Self::publish) and
     /// [`subscribe`](Self::subscribe) use.
     pub fn event_topic<E: Send + 'static>(self) -> Topic<E> {
-        Topic::of_type(self.topics())
+        Topic::of_type(self.of_host(|record| &record.topics))
     }
 
     /// Sends a copy of `event` to each subscriber of its type, and returns how many got it. Never waits: copies without
@@ -157,7 +162,7 @@ impl Host {
     /// Subscribes a process to events of type `E` on this host. Returns whether it was not subscribed before.
     ///
     /// # Errors
-    /// [`GroupError::Gone`] if the process has ended.
+    /// [`GroupError`] if the process or the host has ended.
     pub fn subscribe<E: Send + 'static>(
         self,
         subscriber: impl crate::actor::send::addressed::SendTo<E>,

@@ -9,7 +9,7 @@ use crate::engine::host::{Config, Identity, Scheduler, UserCode};
 use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostRef, lifecycle::spawn::current_host};
 use crate::errors::{AddressError, BuildError, SendFailure};
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
-use crate::registry::{group_table::GroupTable, types::Registry};
+use crate::registry::{group_table::GroupTable, group_table::TableOfHost, types::Registry};
 use crate::routing::hosts::{is_elsewhere, is_of_program, release};
 #[cfg(feature = "test")]
 use crate::routing::router::Router;
@@ -38,8 +38,8 @@ pub struct Host {
 pub(crate) struct HostRecord {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) registry: Registry,
-    groups: GroupTable,
-    topics: GroupTable,
+    pub(crate) groups: GroupTable,
+    pub(crate) topics: GroupTable,
     pub(crate) upgrades: Upgrades,
 }
 
@@ -202,8 +202,8 @@ impl Host {
         std::mem::forget(runtime);
     }
 
-    fn has_ended(self) -> bool {
-        self.record.scheduler.generation() != self.generation
+    pub(crate) fn has_ended(self) -> bool {
+        self.reference().has_ended()
     }
 
     /// Returns its record, or that of all ended hosts.
@@ -225,6 +225,11 @@ impl Host {
 
     pub(crate) fn topics(self) -> &'static GroupTable {
         &self.host_record().topics
+    }
+
+    /// Returns a table of its record, for a handle that outlives this use of it.
+    pub(crate) fn of_host(self, table: fn(&'static HostRecord) -> &'static GroupTable) -> TableOfHost {
+        TableOfHost::new(table(self.record), self.reference())
     }
 
     /// Returns its name: see [`Builder::name`](crate::Builder::name).
@@ -331,12 +336,15 @@ impl Host {
     }
 
     /// Registers an upgrade from `Old` to another type, for [`Host::upgrade`]: `make` converts the state, and returns
-    /// the new one or a `Result` with it. A second registration between the same types replaces the first.
+    /// the new one or a `Result` with it. A second registration between the same types replaces the first. No effect on
+    /// a host that has ended.
     pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
         S: IntoUpgrade<Error: Into<UpgradeFailure>>,
     {
-        self.host_record().upgrades.add(make);
+        if !self.has_ended() {
+            self.record.upgrades.add(make);
+        }
     }
 
     /// Upgrades a process to the type with that name, as registered for its own type. See [`Pid::upgrade`].

@@ -42,6 +42,9 @@ pub enum NameError {
     /// The name is invalid.
     #[error(transparent)]
     BadName(#[from] BadName),
+    /// The runtime has been shut down.
+    #[error("the runtime has been shut down, and registers no names")]
+    Shutdown,
 }
 
 /// The reason why a process did not become a member of a group, or a subscriber.
@@ -54,6 +57,9 @@ pub enum GroupError {
     /// The name of the group or topic is invalid.
     #[error(transparent)]
     BadName(#[from] BadName),
+    /// The runtime of the group or topic has been shut down.
+    #[error("the runtime of the group has been shut down, and takes no members")]
+    Shutdown,
 }
 
 /// The reason why a name has no such address.

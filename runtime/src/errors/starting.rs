@@ -251,6 +251,7 @@ impl From<NameError> for SpawnError {
         match error {
             NameError::Taken { name, holder } => Self::Name { name, holder },
             NameError::BadName(error) => Self::BadName(error),
+            NameError::Shutdown => Self::Shutdown,
             NameError::Gone { .. } => unreachable!("a process that is being spawned lives"),
         }
     }

@@ -11,7 +11,7 @@ use crate::supervision::{Backoff, SpawnPlace};
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Site, dispose_here};
 use crate::{
-    Address, Bound, ChildSpawn, Host, Pid, SpawnError, actor::definition::Actor, routing::alias::Alias,
+    Address, Bound, ChildSpawn, Pid, SpawnError, actor::definition::Actor, routing::alias::Alias,
     util::debug::impl_debug,
 };
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
@@ -219,7 +219,7 @@ impl Pool {
             (rules.least, rules.most) = (usize::from(least > 0), 1);
         }
         let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
-        start::<S, _>(place.child_spawn().host(), rules, 0..lanes.unwrap_or(1), routes, factory)
+        start::<S, _>(&place.child_spawn(), rules, 0..lanes.unwrap_or(1), routes, factory)
     }
 }
 
@@ -281,13 +281,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let factory =
             Box::new(move |spawn: ChildSpawn, known: &KeyRef<K>| member(spawn, known.key()).map(|member| member.pid()));
-        start::<S, _>(place.child_spawn().host(), self.rules, [], self.routes, factory)
+        start::<S, _>(&place.child_spawn(), self.rules, [], self.routes, factory)
     }
 }
 
 /// Starts a pool with these permanent lanes.
 fn start<S: Spawned, K: LaneKey>(
-    host: Host,
+    spawn: &ChildSpawn,
     rules: PoolRules,
     lasting: impl IntoIterator<Item = K>,
     routes: Routes<K>,
@@ -297,6 +297,7 @@ fn start<S: Spawned, K: LaneKey>(
     if !Intensity::counts(restarts, within) {
         return Err(SpawnError::Window { restarts });
     }
+    let host = spawn.host();
     let plan = PoolPlan::new(rules, lasting, host.scheduler().random());
     let router = PoolRouter::new(plan, routes, host.scheduler());
     if let Some(kind) = S::Process::KIND {
@@ -309,7 +310,10 @@ fn start<S: Spawned, K: LaneKey>(
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
     // Notes must not be refused; there is one for each start, whose messages are queued or with members.
     match host.spawn_process(process).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
-        Ok(_) => Ok(RunningPool { pid, router, process: PhantomData }),
+        Ok(_) => {
+            spawn.note(pid);
+            Ok(RunningPool { pid, router, process: PhantomData })
+        }
         Err(outer) => Err(lock(&error).take().unwrap_or(outer)),
     }
 }

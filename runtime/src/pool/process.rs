@@ -3,6 +3,7 @@
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, PoolRouter};
 use crate::call::dead_letter::{DeadLetterReason, Internal};
+use crate::engine::lifecycle::spawn::Noted;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
@@ -41,8 +42,10 @@ impl<K: LaneKey> PoolProcess<K> {
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {
         let Self { factory, host, .. } = self;
-        let started = contain(Site::MemberStart, || factory(ChildSpawn::owned(*host), key));
+        let noted = Noted::default();
+        let started = contain(Site::MemberStart, || factory(ChildSpawn::owned(*host, noted.clone()), key));
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
+        let started = started.and_then(|pid| check(&noted, pid));
         match started {
             Ok(pid) => {
                 // The user may have spawned it in another way.
@@ -61,6 +64,10 @@ impl<K: LaneKey> PoolProcess<K> {
                 Ok(())
             }
             Err(error) => {
+                // It gave up after it had spawned the member, or gave another process.
+                if let Some(pid) = noted.get() {
+                    pid.kill();
+                }
                 let why = match &error {
                     SpawnError::Shutdown => Unstarted::NoRoom(ExitReason::Shutdown),
                     SpawnError::Limit { .. } | SpawnError::Slots => {
@@ -93,6 +100,19 @@ impl<K: LaneKey> PoolProcess<K> {
 
     fn pool(&self) -> Option<impl tracing::Value + use<K>> {
         self.alias.as_ref().map(|alias| tracing::field::display(alias.pid()))
+    }
+}
+
+/// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was, or an alias of that.
+fn check(noted: &Noted, pid: Pid) -> Result<Pid, SpawnError> {
+    match noted.get() {
+        Some(spawned) if *spawned != pid && pid.resolve() != Some(*spawned) => {
+            Err(SpawnError::Init(InitError::failed(format!(
+                "the closure spawned {spawned} through `spawn` but returned {pid}; spawn other processes on \
+                 `spawn.host()`"
+            ))))
+        }
+        _ => Ok(pid),
     }
 }
 

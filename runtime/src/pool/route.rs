@@ -14,6 +14,7 @@ pub(crate) struct Routes<K> {
     otherwise: Option<K>,
 }
 
+#[derive(Clone)]
 pub(crate) enum Route<K> {
     Lane(K),
     /// To each member, with the function that copies it.

@@ -16,7 +16,8 @@ use crate::call::dead_letter::{DeadLetterReason, Internal};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{host::Scheduler, host::backlog::Backlog};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
-use crate::routing::router::{deliver, send};
+use crate::env::program::as_node;
+use crate::routing::router::{route, send};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
 use crate::time::timekeeper::timekeeper;
 use crate::util::notifiers;
@@ -34,7 +35,7 @@ impl<K: Clone + Ord + Send + Sync + 'static> LaneKey for K {}
 pub(crate) struct PoolRouter<K: LaneKey> {
     state: Mutex<RouterState<K>>,
     routes: Routes<K>,
-    incoming: Incoming,
+    incoming: Incoming<K>,
     host: &'static Scheduler,
     /// The pool's process, once it has started.
     pub(crate) process: OnceLock<Pid>,
@@ -77,7 +78,7 @@ impl<K: LaneKey> PoolRouter<K> {
         let router = Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
-            incoming: Incoming::default(),
+            incoming: Incoming::new(),
             host,
             process: OnceLock::new(),
             kind: OnceLock::new(),
@@ -140,7 +141,7 @@ impl<K: LaneKey> PoolRouter<K> {
                 state.counted.expired += 1;
             }
             drop(state);
-            if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
+            if let Err(panic) = contain(Site::Backstop, || as_node(self.host.node(), || self.carry_out(action))) {
                 crate::util::log::error!(%panic, "an action of a pool panicked");
             }
             state = lock(&self.state);
@@ -157,7 +158,8 @@ impl<K: LaneKey> PoolRouter<K> {
             PoolAction::Give(member, waiting) => self.give(member, waiting),
             PoolAction::Copy(member, package) => {
                 let (to, payload, caller) = package.into_parts();
-                if let Err(refused) = with_mode(SendMode::Try, || deliver(member, payload, caller)) {
+                let copy = Package::from_parts(member, payload, caller);
+                if let Err(refused) = with_mode(SendMode::Try, || route(copy)) {
                     let reason = match refused.reason {
                         SendFailure::Full(_) => DeadLetterReason::Overflow,
                         _ => DeadLetterReason::Ended,
@@ -188,11 +190,24 @@ impl<K: LaneKey> PoolRouter<K> {
         let (to, payload, caller) = message.into_parts();
         let (member_caller, caller) = MemberCaller::new(itself, member.number, caller);
         // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
-        let Err(refused) = with_mode(SendMode::Try, || deliver(member.pid, payload, Some(caller))) else { return };
-        // The member has ended, which will be reported, or its mailbox is full; the message waits for another.
+        let sent = Package::from_parts(member.pid, payload, Some(caller));
+        let Err(refused) = with_mode(SendMode::Try, || route(sent)) else { return };
         let (_, payload, _unheard) = refused.package.into_parts();
         let message = Package::from_parts(to, payload, member_caller.take_back());
-        let lives = matches!(refused.reason, SendFailure::Full(_));
+        let lives = match refused.reason {
+            SendFailure::Full(_) | SendFailure::Restarting(_) => true,
+            // The member has ended, which will be reported.
+            SendFailure::Gone(_)
+            | SendFailure::Shutdown(_)
+            | SendFailure::UnknownNode(_)
+            | SendFailure::UnknownHost(_) => false,
+            // The member lives, and cannot get this message.
+            reason => {
+                self.fail(message, DeadLetterReason::Ended, reason.into());
+                return self.tell(|plan, now| plan.unsent(now, member.number));
+            }
+        };
+        // The message waits for another member, or until this one has room.
         self.tell(|plan, now| plan.bounced(now, member.number, lives, QueuedMessage { message, place }));
     }
 
@@ -261,10 +276,14 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
     }
 
     fn take(&self, package: Package) -> Result<(), Undeliverable> {
-        match self.itself.upgrade().filter(|_| notifiers::is_needed()) {
+        let taken = match self.itself.upgrade().filter(|_| notifiers::is_needed()) {
             Some(itself) => itself.take_later(package),
-            None => self.take_now(package),
-        }
+            None => {
+                let (package, route) = self.route(package);
+                self.take_now(package, route)
+            }
+        };
+        taken.inspect_err(|_| self.count(|counted| counted.refused += 1))
     }
 
     fn life(&self) -> Option<Pid> {
@@ -308,13 +327,17 @@ impl<K: LaneKey> PoolRouter<K> {
 
     /// Takes what has come in, until there is no room.
     fn bring(self: Arc<Self>) {
-        while let Some(package) = self.incoming.next() {
-            let Err(Undeliverable { package, reason }) = self.take_now(package) else { continue };
+        while let Some((package, known)) = self.incoming.next() {
+            let (package, route) = match known {
+                Some(route) => (package, route),
+                None => self.route(package),
+            };
+            let Err(Undeliverable { package, reason }) = self.take_now(package, route.clone()) else { continue };
             if !matches!(reason, SendFailure::Full(_)) {
                 self.fail(package, DeadLetterReason::Ended, reason.into());
                 continue;
             }
-            self.incoming.put_back(package);
+            self.incoming.put_back(package, route);
             let again = Arc::clone(&self);
             // By the system's time, even if a test controls the host's.
             let due = Moment::now_by(None).after(RETRY);
@@ -322,16 +345,21 @@ impl<K: LaneKey> PoolRouter<K> {
                 return;
             }
             // The system refuses a thread to wait.
-            if let Some(package) = self.incoming.next() {
+            if let Some((package, _)) = self.incoming.next() {
                 self.fail(package, DeadLetterReason::Overflow, CallError::Full);
             }
         }
     }
 
-    fn take_now(&self, package: Package) -> Result<(), Undeliverable> {
+    /// Asks users' code where a package belongs.
+    fn route(&self, package: Package) -> (Package, Route<K>) {
         let (to, mut payload, caller) = package.into_parts();
         let route = self.routes.of(&mut payload);
-        let package = Package::from_parts(to, payload, caller);
+        (Package::from_parts(to, payload, caller), route)
+    }
+
+    fn take_now(&self, package: Package, route: Route<K>) -> Result<(), Undeliverable> {
+        let to = package.to();
         let refused = match route {
             Route::Lane(key) => self.arrive(key, package),
             Route::All(copy) => self.spread(package, copy),
@@ -353,10 +381,7 @@ impl<K: LaneKey> PoolRouter<K> {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
         let arrived = state.plan.arrive(now, key, package);
-        match arrived {
-            Ok(()) => state.counted.accepted += 1,
-            Err(_) => state.counted.refused += 1,
-        }
+        state.counted.accepted += u64::from(arrived.is_ok());
         self.act(state);
         arrived
     }
@@ -370,7 +395,6 @@ impl<K: LaneKey> PoolRouter<K> {
     ) -> Result<(), (Package, PoolRefusal)> {
         let (accepts, members) = self.look(|plan, _| (plan.accepts(), plan.members()));
         if !accepts {
-            self.count(|counted| counted.refused += 1);
             return Err((package, PoolRefusal::Draining));
         }
         let (to, mut payload, caller) = package.into_parts();
@@ -399,5 +423,50 @@ impl<K: LaneKey> PoolRouter<K> {
             None => drop(package.into_parts()),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::routing::router::route;
+    use crate::sync::ThreadKind;
+    use crate::{CallError, ExitReason, Package, Payload, Pid, Pool, Runtime, SpawnError};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    /// Catches: a message of another node that waits for room, of which each look counts as a refusal, and asks for its
+    /// key once more.
+    #[test]
+    fn a_message_that_waits_for_room_is_routed_once_and_not_refused() {
+        // The pool's process never runs, so it starts no member.
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        let (ask, asked) = channel();
+        let key = move |number: &u32| {
+            ask.send(*number).unwrap();
+            0_u8
+        };
+        let pool = Pool::by_key(key).queue(0);
+        let pool = pool.spawn(runtime.host(), |_, _: &u8| Err::<Pid, _>(SpawnError::Slots)).unwrap();
+        let (tell, told) = channel();
+        let package = |number: u32| {
+            let tell = tell.clone();
+            let then = move |answer: Result<Payload, CallError>| tell.send((number, answer.err())).unwrap();
+            Package::with_answer(pool.pid(), Payload::new(number), None, then)
+        };
+        assert!(route(package(1)).is_ok(), "it waits for a member");
+        let waits = package(2);
+        let sent = thread::spawn(move || {
+            ThreadKind::Cluster.enter();
+            route(waits).is_ok()
+        });
+        assert!(sent.join().unwrap());
+        assert_eq!([asked.recv(), asked.recv()], [Ok(1), Ok(2)]);
+        assert!(route(package(3)).is_err());
+        assert_eq!(asked.recv(), Ok(3));
+        pool.stop();
+        let gone = Some(CallError::Gone(ExitReason::NoProcess));
+        assert!(told.iter().any(|answer| answer == (2, gone.clone())));
+        assert_eq!(asked.try_recv().ok(), None);
+        assert_eq!(pool.statistics().refused, 1);
     }
 }

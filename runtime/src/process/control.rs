@@ -78,13 +78,18 @@ impl Join {
             waiter.ended(reason, None);
         }
     }
+
+    /// Returns whether anyone still waits.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.as_ref().is_some_and(|waiter| waiter.is_awaited())
+    }
 }
 
 /// Adds a request. A caller that waits with a time limit in a loop leaves one in each round: those are removed whenever
 /// the list would grow.
 pub(crate) fn keep_join(joins: &mut Vec<Join>, join: Join) {
     if joins.len() == joins.capacity() {
-        joins.retain(|join| join.0.as_ref().is_some_and(|waiter| waiter.is_awaited()));
+        joins.retain(Join::is_awaited);
     }
     joins.push(join);
 }
@@ -123,7 +128,6 @@ mod tests {
             keep_join(&mut joins, Join::new(Arc::new(Waits(round % 1_000 == 0))));
         }
         assert!(joins.capacity() <= 64, "{}", joins.capacity());
-        let is_awaited = |join: &&Join| join.0.as_ref().is_some_and(|waiter| waiter.is_awaited());
-        assert_eq!(joins.iter().filter(is_awaited).count(), 10);
+        assert_eq!(joins.iter().filter(|join| join.is_awaited()).count(), 10);
     }
 }

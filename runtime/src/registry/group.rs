@@ -1,12 +1,12 @@
 //! Groups: one name for many processes.
 
-use super::group_table::{GroupKey, GroupTable, key, spread};
+use super::group_table::{GroupKey, GroupTable, TableOfHost, key};
 use crate::errors::{BadName, GroupError};
 use crate::{ExitReason, Pid, actor::send::SendTo, sync::Arc};
 use std::fmt;
 
 /// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone;
-/// the group exists while it has members or subscribers.
+/// the group exists while it has members or subscribers. That of a host which has ended has none and takes none.
 ///
 /// A process is a member while it is alive and has joined more often than left. It is removed before its end is
 /// reported. Members may be processes of any host of the program, stand-alone mailboxes, and [aliases](Pid::is_alias):
@@ -28,14 +28,14 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct Group {
-    table: &'static GroupTable,
+    table: TableOfHost,
     name: Arc<str>,
     /// Its key, if its name is valid.
     key: Result<GroupKey, BadName>,
 }
 
 impl Group {
-    pub(crate) fn new(table: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(table: TableOfHost, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
         let key = key(None, name.clone());
         Self { table, name, key }
@@ -46,28 +46,36 @@ impl Group {
         &self.name
     }
 
+    /// Returns where it is.
+    fn place(&self) -> Result<(&'static GroupTable, &GroupKey), GroupError> {
+        let key = self.key.as_ref().map_err(Clone::clone)?;
+        Ok((self.table.get()?, key))
+    }
+
     /// Adds a member, or one more membership: it then has to leave as often. Returns whether it was not a member
     /// before. Costs a lock that some other groups share.
     ///
     /// # Errors
-    /// [`GroupError`] if the process has ended, or if the group's name is empty or longer than 1,024 bytes.
+    /// [`GroupError`] if the process or the group's host has ended, or if the group's name is empty or longer than
+    /// 1,024 bytes.
     pub fn join(&self, member: impl Into<Pid>) -> Result<bool, GroupError> {
-        self.table.join(self.key.as_ref().map_err(Clone::clone)?, member.into())
+        let (table, key) = self.place()?;
+        table.join(key, member.into())
     }
 
     /// Removes one membership. Returns whether the process was a member.
     pub fn leave(&self, member: impl Into<Pid>) -> bool {
-        self.key.as_ref().is_ok_and(|key| self.table.leave(key, member.into()))
+        self.place().is_ok_and(|(table, key)| table.leave(key, member.into()))
     }
 
     /// Returns whether the process is a member.
     pub fn contains(&self, member: impl Into<Pid>) -> bool {
-        self.key.as_ref().is_ok_and(|key| self.table.contains(key, member.into()))
+        self.place().is_ok_and(|(table, key)| table.contains(key, member.into()))
     }
 
     /// Returns the members, in the order of their PIDs. The list is made once after each change, and shared.
     pub fn members(&self) -> Arc<[Pid]> {
-        self.key.as_ref().map(|key| self.table.members(key)).unwrap_or_default()
+        self.place().map(|(table, key)| table.members(key)).unwrap_or_default()
     }
 
     /// Returns the number of members.
@@ -85,7 +93,7 @@ impl Group {
     ///
     /// The messages of one sender to one member stay in their order, broadcast or not.
     pub fn broadcast<M: Clone + Send + 'static>(&self, message: M) -> usize {
-        spread(&self.members(), message)
+        self.table.spread(&self.members(), message)
     }
 
     /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change: between list and events none
@@ -96,14 +104,14 @@ impl Group {
     /// # Errors
     /// As [`join`](Self::join).
     pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Arc<[Pid]>, GroupError> {
-        let (key, pid) = (self.key.as_ref().map_err(Clone::clone)?, subscriber.target());
-        self.table.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)
+        let ((table, key), pid) = (self.place()?, subscriber.target());
+        table.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)
     }
 
     /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let subscriber = subscriber.target().resolve();
-        subscriber.is_some_and(|pid| self.key.as_ref().is_ok_and(|key| self.table.unwatch(key, pid)))
+        subscriber.is_some_and(|pid| self.place().is_ok_and(|(table, key)| table.unwatch(key, pid)))
     }
 }
 

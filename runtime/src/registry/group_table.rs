@@ -8,15 +8,17 @@
 //! Everything is keyed and ordered by PID, so that a program behaves the same in each run.
 
 use super::group::GroupEvent;
-use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
+use crate::engine::host::{Scheduler, reuse::HostRef};
 use crate::errors::{BadName, GroupError, SendFailure};
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
 use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock, touch_everything};
+use crate::util::{notifiers::wake, panics::Site};
 use crate::{ExitReason, Payload, Pid, env::chance::HashKeys, names::name::Name, routing::alias::lives};
 use std::collections::{BTreeMap, BTreeSet};
-use std::{any::TypeId, hash::BuildHasher};
+use std::{any::TypeId, hash::BuildHasher, task::Waker};
 
 /// The number of shards. A guess: more than the threads that use groups at the same time.
 const SHARDS: usize = 64;
@@ -64,14 +66,17 @@ struct Notices {
 }
 
 impl Notices {
+    /// Wakes the watchers. First those that are processes, and the mailboxes themselves: a waker may wait for any.
     fn wake(self) {
-        self.woken.into_iter().for_each(Token::wake);
+        let wakers: Vec<Waker> = self.woken.into_iter().filter_map(Token::hand_over).collect();
+        wakers.into_iter().for_each(|waker| wake(Site::MailboxWaker, waker));
     }
 
     /// Wakes the watchers, and suspends the calling process if it floods them.
-    fn wake_and_wait(self) {
-        self.woken.into_iter().for_each(Token::wake);
-        self.check_length.into_iter().for_each(Slot::check_length);
+    fn wake_and_wait(mut self) {
+        let check_length = std::mem::take(&mut self.check_length);
+        self.wake();
+        check_length.into_iter().for_each(Slot::check_length);
     }
 }
 
@@ -299,21 +304,42 @@ impl GroupState {
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has or makes room. Never waits. Returns how many got it.
-pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
-    let Some((last, others)) = members.split_last() else { return 0 };
-    let sent = others.iter().filter(|pid| send_copy(**pid, message.clone())).count();
-    sent + usize::from(send_copy(*last, message))
+/// A table of a host. When that has ended, the next one may have it.
+#[derive(Clone, Copy)]
+pub(crate) struct TableOfHost {
+    table: &'static GroupTable,
+    host: HostRef,
 }
 
-fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
+impl TableOfHost {
+    pub(crate) fn new(table: &'static GroupTable, host: HostRef) -> Self {
+        Self { table, host }
+    }
+
+    /// Returns the table, unless the host has ended.
+    pub(crate) fn get(self) -> Result<&'static GroupTable, GroupError> {
+        if self.host.has_ended() { Err(GroupError::Shutdown) } else { Ok(self.table) }
+    }
+
+    /// Sends a copy of `message` to each member that is alive and has or makes room. Never waits. Returns how many got
+    /// it.
+    pub(crate) fn spread<M: Clone + Send + 'static>(self, members: &[Pid], message: M) -> usize {
+        let Some((last, others)) = members.split_last() else { return 0 };
+        let sent = others.iter().filter(|pid| send_copy(self.host.scheduler, **pid, message.clone())).count();
+        sent + usize::from(send_copy(self.host.scheduler, *last, message))
+    }
+}
+
+/// Sends a copy. One for which there is no room is a dead letter of the member's host, or of `host` if it has none
+/// here.
+fn send_copy<M: Send + 'static>(host: &'static Scheduler, pid: Pid, message: M) -> bool {
     match with_mode(SendMode::Delayed, || crate::routing::router::send(pid, message)) {
         Ok(()) => true,
         Err((message, SendFailure::Full(_))) => {
             let dead_letter = DeadLetter::new(pid, Payload::new(message), DeadLetterReason::Overflow, None);
-            match TABLE.living(pid).and_then(Slot::owner) {
+            match pid.resolve().and_then(|process| TABLE.living(process)).and_then(Slot::owner) {
                 Some(owner) => owner.host.dead_letter(dead_letter),
-                None => bring(dead_letter),
+                None => host.dead_letter(dead_letter),
             }
             false
         }

@@ -1,13 +1,13 @@
 //! Topics: publishing events to subscribers.
 
-use super::group_table::{GroupKey, GroupTable, key, spread};
+use super::group_table::{GroupKey, GroupTable, TableOfHost, key};
 use crate::errors::{BadName, GroupError};
 use crate::{Pid, actor::send::SendTo, sync::Arc, util::debug::impl_debug};
 use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
 
 /// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). A handle, cheap to clone; the topic exists
-/// while it has subscribers.
+/// while it has subscribers. That of a host which has ended has none and takes none.
 ///
 /// Topics with one name and different types are independent. A subscription ends before its process's end is reported.
 ///
@@ -27,19 +27,19 @@ use std::marker::PhantomData;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Topic<E> {
-    table: &'static GroupTable,
+    table: TableOfHost,
     /// Its key, if its name is valid.
     key: Result<GroupKey, BadName>,
     event: PhantomData<fn(E)>,
 }
 
 impl<E: Send + 'static> Topic<E> {
-    pub(crate) fn named(table: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn named(table: TableOfHost, name: impl Into<Arc<str>>) -> Self {
         Self { table, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }
 
     /// The topic without a name for events of type `E`.
-    pub(crate) fn of_type(table: &'static GroupTable) -> Self {
+    pub(crate) fn of_type(table: TableOfHost) -> Self {
         let key = Ok(GroupKey { event: Some(TypeId::of::<E>()), name: None });
         Self { table, key, event: PhantomData }
     }
@@ -49,31 +49,39 @@ impl<E: Send + 'static> Topic<E> {
         self.key.as_ref().ok()?.name.as_ref().map(|name| &**name.text())
     }
 
+    /// Returns where it is.
+    fn place(&self) -> Result<(&'static GroupTable, &GroupKey), GroupError> {
+        let key = self.key.as_ref().map_err(Clone::clone)?;
+        Ok((self.table.get()?, key))
+    }
+
     /// Sends each subscriber a copy of `event`, and returns how many got it. Never waits: a copy without room in a
     /// mailbox becomes a dead letter.
     pub fn publish(&self, event: E) -> usize
     where
         E: Clone,
     {
-        spread(&self.subscribers(), event)
+        self.table.spread(&self.subscribers(), event)
     }
 
     /// Subscribes a process: it gets each event once, however often it subscribes. Returns whether this is the first.
     ///
     /// # Errors
-    /// [`GroupError`] if the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
+    /// [`GroupError`] if the process or the topic's host has ended, or if the topic's name is empty or longer than
+    /// 1,024 bytes.
     pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, GroupError> {
-        self.table.join_once(self.key.as_ref().map_err(Clone::clone)?, subscriber.target())
+        let (table, key) = self.place()?;
+        table.join_once(key, subscriber.target())
     }
 
     /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
-        self.key.as_ref().is_ok_and(|key| self.table.leave(key, subscriber.target()))
+        self.place().is_ok_and(|(table, key)| table.leave(key, subscriber.target()))
     }
 
     /// Returns the subscribers, in the order of their PIDs. The list is made once after each change, and shared.
     pub fn subscribers(&self) -> Arc<[Pid]> {
-        self.key.as_ref().map(|key| self.table.members(key)).unwrap_or_default()
+        self.place().map(|(table, key)| table.members(key)).unwrap_or_default()
     }
 }
 

@@ -45,6 +45,7 @@ impl Registry {
 
     /// Removes all types. Their factories are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
+        self.messages.write().unwrap_or_else(PoisonError::into_inner).clear();
         let types = std::mem::take(&mut *self.types.write().unwrap_or_else(PoisonError::into_inner));
         types.into_values().for_each(|factory| _ = contain(Site::TypeDrop, || drop(factory)));
     }

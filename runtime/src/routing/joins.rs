@@ -20,27 +20,128 @@ pub(super) fn is_joiner(pid: Pid) -> bool {
     pid == joiner(pid.node())
 }
 
-/// The joins that wait, by the numbers of their monitors, with the node of the process.
-static JOINS: World<Mutex<BTreeMap<u64, (NodeId, Join)>>> = World::new(Mutex::new(BTreeMap::new()));
+/// How many joins are kept before those that were given up are looked for.
+const FEW: usize = 64;
+
+struct RemoteJoin {
+    /// The joiner, and the process that it watches.
+    from: Pid,
+    to: Pid,
+    join: Join,
+}
+
+/// The joins that wait, by the numbers of their monitors.
+struct RemoteJoins {
+    waiting: BTreeMap<u64, RemoteJoin>,
+    /// At that number, those that were given up are removed.
+    swept_at: usize,
+}
+
+static JOINS: World<Mutex<RemoteJoins>> =
+    World::new(Mutex::new(RemoteJoins { waiting: BTreeMap::new(), swept_at: FEW }));
+
+impl RemoteJoins {
+    /// Removes those that were given up, whenever twice as many are kept as were left the last time: a caller that
+    /// waits with a time limit in a loop leaves one in each round.
+    fn sweep(&mut self) -> BTreeMap<u64, RemoteJoin> {
+        if self.waiting.len() < self.swept_at {
+            return BTreeMap::new();
+        }
+        let given_up = self.waiting.extract_if(.., |_, kept| !kept.join.is_awaited()).collect();
+        self.swept_at = FEW.max(2 * self.waiting.len());
+        given_up
+    }
+}
 
 /// Waits for the end of a process of another node.
 pub(crate) fn send_join(to: Pid, join: Join) {
     static NUMBER: World<AtomicU64> = World::new(AtomicU64::new(1));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    lock(&JOINS).insert(number, (to.node(), join));
-    send_link(joiner(this_node()), to, LinkMessage::Watch(number));
+    let from = joiner(this_node());
+    let given_up = {
+        let mut joins = lock(&JOINS);
+        let given_up = joins.sweep();
+        joins.waiting.insert(number, RemoteJoin { from, to, join });
+        given_up
+    };
+    send_link(from, to, LinkMessage::Watch(number));
+    for (number, RemoteJoin { from, to, .. }) in given_up {
+        send_link(from, to, LinkMessage::Unwatch(number));
+    }
 }
 
 /// Handles a message to the joiner of a node of this program.
 pub(super) fn receive(from: Pid, message: LinkMessage<ExitReason>) {
     let LinkMessage::Down(number, reason) = message else { return };
     let mut joins = lock(&JOINS);
-    if joins.get(&number).is_none_or(|(node, _)| *node != from.node()) {
+    if joins.waiting.get(&number).is_none_or(|kept| kept.to.node() != from.node()) {
         return;
     }
-    let Some((_, join)) = joins.remove(&number) else { return };
+    let Some(RemoteJoin { join, .. }) = joins.waiting.remove(&number) else { return };
     drop(joins);
     if let Err(panic) = contain(Site::Backstop, || join.notify(&reason)) {
         crate::util::log::error!(%panic, "a waiter for the end of a process panicked");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::package::Undeliverable;
+    use crate::routing::Transport;
+    use crate::routing::router::{Receiver, Router};
+    use crate::{Package, sync::Arc};
+    use std::time::Duration;
+
+    /// A way to a node, with the numbers of the watches there.
+    #[derive(Default)]
+    struct Way(Mutex<std::collections::BTreeSet<u64>>);
+
+    impl Receiver for Way {
+        fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+            drop(package);
+            Ok(())
+        }
+    }
+
+    impl Transport for Way {
+        fn send_link(
+            &self,
+            from: Pid,
+            _: Pid,
+            message: LinkMessage<ExitReason>,
+        ) -> Result<(), LinkMessage<ExitReason>> {
+            assert!(is_joiner(from));
+            match message {
+                LinkMessage::Watch(number) => _ = lock(&self.0).insert(number),
+                LinkMessage::Unwatch(number) => _ = lock(&self.0).remove(&number),
+                other => return Err(other),
+            }
+            Ok(())
+        }
+    }
+
+    fn of_node(node: NodeId) -> usize {
+        lock(&JOINS).waiting.values().filter(|kept| kept.to.node() == node).count()
+    }
+
+    /// Catches: waits that were given up and are kept for ever, here and on the node of the process.
+    #[test]
+    fn waits_that_were_given_up_are_forgotten_on_both_nodes() {
+        let (node, way) = (NodeId::random(), Arc::new(Way::default()));
+        Router::of_program().connect(node, way.clone());
+        let process = Pid::new(node, 1, 1, 1);
+        let early = process.join();
+        for _ in 0..1_000 {
+            assert_eq!(process.join().wait_timeout(Duration::ZERO), None);
+        }
+        let kept = of_node(node);
+        assert!((1..=2 * FEW).contains(&kept), "{kept} waits are kept");
+        let watches: Vec<u64> = lock(&way.0).iter().copied().collect();
+        assert_eq!(watches.len(), kept);
+        receive(process, LinkMessage::Down(watches[0], ExitReason::Killed));
+        assert_eq!(early.wait(), ExitReason::Killed);
+        assert!(Router::of_program().disconnect(node));
+        assert_eq!(of_node(node), 0);
     }
 }

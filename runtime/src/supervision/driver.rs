@@ -311,10 +311,13 @@ impl SupervisorProcess {
     fn asked(&mut self, package: Package) {
         let package = match package.take::<Add>() {
             Ok(Add { slot, rules, start }) => {
-                if self.plan.is_ending() {
+                // One that was asked of the supervisor before this was retired when this began.
+                if self.plan.is_ending() || !self.registry.has(&slot) {
                     let waits = slot.shut(&ExitReason::Shutdown);
                     self.registry.remove(&slot);
-                    return waits.tell(&ExitReason::Shutdown);
+                    waits.tell(&ExitReason::Shutdown);
+                    // The closure is the user's.
+                    return dispose(Site::ChildDrop, start);
                 }
                 self.add(slot, rules, start);
                 return self.happened.push_back(SupervisorEvent::Begin);
@@ -381,7 +384,10 @@ impl Process for SupervisorProcess {
             self.add(slot, spec.rules, spec.start);
         }
         self.happened.push_back(SupervisorEvent::Begin);
-        self.go_on();
+        // Each start is an event, and so is the beginning. Starts that are retried wait for the first step.
+        for _ in 0..=self.members.len() / IN_ONE_GO {
+            self.go_on();
+        }
         Ok(())
     }
 

@@ -89,20 +89,28 @@ impl ChildRegistry {
 
     pub(crate) fn remove(&self, slot: &Arc<ChildSlot>) {
         let mut children = lock(&self.0);
-        let known = children.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
-        let entry = if known { children.entries.remove(&slot.name) } else { None };
+        let entry = if children.has(slot) { children.entries.remove(&slot.name) } else { None };
         drop(children);
         if let Some(ChildEntry { slot, alias, .. }) = entry {
             retire(&slot, alias.pid(), &ExitReason::NoProcess);
         }
     }
 
+    /// Returns whether the child is one of this supervisor's.
+    pub(crate) fn has(&self, slot: &Arc<ChildSlot>) -> bool {
+        lock(&self.0).has(slot)
+    }
+
     pub(crate) fn find(&self, name: &str) -> Result<(Arc<ChildSlot>, Pid), ChildError> {
-        let children = lock(&self.0);
-        match children.entries.get(name) {
-            Some(entry) => Ok((entry.slot.clone(), entry.alias.pid())),
-            None => Err(unknown(name, children.entries.keys())),
-        }
+        let known: Vec<Arc<str>> = {
+            let children = lock(&self.0);
+            if let Some(entry) = children.entries.get(name) {
+                return Ok((entry.slot.clone(), entry.alias.pid()));
+            }
+            children.entries.keys().cloned().collect()
+        };
+        // Outside the lock: there may be many.
+        Err(unknown(name, &known))
     }
 
     pub(crate) fn strategy(&self) -> Strategy {
@@ -168,6 +176,10 @@ fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
 }
 
 impl Children {
+    fn has(&self, slot: &Arc<ChildSlot>) -> bool {
+        self.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot))
+    }
+
     fn add(&mut self, slot: Arc<ChildSlot>, alias: Alias) {
         let place = self.next;
         self.next += 1;
@@ -178,9 +190,9 @@ impl Children {
 /// The most names that an error lists.
 const LISTED: usize = 16;
 
-fn unknown<'a>(name: &str, names: impl ExactSizeIterator<Item = &'a Arc<str>>) -> ChildError {
-    let count = names.len();
-    let mut has: Vec<String> = names.map(|name| name.chars().take(80).collect()).collect();
+fn unknown(name: &str, known: &[Arc<str>]) -> ChildError {
+    let count = known.len();
+    let mut has: Vec<String> = known.iter().map(|name| name.chars().take(80).collect()).collect();
     has.sort();
     if count > LISTED {
         has.sort_by_cached_key(|known| crate::errors::distance(name, known));

@@ -148,7 +148,9 @@ impl Supervisor {
         let at = Location::caller();
         self.check()?;
         let Self { strategy, most, within, backoff, name, children } = self;
-        let (host, guardian, subtree) = place.child_spawn().into_parts();
+        let spawn = place.child_spawn();
+        let noted = spawn.noted();
+        let (host, guardian, subtree) = spawn.into_parts();
         let registry = subtree
             .and_then(|subtree| subtree.downcast::<ChildRegistry>().ok())
             .unwrap_or_else(|| ChildRegistry::new(strategy));
@@ -158,9 +160,9 @@ impl Supervisor {
         let children = slots.into_iter().zip(children).collect();
         let is_child = guardian.is_some();
         let driver = SupervisorProcess::new(registry.clone(), plan, host, children, is_child);
-        let process = SpawnProcess::new(host.reference(), at, driver).for_parent(guardian, false).told_to_stop();
+        let process = SpawnProcess::new(host.reference(), at, driver).for_parent(guardian, false).noted(noted);
         // Requests are never refused; a requester that is not a process cannot be suspended.
-        let process = process.mailbox(Bound::Unbounded);
+        let process = process.told_to_stop().mailbox(Bound::Unbounded);
         let process = match name {
             Some(name) => process.named(name),
             None => process,

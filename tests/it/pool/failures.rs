@@ -1,7 +1,10 @@
 //! Members that fail: the delay before their replacements, messages that wait meanwhile, and pools that give up.
 
 use super::*;
+use postroom::routing::{LinkMessage, Node, Receiver, Router, Transport, Undeliverable};
 use postroom::supervision::Supervisor;
+use postroom::{NodeId, Package};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 
 /// Returns the reason for which a pool gave up.
@@ -210,5 +213,112 @@ fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
         assert_eq!(address.echo(3).wait(), Ok(3));
         assert_eq!(dead.all(), [(std::any::type_name::<WorkerEcho>(), DeadLetterReason::Ended); 2]);
         assert_eq!((seen.all(), runtime.statistics().dead_letters.ended), (vec![3], 2));
+    });
+}
+
+/// Catches: a member that is between two processes of its child, taken for one that has ended and given up for ever.
+#[test]
+fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
+    watched(|| {
+        let (clock, runtime) = still(builder());
+        let pause = Duration::from_millis(50);
+        let tree = Supervisor::one_for_one().backoff(Backoff::constant(pause));
+        let tree = tree.child("worker", |spawn| spawn.of(Worker::default()).serve()).spawn(&runtime).unwrap();
+        let member: Address<Worker> = tree.child("worker").unwrap();
+        let workers = Pool::fixed(1).backoff(Backoff::none());
+        let workers = workers.spawn(&runtime, move |_| Ok::<_, SpawnError>(member)).unwrap();
+        assert_eq!(workers.address().echo(1).wait(), Ok(1));
+        assert!(workers.address().crash().wait().is_err());
+        // The pool has its member again, which has no process yet.
+        when(&workers, |now| (now.started, now.members) == (2, 1));
+        let address = workers.address();
+        let answer = thread::spawn(move || address.echo(2).timeout(LONG).wait());
+        when(&workers, |now| now.accepted == 3);
+        until(|| {
+            clock.advance(pause).unwrap();
+            answer.is_finished()
+        });
+        assert_eq!(answer.join().unwrap(), Ok(2));
+        assert_eq!((workers.statistics().members, workers.statistics().started), (1, 2));
+    });
+}
+
+/// Catches: a message that cannot travel, for which the pool gives a member on another node up for ever.
+#[test]
+fn a_message_that_cannot_travel_to_a_member_fails_alone() {
+    /// Takes all but the first message, which it finds too long.
+    struct Wire(Node, AtomicBool);
+    impl Receiver for Wire {
+        fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+            if !self.1.swap(true, SeqCst) {
+                return Err(Undeliverable { package, reason: SendFailure::TooLong { bytes: 9, limit: 8 } });
+            }
+            let (to, message, answerer) = package.take_apart();
+            let time_left = answerer.time_left();
+            self.0.deliver(Package::with_answer(to, message, time_left, move |answer| answerer.answer(answer)))
+        }
+    }
+    impl Transport for Wire {
+        fn send_link(&self, _: Pid, _: Pid, _: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
+            Ok(())
+        }
+    }
+    watched(|| {
+        let [here, there] = [(); 2].map(|()| builder().logical_node(NodeId::random()).build().unwrap());
+        let wire = Wire(Node::of(there.node()).unwrap(), AtomicBool::new(false));
+        let back = Wire(Node::of(here.node()).unwrap(), AtomicBool::new(true));
+        Router::of_node(here.node()).connect(there.node(), Arc::new(wire));
+        Router::of_node(there.node()).connect(here.node(), Arc::new(back));
+        let member = there.spawn(Worker::default()).serve().unwrap();
+        let workers = Pool::fixed(1).intensity(u32::MAX, LONG).backoff(Backoff::none());
+        let workers = workers.spawn(&here, move |_| Ok::<_, SpawnError>(member)).unwrap();
+        let ask = || here.spawn(Asks).ask(workers.address()).unwrap().wait();
+        assert_eq!(ask(), Err(RunError::Failed(CallError::TooLong { bytes: 9, limit: 8 })));
+        assert_eq!(ask(), Ok(3));
+    });
+}
+
+/// Catches: the process of a start that fails after its spawn, which nobody knows and which lives on.
+#[test]
+fn what_a_start_that_fails_has_spawned_is_killed() {
+    with_runtime(|runtime| {
+        let refusal = || SpawnError::Refused("no paper".to_string());
+        let other = runtime.spawn(Worker::default()).serve().unwrap();
+        let keen = || Pool::elastic(0..=1).intensity(u32::MAX, LONG).backoff(Backoff::none());
+        let fails = keen().spawn(runtime, move |spawn| {
+            spawn.of(Worker::default()).serve()?;
+            Err::<Address<Worker>, _>(refusal())
+        });
+        let gives_another = keen().spawn(runtime, move |spawn| {
+            spawn.of(Worker::default()).serve()?;
+            Ok(other)
+        });
+        let nests = keen().spawn(runtime, move |spawn| {
+            Pool::fixed(1).spawn(spawn, |spawn| spawn.of(Worker::default()).serve())?;
+            Err::<Address<Worker>, _>(refusal())
+        });
+        for workers in [fails, gives_another, nests] {
+            let workers = workers.unwrap();
+            for value in 0..10 {
+                let error = workers.address().echo(value).wait().unwrap_err();
+                assert!(matches!(error, CallError::Gone(_)), "{error:?}");
+            }
+            assert_eq!(workers.statistics().failed, 10);
+        }
+        // The pools, and the one that is no member.
+        until(|| runtime.statistics().processes.live == 4);
+    });
+}
+
+/// Catches: the pool of a supervised start that fails after its spawn.
+#[test]
+fn the_pool_of_a_child_whose_start_fails_is_killed() {
+    with_runtime(|runtime| {
+        let tree = Supervisor::one_for_one().backoff(Backoff::constant(Duration::MAX)).child("pool", |spawn| {
+            Pool::fixed(1).spawn(spawn, |spawn| spawn.of(Worker::default()).serve())?;
+            Err::<RunningPool<Worker>, _>(SpawnError::Refused("no paper".to_string()))
+        });
+        let _tree = tree.spawn(runtime).unwrap();
+        until(|| runtime.statistics().processes.live == 1);
     });
 }

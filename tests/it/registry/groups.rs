@@ -4,8 +4,10 @@ use postroom::Mailbox;
 use postroom::error::{BadName, GroupError};
 use postroom::inspect::DeadLetterReason;
 use postroom::prelude::*;
+use postroom::supervision::Supervisor;
 use postroom_tests::face::{Log, builder, watched, with_dead_letters, with_runtime};
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -171,30 +173,46 @@ fn a_broadcast_waits_for_no_slow_member() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
         let runtime = builder.build().unwrap();
-        let (room, gate) = (runtime.group("room"), postroom_tests::face::Gate::new());
-        let (slow, quick) = (member(&runtime), member(&runtime));
-        slow.wait_at(gate.clone()).send().unwrap();
-        room.join(slow).unwrap();
-        room.join(quick).unwrap();
-        let mut reached = 0;
-        for number in 0..5_000 {
-            reached += room.broadcast(Said(number));
-            if number % 500 == 0 {
-                // Keeps its backlog within its mailbox's bound.
-                quick.heard().wait().unwrap();
-            }
-        }
-        assert_eq!(quick.heard().wait(), Ok((0..5_000).collect()));
-        let by_slow = reached - 5_000;
-        assert!((512..1_500).contains(&by_slow), "{by_slow} of a bound of 1,024");
-        let overflow = (std::any::type_name::<Said>(), DeadLetterReason::Overflow);
-        assert_eq!(dead.all(), vec![overflow; 5_000 - by_slow]);
-        gate.open();
-        postroom_tests::eventually(|| slow.pid().info().is_some_and(|info| info.mailbox == 0));
-        let heard = slow.heard().wait().unwrap();
-        assert_eq!(heard.len(), by_slow);
-        assert!(heard.is_sorted());
+        let slow = member(&runtime);
+        misses_what_has_no_room(&runtime, slow, &dead);
     });
+}
+
+/// Catches: copies for a member that is an alias, lost without a dead letter.
+#[test]
+fn copies_that_have_no_room_at_a_supervised_child_are_counted() {
+    watched(|| {
+        let (builder, dead) = with_dead_letters();
+        let runtime = builder.build().unwrap();
+        let child = |spawn: postroom::ChildSpawn| spawn.of(Member { heard: Log::new() }).serve();
+        let tree = Supervisor::one_for_one().child("slow", child).spawn(&runtime).unwrap();
+        misses_what_has_no_room(&runtime, tree.child("slow").unwrap(), &dead);
+    });
+}
+
+fn misses_what_has_no_room(runtime: &Runtime, slow: Address<Member>, dead: &Log<(&'static str, DeadLetterReason)>) {
+    let (room, gate, quick) = (runtime.group("room"), postroom_tests::face::Gate::new(), member(runtime));
+    slow.wait_at(gate.clone()).send().unwrap();
+    room.join(slow).unwrap();
+    room.join(quick).unwrap();
+    let mut reached = 0;
+    for number in 0..5_000 {
+        reached += room.broadcast(Said(number));
+        if number % 500 == 0 {
+            // Keeps its backlog within its mailbox's bound.
+            quick.heard().wait().unwrap();
+        }
+    }
+    assert_eq!(quick.heard().wait(), Ok((0..5_000).collect()));
+    let by_slow = reached - 5_000;
+    assert!((512..1_500).contains(&by_slow), "{by_slow} of a bound of 1,024");
+    let overflow = (std::any::type_name::<Said>(), DeadLetterReason::Overflow);
+    assert_eq!(dead.all(), vec![overflow; 5_000 - by_slow]);
+    gate.open();
+    postroom_tests::eventually(|| slow.pid().info().is_some_and(|info| info.mailbox == 0));
+    let heard = slow.heard().wait().unwrap();
+    assert_eq!(heard.len(), by_slow);
+    assert!(heard.is_sorted());
 }
 
 #[test]
@@ -342,6 +360,64 @@ fn the_waker_of_a_subscriber_may_use_the_group() {
         assert_eq!(asks.1.load(Ordering::SeqCst), 1);
         assert!(matches!(event(&mut mailbox), GroupEvent::Joined { .. }));
         assert!(matches!(event(&mut mailbox), GroupEvent::Left { .. }));
+    });
+}
+
+/// Parks the mailbox with that waker.
+fn park(mailbox: &mut Mailbox, waker: &std::task::Waker) {
+    let waiting = std::pin::pin!(mailbox.received());
+    assert!(waiting.poll(&mut std::task::Context::from_waker(waker)).is_pending());
+}
+
+/// Catches: a waker that drops another subscriber, whose turn to be woken has not come, and waits for that for ever.
+#[test]
+fn the_waker_of_a_subscriber_may_drop_another() {
+    struct Drops(Mutex<Option<Mailbox>>);
+    impl std::task::Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+        }
+    }
+    with_runtime(|runtime| {
+        let (room, one) = (runtime.group("room"), member(runtime));
+        let mut mailboxes = [(); 2].map(|()| Mailbox::new().unwrap());
+        // In the order in which they are woken.
+        mailboxes.sort_by_key(Mailbox::pid);
+        let [mut first, mut second] = mailboxes;
+        room.subscribe(first.pid()).unwrap();
+        room.subscribe(second.pid()).unwrap();
+        park(&mut second, std::task::Waker::noop());
+        let drops = Arc::new(Drops(Mutex::new(Some(second))));
+        park(&mut first, &drops.clone().into());
+        room.join(one).unwrap();
+        assert!(drops.0.lock().unwrap().is_none());
+        assert!(matches!(event(&mut first), GroupEvent::Joined { .. }));
+    });
+}
+
+/// Catches: a waker that waits for a process whose turn to be woken has not come.
+#[test]
+fn the_waker_of_a_subscriber_may_wait_for_another() {
+    struct Calls(Address<Member>, Mutex<Option<Vec<u32>>>);
+    impl std::task::Wake for Calls {
+        fn wake(self: Arc<Self>) {
+            let heard = self.0.heard().timeout(Duration::from_secs(3_600)).wait().unwrap();
+            *self.1.lock().unwrap() = Some(heard);
+        }
+    }
+    watched(|| {
+        // Processes of the node with the highest number are woken last.
+        let last = postroom::NodeId::new((1 << 48) - 1).unwrap();
+        let (runtime, other) = (builder().build().unwrap(), builder().logical_node(last).build().unwrap());
+        let (room, mut mailbox, process) = (runtime.group("room"), Mailbox::new().unwrap(), member(&other));
+        assert!(mailbox.pid() < process.pid());
+        room.subscribe(mailbox.pid()).unwrap();
+        room.subscribe(process.pid()).unwrap();
+        other.until_idle().unwrap();
+        let calls = Arc::new(Calls(process, Mutex::new(None)));
+        park(&mut mailbox, &calls.clone().into());
+        room.join(member(&runtime)).unwrap();
+        assert_eq!(*calls.1.lock().unwrap(), Some(Vec::new()));
     });
 }
 

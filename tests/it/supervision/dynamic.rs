@@ -1,6 +1,7 @@
 //! Dynamic children.
 
 use super::*;
+use postroom::CallError;
 use postroom::supervision::{Child, ChildError};
 
 fn dynamic(runtime: &Runtime) -> Tree {
@@ -190,4 +191,38 @@ fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
         assert!(call.join().unwrap().is_err());
         assert!(log.is_empty());
     });
+}
+
+/// Catches: a child that a restarted supervisor starts for a request that came before the restart: its address is gone,
+/// and its name is free for another.
+#[test]
+fn a_request_that_a_restart_has_overtaken_starts_no_child() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let strict = |spawn| Supervisor::dynamic().intensity(0, Duration::MAX).spawn(spawn);
+        let tree = eager(Supervisor::one_for_one()).add(Child::new("dynamic", strict).keep_messages());
+        let tree = tree.spawn(&runtime).unwrap();
+        let below = tree.tree("dynamic").unwrap();
+        let (here, go) = (Latch::new(), Latch::new());
+        let gate = (here.clone(), go.clone());
+        let bad = move |_: postroom::ChildSpawn| {
+            gate.0.open();
+            gate.1.wait();
+            Err::<Address<Worker>, _>(SpawnError::Refused("no paper".to_string()))
+        };
+        let bad = below.start(Child::new("bad", bad)).unwrap();
+        here.wait();
+        let overtaken = below.start(Child::new("a", worker("overtaken", &log))).unwrap();
+        go.open();
+        until_restarted(&tree, "dynamic", 1);
+        assert_eq!(refused(bad), CallError::Gone(ExitReason::NoProcess));
+        let next = below.start(Child::new("a", worker("next", &log))).unwrap();
+        assert_eq!(next.add(1).wait(), Ok(1));
+        assert_eq!(lines(&log), ["next starts"]);
+        assert_eq!(refused(overtaken), CallError::Gone(ExitReason::NoProcess));
+    });
+}
+
+fn refused(worker: Address<Worker>) -> CallError {
+    worker.add(0).wait().unwrap_err()
 }

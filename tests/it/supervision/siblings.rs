@@ -228,3 +228,19 @@ fn by_hand(got: Log<()>) -> impl FnMut(ChildSpawn) -> Result<Pid, SpawnError> + 
         spawn.process(notes).start()
     }
 }
+
+/// Catches: a supervisor that starts some of its children, and leaves the others for when it runs.
+#[test]
+fn all_children_have_been_started_when_the_spawn_returns() {
+    soon(|| {
+        // Nothing runs.
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        for strategy in [Supervisor::one_for_one, Supervisor::one_for_all, Supervisor::rest_for_one] {
+            let log = Log::new();
+            let all = (0..200).fold(strategy(), |tree, child| tree.child(child.to_string(), worker("child", &log)));
+            let tree = all.spawn(&runtime).unwrap();
+            let states: Vec<_> = tree.children().iter().map(|child| child.state).collect();
+            assert_eq!(states, [postroom::supervision::ChildState::Running; 200]);
+        }
+    });
+}

@@ -167,8 +167,9 @@ pub struct Ended {
 }
 
 impl Ended {
-    pub(crate) fn or_known(self, known: Option<ExitReason>) -> Self {
-        Self { known, ..self }
+    pub(crate) fn or_known(mut self, known: Option<ExitReason>) -> Self {
+        self.known = known;
+        self
     }
 
     fn told(&self, reason: ExitReason) -> ExitReason {
@@ -192,6 +193,13 @@ impl Ended {
     }
 }
 
+/// Marks the wait as given up, so that those who keep it can forget it.
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.ending.0.abandon();
+    }
+}
+
 impl Future for Ended {
     type Output = ExitReason;
 
@@ -201,3 +209,29 @@ impl Future for Ended {
 }
 
 crate::util::debug::impl_debug!([] Ended, self => "Ended");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::mailbox::Mailbox;
+
+    /// Catches: a wait that was given up, and is kept as long as its process lives.
+    #[test]
+    fn a_wait_that_was_given_up_is_forgotten() {
+        let mut mailbox = Mailbox::new().unwrap();
+        let [first, second] = [(); 2].map(|()| mailbox.pid().join());
+        let waiters = [&first, &second].map(|ended| Arc::downgrade(&ended.ending));
+        // One is given up by a drop, and one by a time limit.
+        drop(first);
+        assert_eq!(second.wait_timeout(Duration::ZERO), None);
+        let kept = mailbox.pid().join();
+        for _ in 0..1_000 {
+            assert_eq!(mailbox.pid().join().wait_timeout(Duration::ZERO), None);
+            // It takes the request.
+            assert!(mailbox.try_receive().is_none());
+        }
+        assert!(waiters.iter().all(|waiter| waiter.upgrade().is_none()));
+        drop(mailbox);
+        assert_eq!(kept.wait(), ExitReason::Normal);
+    }
+}

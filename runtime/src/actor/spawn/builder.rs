@@ -7,7 +7,7 @@ use crate::actor::definition::{
 use crate::actor::{
     definition::entry::pending, definition::outcome::AnswerParts, machine::state_machine::Machine, tasks::ExitWaiter,
 };
-use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
+use crate::engine::lifecycle::spawn::{Noted, Options, PendingSpawn};
 use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::reuse::HostRef};
 use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::util::{debug::impl_debug, oneshot::Oneshot};
@@ -87,7 +87,7 @@ impl<P: Actor> SpawnCore<P> {
     ) -> Result<Address<P>, SpawnError> {
         let wanted = wanted(self.options.borrow().as_deref());
         let spawn = || self.spawn_sync(entry, None, begin);
-        or_spawn(wanted, KindOf::<P>::KIND, self.host.scheduler, spawn).map(Address::new)
+        or_spawn(wanted, KindOf::<P>::KIND, self.host, spawn).map(Address::new)
     }
 
     #[inline]

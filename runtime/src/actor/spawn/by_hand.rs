@@ -2,7 +2,7 @@
 
 use super::{builder::Running, or_spawn, wanted};
 use crate::actor::{definition::Source, tasks::ExitWaiter};
-use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
+use crate::engine::lifecycle::spawn::{First, Noted, Options, PendingSpawn};
 use crate::engine::{host::Scheduler, host::reuse::HostRef, pinned::note_entry};
 use crate::process::{Process, control::EndWaiter, guardian::Guardian, kind::KindOfProcess};
 use crate::{Bound, Payloads, Pid, SpawnError, sync::Arc, util::oneshot::Oneshot};
@@ -68,7 +68,7 @@ impl<P: Process> SpawnProcess<P> {
 
     fn spawn(self, entry: Option<&str>, input: Payloads) -> Result<Pid, SpawnError> {
         let (wanted, kind) = (wanted(self.options.as_deref()), KindOfProcess::<P>::KIND);
-        or_spawn(wanted, kind, self.host.scheduler, || self.begin(entry, input, None))
+        or_spawn(wanted, kind, self.host, || self.begin(entry, input, None))
     }
 
     /// Starts at the first entry a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.

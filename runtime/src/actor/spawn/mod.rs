@@ -3,7 +3,7 @@
 //! * [`builder`]: a struct with `#[process]`; [`by_hand`]: a hand-written process;
 //! * this file: the options of both, and returning the holder of a name instead of spawning a second process.
 
-use crate::engine::{host::Scheduler, lifecycle::spawn::Options};
+use crate::engine::{host::reuse::HostRef, lifecycle::spawn::Options};
 use crate::{Pid, SpawnError, slots::ProcessKind, sync::Arc};
 
 /// Implements the options of a spawn, over its method `option`.
@@ -90,6 +90,14 @@ macro_rules! options {
                     options.bound.owned |= is_owned;
                 })
             }
+
+            /// Notes the process for its parent, if there is one.
+            pub(crate) fn noted(self, noted: Option<Noted>) -> Self {
+                match noted {
+                    Some(noted) => self.option(|options| options.noted = Some(noted)),
+                    None => self,
+                }
+            }
         }
     };
 }
@@ -110,10 +118,11 @@ fn wanted(options: Option<&Options>) -> Option<Arc<str>> {
 fn or_spawn(
     wanted: Option<Arc<str>>,
     kind: &'static ProcessKind,
-    host: &'static Scheduler,
+    host: HostRef,
     spawn: impl FnOnce() -> Result<Pid, SpawnError>,
 ) -> Result<Pid, SpawnError> {
-    let Some(name) = wanted else { return spawn() };
+    // A host that has ended refuses the spawn. The names are those of the next one.
+    let Some(name) = wanted.filter(|_| !host.has_ended()) else { return spawn() };
     let check = |pid| match crate::routing::alias::kind(pid) {
         Some(found) if found.type_id != kind.type_id => {
             let (expected, found) = ((kind.name)(), (found.name)());
@@ -122,7 +131,7 @@ fn or_spawn(
         // It has ended since it was found; its type is unknown now.
         _ => Ok(pid),
     };
-    if let Some(pid) = host.names.whereis(&name) {
+    if let Some(pid) = host.scheduler.names.whereis(&name) {
         return check(pid);
     }
     match spawn() {

@@ -561,7 +561,6 @@ impl Waits {
         next
     }
 
-    #[inline]
     /// Returns whether the table of an ended process still holds values of users, besides those of its rows, its
     /// futures and its messages.
     pub(crate) fn has_rest(&self) -> bool {
@@ -587,6 +586,7 @@ impl Waits {
         }
     }
 
+    #[inline]
     pub(crate) fn wants_background(&self) -> bool {
         self.new_background || self.background.as_ref().is_some_and(|background| background.wanted() > 0)
     }

@@ -35,6 +35,12 @@ pub(crate) struct HostRef {
     pub(crate) generation: u32,
 }
 
+impl HostRef {
+    pub(crate) fn has_ended(self) -> bool {
+        self.scheduler.generation() != self.generation
+    }
+}
+
 impl Scheduler {
     #[inline]
     pub(crate) fn generation(&self) -> u32 {

@@ -27,7 +27,7 @@ use crate::process::{InitContext, Process};
 use crate::recorder::{event::EndKind, kind::RecordKind, recording::end_word};
 use crate::slots::slot::cold_state::Values;
 use crate::slots::{ProcessKind, Slot, SlotOwner, TABLE, Token};
-use crate::sync::{Arc, Ordering, lock};
+use crate::sync::{Arc, OnceLock, Ordering, lock};
 use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
 use std::any::{Any, TypeId};
@@ -42,6 +42,9 @@ const DEPTH: usize = 64;
 /// spawns in a loop stays ahead of its children for ever, and their memory is always cold.
 const COST: u32 = 8;
 
+/// Where a spawn notes the process: for a parent whose closure spawns it, and may fail after that.
+pub(crate) type Noted = Arc<OnceLock<Pid>>;
+
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Arc<str>>,
@@ -53,6 +56,7 @@ pub(crate) struct Options {
     /// `None`: the host's.
     pub(crate) mailbox: Option<Bound>,
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
+    pub(crate) noted: Option<Noted>,
     /// Whether a request to stop is delivered as a cancel with reason `Normal`.
     pub(crate) told_to_stop: bool,
 }
@@ -332,6 +336,9 @@ impl Scheduler {
 
     fn keep_cold_state(&self, token: &mut Token, pid: Pid, pending: &mut PendingSpawn, values: Option<Values>) {
         let (options, result) = (pending.options.take(), pending.result.take());
+        if let Some(noted) = options.as_ref().and_then(|options| options.noted.as_ref()) {
+            let _first = noted.set(pid);
+        }
         let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));
         if label.is_none() && values.is_none() && result.is_none() && guardian.is_none() {
             return;

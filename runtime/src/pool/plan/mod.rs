@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `open` | once, before all others |
 //! | `arrive`, `spread` | at any time; `arrive` returns a message that is refused |
-//! | `done` or `bounced` | once for each `Give` |
+//! | `done`, `bounced` or `unsent` | once for each `Give` |
 //! | `started` or `unstarted` | once for each `Start`; `wants` tells whether it is still needed |
 //! | `down` | once for each member that `started` has named, when it has ended |
 //! | `tick` | at the moment that `due` names, or later |
@@ -73,8 +73,8 @@ pub(crate) struct PoolRules {
 
 #[derive(Debug)]
 pub(crate) enum PoolAction<K, T> {
-    /// Give the message to the member; then call [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`]
-    /// if the member was gone or full.
+    /// Give the message to the member; then call [`PoolPlan::done`] when it has been handled, [`PoolPlan::bounced`] if
+    /// the member was gone or full, or [`PoolPlan::unsent`] if this message cannot be sent to it.
     Give(MemberId, QueuedMessage<K, T>),
     /// Give the message to the member ahead of queued ones; its outcome is not reported.
     Copy(Pid, T),
@@ -239,8 +239,15 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     pub(crate) fn done(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
+        member.served = true;
+        self.unsent(now, number);
+    }
+
+    /// Handles a message that could not be sent to the member, and has failed.
+    pub(crate) fn unsent(&mut self, now: Moment, number: u64) {
+        let Some(member) = self.members.get_mut(&number) else { return };
         member.in_flight = member.in_flight.saturating_sub(1);
-        (member.served, member.crowded) = (true, false);
+        member.crowded = false;
         member.idle_since = now;
         let Some(lane) = self.lanes.get(&member.lane) else { return };
         self.freed = true;
@@ -253,8 +260,8 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Handles the return of a message: the member was gone, or `lives` and others filled its mailbox. The message
-    /// takes its place in the queue again.
+    /// Handles the return of a message: the member was gone, or `lives` and has no room, since others filled its
+    /// mailbox or it is being restarted. The message takes its place in the queue again.
     pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: QueuedMessage<K, T>) {
         if let Some(member) = self.members.get_mut(&number) {
             (member.lost, member.crowded) = (!lives, lives);
@@ -350,7 +357,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.settle();
     }
 
-    /// Discards the remaining actions.
+    /// Plans nothing more. Actions that are planned remain.
     pub(crate) fn close(&mut self) {
         (self.draining, self.over) = (true, true);
         self.idlers.clear();

@@ -74,6 +74,7 @@ use metadata::Metadata;
 use requests::Requesters;
 use std::num::NonZeroU64;
 use std::ptr;
+use std::task::Waker;
 
 pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 
@@ -81,6 +82,12 @@ pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 pub(crate) trait Schedule: Sync {
     /// Takes the token of a process that was parked and has input now.
     fn wake(&'static self, token: Token);
+
+    /// Like [`wake`](Self::wake), but returns a waker that is users' code, for the caller to wake.
+    fn hand_over(&'static self, token: Token) -> Option<Waker> {
+        self.wake(token);
+        None
+    }
 
     /// Tells the thread that has the process on its [shelf] that something was sent to it.
     fn rouse_shelved(&'static self, _slot: &'static Slot) {}

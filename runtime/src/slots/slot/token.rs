@@ -10,6 +10,7 @@ use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::sync::Ordering;
 use std::ptr::{self, NonNull};
+use std::task::Waker;
 
 impl Token {
     /// Claims the token of a slot that the directory took off its free list, unless a late sender holds it, or is about
@@ -68,6 +69,12 @@ impl Token {
 
     pub(crate) fn wake(self) {
         self.0.schedule();
+    }
+
+    /// Like [`wake`](Self::wake), but returns a waker that is users' code, for the caller to wake: it may wait for a
+    /// process whose token the caller has.
+    pub(crate) fn hand_over(self) -> Option<Waker> {
+        self.0.owner()?.scheduler.hand_over(self)
     }
 
     #[inline]

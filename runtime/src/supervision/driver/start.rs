@@ -1,11 +1,12 @@
 //! How one run of a child begins.
 
 use super::{super::child::StartedChild, super::status::LastEnd, Id, SupervisorEvent, SupervisorProcess};
+use crate::engine::lifecycle::spawn::Noted;
 use crate::supervision::elsewhere::no_process;
 use crate::supervision::incarnation::{ChildRun, UnguardedChild};
 use crate::supervision::registry::ChildRegistry;
 use crate::util::panics::{Site, contain};
-use crate::{ChildSpawn, ExitReason, api::child_spawn::AnyRegistry, sync::lock};
+use crate::{ChildSpawn, ExitReason, Pid, api::child_spawn::AnyRegistry, sync::lock};
 use std::sync::Arc;
 
 impl SupervisorProcess {
@@ -15,14 +16,15 @@ impl SupervisorProcess {
         let slot = member.slot.clone();
         let run = ChildRun::new(id, slot.clone(), self.registry.clone(), listener);
         let subtree = lock(&slot.subtree).clone().map(|subtree| subtree as AnyRegistry);
-        let spawn = ChildSpawn::guarded(self.host, run.clone(), subtree, self.registry.clone());
+        let noted = Noted::default();
+        let spawn = ChildSpawn::guarded(self.host, run.clone(), subtree, self.registry.clone(), noted.clone());
         let started = contain(Site::ChildStart, || (member.start)(spawn));
         if let Some(pid) = run.spawned() {
             // Spawned with a link, the child would take its supervisor along when it fails.
             let _no_link = pid.unlink();
         }
         let started = match started {
-            Ok(Ok(begun)) => check(&run, begun),
+            Ok(Ok(begun)) => check(&run, &noted, begun),
             Ok(Err(error)) => Err(ExitReason::error(error)),
             Err(panic) => Err(ExitReason::Panic(panic.into())),
         };
@@ -34,7 +36,8 @@ impl SupervisorProcess {
                     pid.join_with(Arc::new(UnguardedChild { run, pid }));
                 }
                 if let Some(registry) = subtree.and_then(|subtree| subtree.downcast::<ChildRegistry>().ok()) {
-                    *lock(&slot.subtree) = Some(registry);
+                    // Dropped when the lock is free: it may be the last that knows the children of the one before.
+                    let _before = lock(&slot.subtree).replace(registry);
                 }
                 // Before the lock: it takes others.
                 let info = pid.info();
@@ -48,8 +51,8 @@ impl SupervisorProcess {
                 self.happened.push_back(SupervisorEvent::Started(id));
             }
             Err(reason) => {
-                if let Some(pid) = run.spawned() {
-                    // It gave up after it had spawned the child, or gave another process.
+                // It gave up after it had spawned the child, or gave another process.
+                if let Some(pid) = spawned(&run, &noted) {
                     run.disown();
                     pid.kill();
                 }
@@ -71,9 +74,14 @@ impl SupervisorProcess {
     }
 }
 
+/// Returns what was spawned here through the `ChildSpawn`. A pool is not guarded, but noted.
+fn spawned(run: &ChildRun, noted: &Noted) -> Option<Pid> {
+    run.spawned().or_else(|| noted.get().copied())
+}
+
 /// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was.
-fn check(run: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
-    let given = run.spawned().or_else(|| run.elsewhere().map(|_| no_process(run.node())));
+fn check(run: &ChildRun, noted: &Noted, begun: StartedChild) -> Result<StartedChild, ExitReason> {
+    let given = spawned(run, noted).or_else(|| run.elsewhere().map(|_| no_process(run.node())));
     match given {
         Some(spawned) if spawned != begun.pid => Err(ExitReason::error(format!(
             "the closure spawned {} through `spawn` but returned {}; spawn other processes on `spawn.host()`",

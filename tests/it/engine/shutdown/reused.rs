@@ -1,8 +1,9 @@
 //! The record of a host that has ended is reused for the next one of the same configuration, which inherits nothing.
 
 use super::*;
-use postroom::Spawn;
+use postroom::error::{GroupError, MessageError, NameError};
 use postroom::inspect::Statistics;
+use postroom::{Mailbox, Spawn};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -141,5 +142,83 @@ fn the_host_of_a_pid_is_never_the_next_one() {
         }
         stop.store(true, SeqCst);
         assert!(asks.join().expect("no panic") > 0, "nothing was tried");
+    });
+}
+
+/// Catches: handles of an ended host that reach the groups, topics, names or types of the next one.
+#[test]
+fn the_handles_of_an_ended_host_reach_nothing_of_the_next_one() {
+    soon(|| {
+        let first = build("handles");
+        let (room, topic, events) = (first.group("room"), first.topic::<u32>("news"), first.event_topic::<u32>());
+        let existing = first.spawn(Guest).named("guest").or_existing();
+        let existing_by_hand = first.spawn_process(idle_for_ever()).named("guest").or_existing();
+        first.register_type::<Guest>();
+        assert!(first.shutdown().expect("asked from outside").is_clean());
+
+        let second = build("handles");
+        let guest = second.spawn(Guest).named("guest").serve().expect("it takes spawns");
+        assert_eq!(second.group("room").join(guest), Ok(true));
+        assert_eq!(second.topic::<u32>("news").subscribe(guest.pid()), Ok(true));
+        assert_eq!(second.subscribe::<u32>(guest.pid()), Ok(true));
+        assert_eq!((room.len(), topic.subscribers().len(), events.subscribers().len()), (0, 0, 0));
+        assert_eq!((room.broadcast(1_u32), topic.publish(1), events.publish(1)), (0, 0, 0));
+        assert!(!room.contains(guest) && !room.leave(guest) && !topic.unsubscribe(guest.pid()));
+        let stranger = Mailbox::new().expect("there is room");
+        assert_eq!(room.join(stranger.pid()), Err(GroupError::Shutdown));
+        assert_eq!(room.subscribe(stranger.pid()), Err(GroupError::Shutdown));
+        assert_eq!(topic.subscribe(stranger.pid()), Err(GroupError::Shutdown));
+        assert_eq!((second.group("room").len(), second.topic::<u32>("news").subscribers().len()), (1, 1));
+        assert!(matches!(existing.serve(), Err(SpawnError::Shutdown)));
+        assert!(matches!(existing_by_hand.start(), Err(SpawnError::Shutdown)));
+        let unregistered = second.send_to_method(guest.pid(), "greet", payloads![]);
+        assert!(matches!(unregistered, Err(MessageError::Unregistered { .. })), "{unregistered:?}");
+    });
+}
+
+/// Catches: a name, a group or a type of one ended host that others find.
+#[test]
+fn an_ended_host_takes_nothing() {
+    soon(|| {
+        let hosts = ["one", "other"].map(|name| {
+            let runtime = build(name);
+            let host = runtime.host();
+            assert!(runtime.shutdown().expect("asked from outside").is_clean());
+            host
+        });
+        // Their records are looked at by the start of another.
+        let _next = build("next");
+        let [one, other] = hosts;
+        eventually(|| one.until_idle().is_err() && other.until_idle().is_err());
+        let stranger = Mailbox::new().expect("there is room");
+        assert_eq!(one.register_name("stranger", stranger.pid()), Err(NameError::Shutdown));
+        assert_eq!(one.group("room").join(stranger.pid()), Err(GroupError::Shutdown));
+        assert_eq!(one.group("room").subscribe(stranger.pid()), Err(GroupError::Shutdown));
+        assert_eq!(one.topic::<u32>("news").subscribe(stranger.pid()), Err(GroupError::Shutdown));
+        assert_eq!(one.subscribe::<u32>(stranger.pid()), Err(GroupError::Shutdown));
+        assert_eq!((other.whereis("stranger"), other.group("room").len(), other.publish(7_u32)), (None, 0, 0));
+        let kept = Arc::new(());
+        one.register_type_with("Guest", {
+            let kept = kept.clone();
+            move || {
+                let _ = &kept;
+                Guest
+            }
+        });
+        one.register_pinned_type("Guest", {
+            let kept = kept.clone();
+            move || {
+                let _ = &kept;
+                Guest
+            }
+        });
+        one.register_upgrade({
+            let kept = kept.clone();
+            move |guest: Guest| {
+                let _ = &kept;
+                guest
+            }
+        });
+        assert_eq!(Arc::strong_count(&kept), 1);
     });
 }
