@@ -290,8 +290,8 @@ mod tests {
         }
     }
 
-    /// Catches: a runtime that is shut down from inside, whose registered types are kept for as long as no other is built
-    /// alike.
+    /// Catches: a runtime that is shut down from inside, whose registered types are kept for as long as no other is
+    /// built alike.
     #[test]
     fn what_a_runtime_that_ends_from_inside_has_registered_is_dropped_when_another_begins() {
         let runtime = Builder::new().workers(3).build().expect("three workers");
