@@ -89,7 +89,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("routing/router.rs trait Receiver", &[CALLER]),
     ("api/block_on.rs block_on", &[CALLER]),
     ("api/runtime.rs block_on", &[CALLER]),
-    ("engine/blocking/block_in_place.rs block_in_place", &[CALLER]),
+    ("actor/machine/blocking.rs block_in_place", &[CALLER]),
     ("simulation/campaign.rs builder", &[CALLER]),
     ("simulation/campaign.rs check", &[CALLER]),
     ("simulation/campaign.rs run", &[CALLER]),

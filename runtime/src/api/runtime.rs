@@ -60,14 +60,13 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
     World::new(Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() }));
 
 impl UnusedRecords {
-    /// Frees the records of which nothing is left. Returns the nodes whose last host was one of them, to be
-    /// [forgotten](forget) without the lock.
-    fn look(&mut self) -> Vec<NodeId> {
-        let Self { free, ending } = self;
-        let mut nodes = Vec::new();
+    /// Takes out the records of which nothing is left. Returns them, and the nodes whose last host was one of them, to
+    /// be [forgotten](forget) without the lock.
+    fn look(&mut self) -> (Vec<&'static HostRecord>, Vec<NodeId>) {
+        let (mut free, mut nodes) = (Vec::new(), Vec::new());
         // A life ends and its number goes in one step: a PID of it must not give the record's next life.
         let mut records = records().write().unwrap_or_else(PoisonError::into_inner);
-        ending.retain(|record| {
+        self.ending.retain(|record| {
             let number = record.scheduler.number();
             let is_free = record.scheduler.retire();
             if is_free {
@@ -77,17 +76,26 @@ impl UnusedRecords {
                     let node = record.scheduler.node();
                     nodes.extend(Some(node).filter(|node| !is_of_program(*node)));
                 }
-                free.push(record);
+                free.push(*record);
             }
             !is_free
         });
-        nodes
+        (free, nodes)
     }
 
     fn take(&mut self, fits: impl Fn(&Scheduler) -> bool) -> Option<&'static HostRecord> {
         let place = self.free.iter().position(|record| fits(record.scheduler))?;
         Some(self.free.swap_remove(place))
     }
+}
+
+/// Frees the records of hosts of which nothing is left.
+fn free_unused() {
+    let (free, nodes) = lock(&UNUSED_RECORDS).look();
+    forget(nodes);
+    // Not under the lock: it drops users' code. One that was shut down from inside may still hold some.
+    free.iter().for_each(|record| record.forget_all());
+    lock(&UNUSED_RECORDS).free.extend(free);
 }
 
 /// Drops the transports of nodes that have ended.
@@ -131,12 +139,8 @@ impl Host {
     /// Creates a host whose threads have not been started, reusing the record of an ended host that was built alike.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> Self {
         let number = identity.number;
-        let (unused, ended) = {
-            let mut unused = lock(&UNUSED_RECORDS);
-            let ended = unused.look();
-            (unused.take(|scheduler| scheduler.fits(&config, &identity, &user)), ended)
-        };
-        forget(ended);
+        free_unused();
+        let unused = lock(&UNUSED_RECORDS).take(|scheduler| scheduler.fits(&config, &identity, &user));
         let mut next = Some((identity, user));
         // A record that a late thread has returned to is abandoned.
         let renewed = unused.filter(|record| {
@@ -189,11 +193,8 @@ impl Host {
 
     /// Hands over the record of a host whose runtime is gone, to be reused when nothing is left of it.
     pub(crate) fn retire(self) {
-        let mut unused = lock(&UNUSED_RECORDS);
-        unused.ending.push(self.record);
-        let ended = unused.look();
-        drop(unused);
-        forget(ended);
+        lock(&UNUSED_RECORDS).ending.push(self.record);
+        free_unused();
     }
 
     /// Leaves a host behind whose simulation has not ended.

@@ -284,6 +284,33 @@ mod tests {
         fn drain(&mut self, runtime: Runtime) -> Option<ShutdownError> {
             postroom::block_on(async move { runtime.drain_async(Duration::MAX).await.err() })
         }
+        #[message]
+        fn shut_down(&mut self, runtime: Runtime) -> Option<ShutdownError> {
+            runtime.shutdown().err()
+        }
+    }
+
+    /// Catches: a runtime that is shut down from inside, whose registered types are kept for as long as no other is
+    /// built alike.
+    #[test]
+    fn what_a_runtime_that_ends_from_inside_has_registered_is_dropped_when_another_begins() {
+        let runtime = Builder::new().workers(3).build().expect("three workers");
+        let kept = Arc::new(());
+        let held = kept.clone();
+        runtime.register_pinned_type("Drains", move || {
+            let _held = &held;
+            Drains {}
+        });
+        let drains = runtime.spawn(Drains {}).serve().expect("it starts");
+        assert_eq!(
+            drains.shut_down(runtime).timeout(Duration::from_secs(60)).wait(),
+            Ok(Some(ShutdownError::FromInside))
+        );
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while Arc::strong_count(&kept) > 1 {
+            assert!(std::time::Instant::now() < until, "it is still held");
+            drop(Builder::new().workers(2).build().expect("two workers"));
+        }
     }
 
     /// Catches: a drain that is begun in a part of a step that blocks, and waits for the end of that step.

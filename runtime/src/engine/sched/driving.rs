@@ -77,7 +77,7 @@ fn rests_with(thread: &Worker, waker: &Waker) -> bool {
 }
 
 /// Returns whether the calling thread waits in the reactor, rather than visit it.
-#[cfg(test)]
+#[cfg(all(test, feature = "tokio"))]
 pub(crate) fn waits_here() -> bool {
     WAITS.with_borrow(Option::is_some)
 }
