@@ -9,8 +9,7 @@ use crate::process::control::{EndWaiter, Join};
 use crate::process::guardian::Guardian;
 pub(crate) use crate::process::kind::ProcessKind;
 use crate::process::tap::TapSink;
-use crate::util::notifiers;
-use crate::util::panics::{Site, contain};
+use crate::util::panics::{Site, dispose};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,13 +22,7 @@ pub(crate) struct ValueMap(pub(crate) BTreeMap<TypeId, Arc<dyn Any + Send + Sync
 
 impl Drop for ValueMap {
     fn drop(&mut self) {
-        for value in std::mem::take(&mut self.0).into_values() {
-            notifiers::run(move || {
-                if let Err(panic) = contain(Site::InheritedDrop, || drop(value)) {
-                    crate::util::log::error!(%panic, "the drop of an inherited value panicked");
-                }
-            });
-        }
+        std::mem::take(&mut self.0).into_values().for_each(|value| dispose(Site::InheritedDrop, value));
     }
 }
 

@@ -4,6 +4,7 @@
 pub(crate) enum Site {
     ValueDrop,
     ReasonDrop,
+    InheritedDrop,
 }
 
 /// Runs `body`.
