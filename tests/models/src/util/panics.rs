@@ -1,6 +1,7 @@
 //! A stand-in for the guards around users' code: the models run none.
 
 /// The sites in the modules that are modelled.
+#[allow(clippy::enum_variant_names, reason = "the names are the runtime's")]
 pub(crate) enum Site {
     ValueDrop,
     ReasonDrop,
