@@ -2,8 +2,8 @@
 //!
 //! A node keeps its lease, and hears of others, by its own threads. Users' code (a waker, the subscriber of the log)
 //! may block, and a node whose driver waited for it would be fenced; so it runs elsewhere: in a porter
-//! (`node/porter.rs`), or on a notifier of the runtime. A type's `Deserialize` alone runs where its messages arrive, and
-//! its `Serialize` where those are sent that have waited for a session to open or are passed on to a third node.
+//! (`node/porter.rs`), or on a notifier of the runtime. A type's `Deserialize` alone runs where its messages arrive,
+//! and its `Serialize` where those are sent that have waited for a session to open or are passed on to a third node.
 
 use postroom::__private::{ThreadKind, run_users_code};
 use std::io;
