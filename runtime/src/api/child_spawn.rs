@@ -5,7 +5,7 @@ use crate::actor::definition::{Actor, KindOf, Migratable};
 use crate::engine::lifecycle::spawn::Noted;
 use crate::process::{Process, guardian::Guardian};
 use crate::{Address, Pid, Running, Spawn, actor::spawn::SpawnProcess, slots::ProcessKind};
-use std::{any::Any, panic::Location, sync::Arc};
+use std::{any::Any, fmt::Display, panic::Location, sync::Arc};
 
 /// A record of a supervisor, whose type is not known here: its registry of children, or the run of one.
 pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
@@ -29,6 +29,13 @@ pub struct ChildSpawn {
     run: Option<AnyRegistry>,
     /// Where the child is noted, which its parent ends if the closure fails.
     noted: Option<Noted>,
+}
+
+/// Describes the fault of a closure that has spawned a process through its [`ChildSpawn`] and returned another.
+pub(crate) fn returned_another(spawned: impl Display, returned: Pid) -> String {
+    format!(
+        "the closure spawned {spawned} through `spawn` but returned {returned}; spawn other processes on `spawn.host()`"
+    )
 }
 
 impl ChildSpawn {

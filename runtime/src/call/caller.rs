@@ -488,9 +488,9 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    struct Nobody;
+    struct NoCaller;
 
-    impl OutsideCaller for Nobody {
+    impl OutsideCaller for NoCaller {
         fn answer(&self, _: Result<Payload, CommandError>) {}
 
         fn is_abandoned(&self) -> bool {
@@ -501,7 +501,7 @@ mod tests {
     /// For Miri: who throws the message of a withdrawn call away takes its node to pieces with a plain read.
     #[test]
     fn the_node_of_a_withdrawn_call_is_free_after_the_withdrawal() {
-        let (caller, call) = Caller::outside(Arc::new(Nobody), None);
+        let (caller, call) = Caller::outside(Arc::new(NoCaller), None);
         let withdraws = thread::spawn(move || call.withdraw());
         while !caller.is_withdrawn() {
             thread::yield_now();

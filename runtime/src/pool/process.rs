@@ -2,6 +2,7 @@
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, PoolRouter};
+use crate::api::child_spawn::returned_another;
 use crate::call::dead_letter::{DeadLetterReason, Internal};
 use crate::engine::lifecycle::spawn::Noted;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
@@ -107,10 +108,7 @@ impl<K: LaneKey> PoolProcess<K> {
 fn check(noted: &Noted, pid: Pid) -> Result<Pid, SpawnError> {
     match noted.get() {
         Some(spawned) if *spawned != pid && pid.resolve() != Some(*spawned) => {
-            Err(SpawnError::Init(InitError::failed(format!(
-                "the closure spawned {spawned} through `spawn` but returned {pid}; spawn other processes on \
-                 `spawn.host()`"
-            ))))
+            Err(SpawnError::Init(InitError::failed(returned_another(spawned, pid))))
         }
         _ => Ok(pid),
     }

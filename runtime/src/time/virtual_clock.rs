@@ -340,7 +340,7 @@ mod tests {
             Moment::now_by(None)
         }
         fn fire(&'static self, _: Moment) {
-            assert!(self.0.fetch_add(1, Ordering::Relaxed) < 1_000, "it goes on for ever");
+            assert!(self.0.fetch_add(1, Ordering::Relaxed) < 1_000, "it never ends");
         }
     }
 

@@ -278,7 +278,7 @@ fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     });
 }
 
-/// Catches: the process of a start that fails after its spawn, which nobody knows and which lives on.
+/// Catches: the process of a start that fails after its spawn, which lives on without anyone who knows it.
 #[test]
 fn what_a_start_that_fails_has_spawned_is_killed() {
     with_runtime(|runtime| {

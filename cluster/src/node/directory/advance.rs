@@ -187,12 +187,16 @@ impl Directory {
                     }
                 };
                 let pid = result.as_ref().ok().copied();
-                let left = directory.change(|state| {
+                let is_over = directory.change(|state| {
                     state.keys.started(&start, result);
-                    if state.is_over { state.take_stops() } else { Vec::new() }
+                    state.is_over
                 });
-                left.into_iter().for_each(|pid| _ = pid.stop());
-                pid.map(|pid| directory.watch(pid));
+                match pid {
+                    // The driver, which stops others, may have ended.
+                    Some(pid) if is_over => _ = pid.stop(),
+                    Some(pid) => _ = directory.watch(pid),
+                    None => {}
+                }
             }),
         );
     }

@@ -270,10 +270,11 @@ impl State {
         true
     }
 
-    /// Returns whether a message to `to` may have room. Tells much that has none before it is encoded: it may be tried
-    /// again and again.
+    /// Returns whether a message to `to` may have room, or is refused for another reason. Asked before it is encoded: a
+    /// message without room may be tried again and again.
     fn may_have_room(&self, to: Pid) -> bool {
-        self.overflow.is_clear(Lane::Data) && !self.overflow.is_slow(to) && self.session.has_room(Lane::Data)
+        self.session.is_closed()
+            || self.overflow.is_clear(Lane::Data) && !self.overflow.is_slow(to) && self.session.has_room(Lane::Data)
     }
 
     /// Moves what waits into the session as far as that has room.

@@ -181,7 +181,7 @@ impl ThreadContext {
     }
 
     /// Runs `block`, which waits for another process, from within blocking code. That may be waiting for one already,
-    /// and then goes on to do so afterwards.
+    /// and then still does afterwards.
     fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         let idle = &self.host.idle;
         let (keeps_permit, waited) = idle.with_permits(|permits| {
@@ -425,7 +425,7 @@ mod tests {
         }
     }
 
-    /// Makes a host with as few threads as may be, whose permits nobody takes over.
+    /// Makes a host with as few threads as may be, whose permits are not taken over.
     fn narrow() -> (Runtime, impl Fn(&Runtime) -> Address<Blocks>) {
         let builder = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX);
         let spawn = |runtime: &Runtime| runtime.spawn(Blocks {}).serve().expect("it starts");

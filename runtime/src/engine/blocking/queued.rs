@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Catches: the drop of a waker that panics between the hand-off and the return: the step goes on, or ends, on a
+    /// Catches: the drop of a waker that panics between the hand-off and the return: the step continues, or ends, on a
     /// thread without a permit that does not know it.
     #[test]
     fn a_waker_that_is_not_needed_may_panic_when_it_is_dropped() {

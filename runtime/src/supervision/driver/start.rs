@@ -6,7 +6,11 @@ use crate::supervision::elsewhere::no_process;
 use crate::supervision::incarnation::{ChildRun, UnguardedChild};
 use crate::supervision::registry::ChildRegistry;
 use crate::util::panics::{Site, contain};
-use crate::{ChildSpawn, ExitReason, Pid, api::child_spawn::AnyRegistry, sync::lock};
+use crate::{
+    ChildSpawn, ExitReason, Pid,
+    api::child_spawn::{AnyRegistry, returned_another},
+    sync::lock,
+};
 use std::sync::Arc;
 
 impl SupervisorProcess {
@@ -83,11 +87,11 @@ fn spawned(run: &ChildRun, noted: &Noted) -> Option<Pid> {
 fn check(run: &ChildRun, noted: &Noted, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     let given = spawned(run, noted).or_else(|| run.elsewhere().map(|_| no_process(run.node())));
     match given {
-        Some(spawned) if spawned != begun.pid => Err(ExitReason::error(format!(
-            "the closure spawned {} through `spawn` but returned {}; spawn other processes on `spawn.host()`",
-            run.elsewhere().map_or_else(|| spawned.to_string(), |start| format!("a process on node `{}`", start.node)),
-            begun.pid
-        ))),
+        Some(spawned) if spawned != begun.pid => {
+            let elsewhere = run.elsewhere().map(|start| format!("a process on node `{}`", start.node));
+            let spawned = elsewhere.unwrap_or_else(|| spawned.to_string());
+            Err(ExitReason::error(returned_another(spawned, begun.pid)))
+        }
         _ => Ok(begun),
     }
 }
