@@ -29,7 +29,7 @@
 use super::child_queue::{ChildQueue, KeptItem, SlotState, wake_waiters};
 use super::held::{EndWaits, FirstRequest};
 use super::plan::child::AfterExit;
-use super::status::{ChildStatus, LastEnd};
+use super::status::{ChildState, ChildStatus, LastEnd};
 use crate::call::{dead_letter::DeadLetterReason, package::Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::backlog::Backlog};
@@ -212,13 +212,17 @@ impl ChildSlot {
         let (waits, unneeded) = (std::mem::take(&mut queue.waits), std::mem::take(&mut queue.first));
         drop(queue);
         drop(unneeded);
-        self.note_end(LastEnd { reason: reason.clone(), handling });
+        self.note_end(Some(pid), LastEnd { reason: reason.clone(), handling });
         waits
     }
 
-    pub(super) fn note_end(&self, end: LastEnd) {
-        // The end before it may hold a user's error: dropped without the lock.
-        let before = lock(&self.status).last.replace(end);
+    /// Notes the end of that process, or that none could be started.
+    pub(super) fn note_end(&self, pid: Option<Pid>, end: LastEnd) {
+        let mut status = lock(&self.status);
+        status.ended = pid;
+        let before = status.last.replace(end);
+        drop(status);
+        // It may hold a user's error: dropped without the lock.
         dispose(Site::ReasonDrop, before);
     }
 
@@ -227,10 +231,27 @@ impl ChildSlot {
         lock(&self.status).last.as_ref().map_or_else(|| otherwise.clone(), |last| last.reason.clone())
     }
 
-    /// Returns whether its process has ended and the supervisor has not been told.
-    pub(super) fn has_ended(&self) -> bool {
-        let queue = lock(&self.queue);
-        queue.process.is_some() && queue.process == queue.ended
+    /// Returns its published state. If its process has ended and its supervisor has not been told, that is how it
+    /// ended, and what follows.
+    pub(super) fn status(&self) -> ChildStatus {
+        // Before the status: what that says of this process's end is all there then.
+        let process = lock(&self.queue).process;
+        let mut status = lock(&self.status).clone();
+        if process.is_some() && process == status.ended {
+            status.state = self.state_after(&status);
+        }
+        status
+    }
+
+    /// Publishes what follows from its last end, before the supervisor's plan says so and the process is forgotten.
+    pub(super) fn show_end(&self) {
+        let mut status = lock(&self.status);
+        status.state = self.state_after(&status);
+    }
+
+    fn state_after(&self, status: &ChildStatus) -> ChildState {
+        let is_over = |last: &LastEnd| status.restart.is_over(*lock(&self.after), &last.reason);
+        if status.last.as_ref().is_some_and(is_over) { ChildState::Down } else { ChildState::BackingOff }
     }
 
     /// Waits for the senders that hold the PID.

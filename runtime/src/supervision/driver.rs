@@ -6,7 +6,7 @@ mod start;
 use super::child::{Spec, StartChild};
 use super::child_slot::ChildSlot;
 use super::incarnation::{ChildEnded, ChildRun, ENDED, ExitListener, Settled};
-use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
+use super::plan::{ChildRules, Id, Phase, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
 use super::status::ChildState;
 use super::{errors::GaveUp, registry::ChildRegistry};
 use crate::engine::context::local::with_current;
@@ -286,9 +286,13 @@ impl SupervisorProcess {
     }
 
     fn show(&self, id: Id) {
-        if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
+        if let Some(SupervisedChild { slot, pid, .. }) = self.members.get(&id) {
+            let phase = self.plan.phase(id);
             let mut status = lock(&slot.status);
-            status.state = ChildState::of(self.plan.phase(id));
+            // Otherwise its end is shown already, and the plan is told next.
+            if pid.is_some() || !phase.is_some_and(Phase::is_alive) {
+                status.state = ChildState::of(phase);
+            }
             status.restarts = self.plan.restarts(id);
         }
     }
@@ -301,6 +305,7 @@ impl SupervisorProcess {
             Settled::Done { is_removed } => is_removed,
             Settled::Left(run, handling) => run.settle_and_tell(pid, &reason, handling),
         };
+        member.slot.show_end();
         member.slot.down(&reason);
         self.happened.push_back(match is_removed {
             true => SupervisorEvent::Removed(id, reason),

@@ -2,7 +2,7 @@
 
 use super::status::{ChildState, ChildStatus, LastEnd};
 use super::{child_slot::ChildSlot, errors::count_restarts, registry::ChildRegistry};
-use crate::{Pid, routing::alias::AliasTarget, sync::lock};
+use crate::{Pid, routing::alias::AliasTarget};
 use std::{fmt, sync::Arc};
 
 /// A snapshot of a child: see [`Tree::children`](super::Tree::children).
@@ -34,14 +34,7 @@ pub struct ChildInfo {
 
 impl ChildInfo {
     pub(super) fn of(slot: &ChildSlot, address: Pid) -> Self {
-        let ChildStatus { mut state, restarts, last, process, node, restart } = lock(&slot.status).clone();
-        if slot.has_ended()
-            && let Some(last) = &last
-        {
-            // Its supervisor has not heard of it yet.
-            let is_over = restart.is_over(*lock(&slot.after), &last.reason);
-            state = if is_over { ChildState::Down } else { ChildState::BackingOff };
-        }
+        let ChildStatus { state, restarts, last, process, node, .. } = slot.status();
         let registry = ChildRegistry::of(slot);
         let supervisor = registry.as_ref().map(|registry| registry.strategy().name());
         let children = registry.map_or_else(Vec::new, |registry| children(&registry));

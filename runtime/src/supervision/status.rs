@@ -1,7 +1,7 @@
 //! The state of a child as users see it.
 
 use super::{errors::while_handling, plan::Phase, plan::Restart};
-use crate::ExitReason;
+use crate::{ExitReason, Pid};
 use std::{fmt, sync::Arc};
 
 /// The state of a child.
@@ -73,6 +73,8 @@ pub(crate) struct ChildStatus {
     /// After which ends it is restarted.
     pub(super) restart: Restart,
     pub(super) last: Option<LastEnd>,
+    /// The process of which that is the end; `None` if it is of a start.
+    pub(super) ended: Option<Pid>,
     pub(super) process: Option<&'static str>,
     /// The name of the node that it runs on, or ran on last, if that is another.
     pub(super) node: Option<Arc<str>>,

@@ -317,3 +317,28 @@ fn what_finds_no_room_on_the_way_to_another_node_waits_in_its_order() {
     assert_eq!(bench.runtime.statistics().dead_letters.total(), 0);
     Router::of_program().disconnect(node);
 }
+
+#[test]
+fn the_end_of_a_process_is_shown_with_its_own_reason_or_not_yet() {
+    use super::super::plan::Restart;
+    let bench = Bench::new(None);
+    let shown = || {
+        let status = bench.slot.status();
+        (status.state, status.last.map(|last| last.reason))
+    };
+    lock(&bench.slot.status).restart = Restart::Permanent;
+    for reason in [ExitReason::Killed, ExitReason::error("torn")] {
+        let before = shown().1;
+        let process = Mailbox::new().unwrap();
+        assert!(bench.slot.up(process.pid()).is_none());
+        lock(&bench.slot.status).state = ChildState::Running;
+        bench.slot.ending(process.pid());
+        assert_eq!(shown(), (ChildState::Running, before), "how it ended is not noted yet");
+        bench.slot.settle(process.pid(), &reason, None).tell(&reason);
+        let after = (ChildState::BackingOff, Some(reason.clone()));
+        assert_eq!(shown(), after);
+        bench.slot.show_end();
+        bench.slot.down(&reason);
+        assert_eq!(shown(), after, "also while the supervisor decides");
+    }
+}

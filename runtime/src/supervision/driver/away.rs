@@ -106,7 +106,7 @@ impl SupervisorProcess {
             self.stop_awaiting(id);
             if let Some(member) = self.members.get(&id) {
                 member.slot.down(&ExitReason::Shutdown);
-                member.slot.note_end(LastEnd { reason: ExitReason::Shutdown, handling: None });
+                member.slot.note_end(None, LastEnd { reason: ExitReason::Shutdown, handling: None });
             }
             self.happened.push_back(SupervisorEvent::StartFailed(id, ExitReason::Shutdown));
         }

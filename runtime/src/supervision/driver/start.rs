@@ -68,7 +68,7 @@ impl SupervisorProcess {
     pub(super) fn start_failed(&mut self, id: Id, reason: ExitReason) {
         if let Some(member) = self.members.get(&id) {
             member.slot.down(&reason);
-            member.slot.note_end(LastEnd { reason: reason.clone(), handling: None });
+            member.slot.note_end(None, LastEnd { reason: reason.clone(), handling: None });
         }
         if self.host.scheduler().gate.is_closed() {
             // No failure of the child's: nothing can be started any more.
