@@ -109,7 +109,7 @@ impl ChildSlot {
             incarnation: AtomicU64::new(0),
             inside: AtomicUsize::new(0),
             queue: Mutex::new(ChildQueue::new()),
-            status: Mutex::default(),
+            status: Mutex::new(ChildStatus { state: ChildState::Waiting, ..ChildStatus::default() }),
             after: Mutex::default(),
             subtree: Mutex::new(subtree),
         }

@@ -278,10 +278,12 @@ impl SupervisorProcess {
         }
     }
 
-    /// Publishes what follows when the child's process ends: see [`Restart::is_over`](super::plan::Restart::is_over).
+    /// Publishes what follows when the child's process ends, see [`Restart::is_over`](super::plan::Restart::is_over),
+    /// and how often it was restarted.
     fn show_after(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             *lock(&slot.after) = self.plan.after(id);
+            lock(&slot.status).restarts = self.plan.restarts(id);
         }
     }
 

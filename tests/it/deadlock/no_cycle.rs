@@ -99,9 +99,10 @@ impl Front {
     }
 
     #[message]
-    async fn selects_with_time(&mut self, ctx: &mut Context<Self>, time: Duration) {
+    async fn selects_with_time(&mut self, ctx: &mut Context<Self>, gate: Gate) {
         let call = self.back.ring(ctx.address()).timeout(LONG).into_future();
-        let _first = select(call, pin!(ctx.sleep(time))).await;
+        // The gate lets it go on; the timer must not expire before the test has looked.
+        let _first = select(call, pin!(select(pin!(ctx.sleep(LONG)), pin!(gate.passed())))).await;
     }
 
     /// The gate gets the waker in the first poll, and is not polled again.
@@ -196,7 +197,9 @@ fn a_call_awaited_with_another_future_is_no_cycle() {
 
 #[test]
 fn a_call_awaited_with_a_timer_is_no_cycle() {
-    no_cycle(|front| front.selects_with_time(Duration::from_millis(300)).send().expect("it lives"), |_| ());
+    let gate = Gate::new();
+    let open = gate.clone();
+    no_cycle(|front| front.selects_with_time(gate).send().expect("it lives"), move |_| open.open_elsewhere());
 }
 
 #[test]
@@ -279,7 +282,7 @@ fn a_reply_that_its_process_keeps_leaves_the_cycle_to_the_deadline() {
         let (front, back, ended) = pair(runtime);
         back.have_kept(front).send().expect("it lives");
         eventually(|| front.count_kept().timeout(LONG).wait() == Ok(1));
-        assert!(back.pid().info().is_some_and(|info| info.waits_for.is_some()), "it waits for the reply");
+        until_waiting(back.pid(), front.pid());
         front.touches(Duration::from_millis(20)).send().expect("it lives");
         eventually(|| ended.len() == 1);
         assert_eq!(ended.all(), [Err(CallError::Timeout)]);

@@ -120,8 +120,9 @@ fn a_kill_reaches_a_process_at_hand_behind_a_step_that_does_not_end() {
         for workers in [1, 2] {
             with_hog(workers, Duration::MAX, |_, caller, over| {
                 let pid = caller.pid();
+                let end = pid.join();
                 assert!(pid.kill());
-                assert_eq!(pid.join().wait(), ExitReason::Killed);
+                assert_eq!(end.wait(), ExitReason::Killed);
                 over.store(true, SeqCst);
             });
         }

@@ -335,7 +335,8 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
         soon(|| eventually(|| threads_named("rx-end-reactor").len() == 1));
     }
     assert!(!runtime.shutdown()?.was_forced());
-    dropped.try_recv().map_err(|_| "the task was not dropped")?;
+    // By a thread that the shutdown does not wait for, if that has no core for long.
+    soon(move || dropped.recv().unwrap());
     soon(|| eventually(|| threads_named("rx-end").is_empty()));
     Ok(())
 }

@@ -144,8 +144,9 @@ fn a_shutdown_returns_at_its_deadline_and_names_stuck_processes() {
         assert_eq!(other.ask().wait().unwrap(), 7);
         let report = runtime.shutdown().unwrap();
         assert_eq!(report.stuck, [(stuck.pid(), "Stuck")]);
-        // The other one was cancelled, and exited, although the only worker had been stuck.
-        assert_eq!((report.alive, report.ended, report.killed), (2, 1, 0));
+        // The other one exited although the only worker had been stuck: cancelled, or killed if the thread that took
+        // over has had no core until the deadline.
+        assert_eq!((report.alive, report.ended + report.killed), (2, 1));
         until.open();
     });
 }
@@ -237,7 +238,11 @@ fn each_of_many_stuck_workers_is_taken_over() {
         assert_eq!(other.ask().wait().unwrap(), 7);
         latches.iter().for_each(Latch::open);
         let is_over = |stall: &Stall| stall.is_over;
-        eventually(|| stalls.all().iter().filter(|stall| is_over(stall)).count() * 2 == stalls.all().len());
+        eventually(|| {
+            let (all, counted) = (stalls.all(), runtime.statistics().watchdog.stalls);
+            let over = all.iter().filter(|stall| is_over(stall)).count();
+            over * 2 == all.len() && over as u64 == counted
+        });
         let mut pids: Vec<Pid> = stalls.all().iter().filter(|stall| !is_over(stall)).map(|stall| stall.pid).collect();
         pids.sort_unstable();
         pids.dedup();
@@ -254,14 +259,16 @@ fn an_async_step_is_reported_without_a_message() {
         let runtime = stalls.by(one_worker()).build().unwrap();
         let (until, other) = (Latch::new(), runtime.spawn(Other).serve().unwrap());
         let hanging = runtime.spawn(Stuck).hang(until.clone()).unwrap();
+        // The other one stalls, too, if its thread is preempted.
+        let pid = hanging.address().pid();
+        let of_it = || stalls.all().into_iter().filter(|stall| stall.pid == pid).collect::<Vec<_>>();
         eventually(|| {
             assert_eq!(other.ask().wait().unwrap(), 7);
-            !stalls.all().is_empty()
+            !of_it().is_empty()
         });
         until.open();
-        let stalls = stalls.times(2);
-        assert_eq!((stalls[0].entry, stalls[0].message), ("hang", None));
-        assert_eq!(stalls[0].pid, hanging.address().pid());
+        eventually(|| of_it().len() == 2);
+        assert_eq!((of_it()[0].entry, of_it()[0].message), ("hang", None));
         hanging.wait().unwrap();
     });
 }

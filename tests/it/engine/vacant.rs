@@ -37,6 +37,8 @@ enum Way {
 #[process]
 struct Keeper {
     way: Way,
+    /// How many processes there were before.
+    alive: u64,
     ended: Vec<Pid>,
     told: Sender<Vec<Pid>>,
     until: Latch,
@@ -46,13 +48,17 @@ struct Keeper {
 impl Keeper {
     #[entry]
     fn begin(&mut self, ctx: &mut Context<Self>) {
-        self.ended = spawn_brief(ctx.host().expect("a host"));
+        let host = ctx.host().expect("a host");
+        self.alive = host.statistics().processes.live;
+        self.ended = spawn_brief(host);
         ctx.address().go_on().send().expect("it lives");
     }
 
     #[message]
     async fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if self.ended.iter().any(|pid| pid.is_alive()) {
+        // One that is not alive any more may still be ending, and take requests.
+        let alive = ctx.host().expect("a host").statistics().processes.live;
+        if alive > self.alive || self.ended.iter().any(|pid| pid.is_alive()) {
             ctx.address().go_on().send().expect("it lives");
             return;
         }
@@ -82,7 +88,7 @@ fn ends_are_told_while_the_thread_that_keeps_the_slots_blocks() {
             let other = runtime.spawn_process(idle_for_ever()).start().unwrap();
             for way in [Way::Join(other), Way::Async, Way::InPlace] {
                 let ((told, ended), until) = (channel(), Latch::new());
-                let keeper = Keeper { way, ended: Vec::new(), told, until: until.clone() };
+                let keeper = Keeper { way, alive: 0, ended: Vec::new(), told, until: until.clone() };
                 let keeper = runtime.spawn(keeper).begin().unwrap();
                 let ended = ended.recv().unwrap();
                 let (trapper, reports) = Trapper::reporting();

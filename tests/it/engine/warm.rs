@@ -5,6 +5,7 @@ use postroom::prelude::*;
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 const SENDERS: usize = 3;
@@ -363,7 +364,8 @@ fn shelved_processes_behind_a_step_that_does_not_end_are_found() {
 /// Waits in its step until the watchdog has seen it there often enough to report it, if others waited.
 #[process]
 struct Lone {
-    done: Latch,
+    /// The stalls that were counted, and the processes that were moved, during its step.
+    counted: Sender<(u64, u64)>,
 }
 
 #[process]
@@ -374,9 +376,11 @@ impl Lone {
     #[message]
     fn work(&mut self, ctx: &mut Context<Self>) {
         let host = ctx.host().unwrap();
-        let before = host.statistics().watchdog.ticks;
-        eventually(|| host.statistics().watchdog.ticks > before + 10);
-        self.done.open();
+        // The step before, from which the message comes, may have been long: its thread was preempted.
+        let before = host.statistics().watchdog;
+        eventually(|| host.statistics().watchdog.ticks > before.ticks + 10);
+        let after = host.statistics().watchdog;
+        self.counted.send((after.stalls - before.stalls, after.moved - before.moved)).unwrap();
     }
 }
 
@@ -402,11 +406,9 @@ impl Starter {
 fn a_long_step_is_not_reported_because_an_idle_process_is_warm() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).stall_limit(Duration::from_millis(4)).build().unwrap();
-        let done = Latch::new();
-        let lone = runtime.spawn(Lone { done: done.clone() }).serve().unwrap();
+        let (counted, counts) = channel();
+        let lone = runtime.spawn(Lone { counted }).serve().unwrap();
         runtime.spawn(Starter { lone }).serve().unwrap().begin().send().unwrap();
-        done.wait();
-        let watchdog = runtime.statistics().watchdog;
-        assert_eq!((watchdog.stalls, watchdog.moved), (0, 0));
+        assert_eq!(counts.recv().unwrap(), (0, 0));
     });
 }

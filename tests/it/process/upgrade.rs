@@ -12,6 +12,7 @@ use postroom::future::{Answered, Finished};
 use postroom::generic::Declared;
 use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
+use postroom::test::Clock;
 use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, act, eventually, soon};
 use std::convert::Infallible;

@@ -67,6 +67,7 @@ fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive
         let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
         // No join: it would cause a step of its own, which might be late and see the first messages.
         let (_, completion) = requests.next();
+        eventually(|| pid.info().unwrap().state == ProcessState::Waiting { outstanding: 1 });
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
         let info = pid.info().unwrap();
         assert_eq!((info.mailbox, info.messages, info.state), (MESSAGES, 0, ProcessState::Waiting { outstanding: 1 }));
@@ -453,8 +454,11 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
         let pid = pid.start().unwrap();
         for round in 1..=ROUNDS {
             runtime.send(pid, ()).unwrap();
+            let mut looks = 0;
             while echo.load(SeqCst) < round {
-                std::hint::spin_loop();
+                looks += 1;
+                // The worker may need this core.
+                if looks % 1_000 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
             }
             // The step that received it is about to end.
             (0..round % 200).for_each(|_| std::hint::spin_loop());

@@ -3,6 +3,7 @@
 use super::*;
 use postroom::error::SendFailure;
 use postroom::supervision::{Child, ChildState};
+use postroom::test::Clock;
 use postroom::{CallError, Mailbox};
 
 #[test]
@@ -175,12 +176,14 @@ fn a_closure_that_returns_a_process_it_did_not_spawn_is_an_error() {
 #[test]
 fn a_timer_to_a_child_reaches_the_incarnation_at_its_due_time() {
     soon(|| {
-        let (runtime, log) = (runtime(), Log::new());
+        let (clock, log) = (Clock::manual(), Log::new());
+        let runtime = postroom_tests::face::builder().clock(clock.clone()).build().unwrap();
         let child = Child::new("a", worker("a", &log)).keep_messages();
         let tree = eager(Supervisor::one_for_one()).add(child).spawn(&runtime).unwrap();
         let a: Address<Worker> = tree.child("a").unwrap();
         a.add(9).send_after(Duration::from_millis(30)).unwrap();
         crash(a);
+        clock.advance(Duration::from_millis(30)).unwrap();
         eventually(|| a.add(0).wait() == Ok(9));
     });
 }

@@ -326,6 +326,7 @@ fn the_end_of_a_process_is_shown_with_its_own_reason_or_not_yet() {
         let status = bench.slot.status();
         (status.state, status.last.map(|last| last.reason))
     };
+    assert_eq!(shown(), (ChildState::Waiting, None), "its supervisor has not begun");
     lock(&bench.slot.status).restart = Restart::Permanent;
     for reason in [ExitReason::Killed, ExitReason::error("torn")] {
         let before = shown().1;

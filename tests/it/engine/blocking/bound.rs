@@ -23,9 +23,13 @@ fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_retu
         let runtime = bounded(name, BOUND);
         let (done, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
         for number in 0..2_000 {
-            let (done, most) = (done.clone(), most.clone());
+            let (done, most, host) = (done.clone(), most.clone(), runtime.host());
             let process = act(move |_, out| {
-                block_in_place(|| std::thread::sleep(Duration::from_micros(200)));
+                block_in_place(|| match number {
+                    // Until there are more than the limit.
+                    0..=BOUND => eventually(|| host.statistics().blocking.blocked_in_place > 0),
+                    _ => std::thread::sleep(Duration::from_micros(200)),
+                });
                 if number % 50 == 0 {
                     let threads = threads_named(name);
                     let mut most = most.lock().unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Sends the first message, and waits until the process handles it: it takes no other before its gate is opened.
 /// Returns the number of the next message.
-fn at_its_gate(sink: Address<Sink>) -> u64 {
+pub(super) fn at_its_gate(sink: Address<Sink>) -> u64 {
     sink.take(0, 0).send().unwrap();
     eventually(|| sink.pid().info().is_some_and(|info| info.mailbox == 0));
     1

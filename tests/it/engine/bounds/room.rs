@@ -272,7 +272,9 @@ impl std::task::Wake for WakeFlag {
 /// Returns how many of six tasks that wait for room have been woken at each number of messages left, from `from`
 /// downwards. None of them then sends its message.
 fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
-    let runtime = Runtime::builder().workers(1).clock(Clock::manual()).build().unwrap();
+    // No other thread takes the worker over when this one is preempted in a step.
+    let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
+    let runtime = builder.clock(Clock::manual()).build().unwrap();
     let (careful, gates, count) = careful(&runtime, bound, 1_000);
     let (other, _gates, others) = self::careful(&runtime, Bound::Unbounded, 0);
     careful.take().send().unwrap();

@@ -1,5 +1,6 @@
 //! Soft bounds: processes that send too much are suspended.
 
+use super::outside::at_its_gate;
 use super::{Sink, Source};
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -233,7 +234,8 @@ fn a_mailboxs_own_bound_replaces_the_default() {
             let gate = Latch::new();
             let sink = Sink { next: vec![0], left: 50_000, gate: Some(gate.clone()), done };
             let sink = runtime.spawn(sink).mailbox(bound).serve().unwrap();
-            let source = Source { index: 0, sink, next: 0, until: 50_000, a_step: 10 };
+            let next = at_its_gate(sink);
+            let source = Source { index: 0, sink, next, until: 50_000, a_step: 10 };
             let source = runtime.spawn(source).serve().unwrap();
             source.go().send().unwrap();
             eventually(|| {

@@ -237,6 +237,8 @@ fn a_report_names_the_entry_that_takes_no_messages_and_those_that_were_killed() 
         let (deaf, clings) = (runtime.spawn(Deaf).run().unwrap().address(), runtime.spawn(Deaf).serve().unwrap());
         deaf.note().send().unwrap();
         assert!(deaf.pid().stop());
+        // It has had its step, which leaves them.
+        eventually(|| matches!(deaf.pid().info().unwrap().state, ProcessState::Waiting { .. }));
         let report = runtime.drain(SHORT).unwrap();
         let [unfinished] = report.unfinished[..] else { panic!("{report}") };
         assert_eq!((unfinished.pid, unfinished.entry, unfinished.queued), (deaf.pid(), Some("run"), 2));

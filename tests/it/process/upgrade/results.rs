@@ -5,7 +5,8 @@ use super::*;
 #[test]
 fn awaited_results_reach_the_new_definition() {
     soon(|| {
-        let runtime = runtime();
+        let clock = Clock::manual();
+        let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
         let (old, slow) = (counter(&runtime), slow(&runtime));
         let caller = std::thread::spawn(move || old.ask_beside(slow).wait());
         eventually(|| slow.asked().wait() == Ok(1));
@@ -15,6 +16,7 @@ fn awaited_results_reach_the_new_definition() {
         let new = better(old);
         // The closure held the reply.
         assert_eq!(caller.join().unwrap(), Err(CallError::Dropped));
+        clock.advance(Duration::from_millis(20)).unwrap();
         slow.give(7).wait().unwrap();
         eventually(|| new.seen().wait().unwrap().len() == 3);
         let mut seen = new.seen().wait().unwrap();
@@ -27,7 +29,8 @@ fn awaited_results_reach_the_new_definition() {
 #[test]
 fn timers_of_messages_and_replies_in_the_state_outlive_an_upgrade() {
     soon(|| {
-        let runtime = runtime();
+        let clock = Clock::manual();
+        let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
         let old = counter(&runtime);
         let caller = std::thread::spawn(move || old.hold().wait());
         // The other thread's call is one more.
@@ -38,6 +41,8 @@ fn timers_of_messages_and_replies_in_the_state_outlive_an_upgrade() {
         });
         old.add(4).send_after(Duration::from_millis(30)).unwrap();
         let new = better(old);
+        assert_eq!(new.count().wait(), Ok(10));
+        clock.advance(Duration::from_millis(30)).unwrap();
         eventually(|| new.count().wait() == Ok(18));
         new.answer_held().wait().unwrap();
         assert_eq!(caller.join().unwrap(), Ok(18));
