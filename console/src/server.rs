@@ -231,17 +231,22 @@ mod tests {
     #[test]
     fn a_watch_outlives_a_request_and_has_its_time_too() {
         let watch = |stream: &mut TcpStream, request: &str| stream.write_all(request.as_bytes()).expect("it reads");
-        both_are_served(Limits { request_within: SHORT, ..ONE }, "/api/watch?view=overview", move |stream, request| {
-            watch(stream, request);
-            let (mut seen, mut part) = (String::new(), [0; 4096]);
-            // They are a second apart.
-            while seen.matches("data: {").count() < 2 {
-                let read = stream.read(&mut part).expect("it goes on");
-                assert_ne!(read, 0, "it ended with {seen}");
-                seen += &String::from_utf8_lossy(&part[..read]);
-            }
-            stream.shutdown(std::net::Shutdown::Both).expect("it is open");
-        });
+        let second = Duration::from_secs(1);
+        both_are_served(
+            Limits { request_within: second, ..ONE },
+            "/api/watch?view=overview",
+            move |stream, request| {
+                watch(stream, request);
+                let (mut seen, mut part) = (String::new(), [0; 4096]);
+                // They are a second apart.
+                while seen.matches("data: {").count() < 3 {
+                    let read = stream.read(&mut part).expect("it goes on");
+                    assert_ne!(read, 0, "it ended with {seen}");
+                    seen += &String::from_utf8_lossy(&part[..read]);
+                }
+                stream.shutdown(std::net::Shutdown::Both).expect("it is open");
+            },
+        );
         let limits = Limits { request_within: SHORT, watch_within: 2 * SHORT, ..ONE };
         both_are_served(limits, "/api/watch?view=overview", watch);
     }

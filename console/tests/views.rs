@@ -231,19 +231,26 @@ fn one_suspended_at_a_full_mailbox_waits_for_its_process() {
         let author = runtime.spawn(Author { printer }).write().unwrap().pid();
         eventually(|| author.info().is_some_and(|info| matches!(info.state, ProcessState::Suspended { .. })));
         let console = Console::of(&runtime).start().unwrap();
-        let shown = of_process(&console, author);
-        assert_eq!(shown["row"]["state"], "suspended", "{shown}");
-        assert_eq!(shown["chain"][0]["waits_for"], json!({ "pid": printer.pid(), "method": null }));
-        assert_eq!(ask(&console, "/api/waits")["rows"][0]["pid"], json!(printer.pid()));
-        assert_eq!(ask(&console, "/api/overview")["suspended"], 1);
-        let types = ask(&console, "/api/types");
-        let of_author = types["rows"].as_array().unwrap().iter().find(|row| row["type"] == "Author").unwrap();
-        assert_eq!((&of_author["suspended"], &of_author["active"]), (&1.into(), &0.into()), "{types}");
-        let metrics = text(&console, "/metrics");
-        let has = |name: &str, value: &str| {
-            metrics.lines().any(|line| line.starts_with(&format!("{name}{{host=")) && line.ends_with(value))
-        };
-        assert!(has("postroom_suspended", " 1") && !has("postroom_suspensions_total", " 0"), "{metrics}");
+        // Each second it is released for one message.
+        eventually(|| {
+            let shown = of_process(&console, author);
+            let waits_for = json!({ "pid": printer.pid(), "method": null });
+            shown["row"]["state"] == "suspended" && shown["chain"][0]["waits_for"] == waits_for
+        });
+        eventually(|| ask(&console, "/api/waits")["rows"][0]["pid"] == json!(printer.pid()));
+        eventually(|| ask(&console, "/api/overview")["suspended"] == 1);
+        eventually(|| {
+            let types = ask(&console, "/api/types");
+            let of_author = types["rows"].as_array().unwrap().iter().find(|row| row["type"] == "Author").unwrap();
+            (of_author["suspended"].as_u64(), of_author["active"].as_u64()) == (Some(1), Some(0))
+        });
+        eventually(|| {
+            let metrics = text(&console, "/metrics");
+            let has = |name: &str, value: &str| {
+                metrics.lines().any(|line| line.starts_with(&format!("{name}{{host=")) && line.ends_with(value))
+            };
+            has("postroom_suspended", " 1") && !has("postroom_suspensions_total", " 0")
+        });
         drop(free);
     });
 }

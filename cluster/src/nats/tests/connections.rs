@@ -116,7 +116,7 @@ fn each_connection_has_a_client_of_its_own() {
     let (messages, _subscription) = subscribe(&engine, Lane::Data, "again");
     for round in 1..=5 {
         proxy.interrupt();
-        wait_until(|| engine.counts().connections == 2 + 2 * round && engine.wait(super::GUARD).is_ok());
+        wait_until(|| engine.counts().connections >= 2 + 2 * round && engine.wait(super::GUARD).is_ok());
         reaches(&engine, "again", &messages);
     }
 }

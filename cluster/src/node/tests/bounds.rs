@@ -48,7 +48,7 @@ impl Laggard {
     /// Keeps it busy until the gate opens.
     #[message(local)]
     fn stand(&mut self, gate: Arc<Gate>) {
-        postroom::block_in_place(|| gate.pass());
+        gate.pass();
     }
 }
 
@@ -137,7 +137,13 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     let delivery = nodes.lock().machines[0].delivery.take();
     let here = postroom::routing::Node::of(one.cluster.id()).unwrap();
     let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).wait()));
+    // All are there before the first is answered, with which the session may end.
+    let gate = Arc::new(Gate::new());
+    laggard.stand(Arc::clone(&gate)).send().unwrap();
+    until("it stands", || gate.waiting() == 1);
     let calls: Vec<_> = (0..CALLS).map(|_| call()).collect();
+    until("all are there", || laggard.pid().info().is_some_and(|info| info.mailbox == CALLS as u64));
+    gate.open();
     until("the session ends", || two.cluster.statistics().floods == 1);
     assert!(two.cluster.statistics().unconfirmed > 0);
     nodes.lock().machines[0].delivery = delivery;

@@ -145,7 +145,7 @@ impl Vault {
     fn open(&mut self, key: String) {
         let gate = GATES.lock().unwrap().get(&key).cloned();
         if let Some(gate) = gate {
-            postroom::block_in_place(|| gate.pass());
+            gate.pass();
         }
         self.key = key;
     }
@@ -558,7 +558,7 @@ impl std::fmt::Display for Troublesome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.gate {
             // Not there: the test is to fail and not to hang.
-            Some(gate) if !self.is_on_driver() => postroom::block_in_place(|| gate.pass()),
+            Some(gate) if !self.is_on_driver() => gate.pass(),
             Some(_) => {}
             None => panic!("no text"),
         }

@@ -37,15 +37,17 @@ fn a_dead_letter_of_another_nodes_message_is_reported_on_no_thread_of_the_cluste
         let slow = two.runtime.spawn(Slow::default()).mailbox(Bound::Hard(4, overflow)).serve().unwrap();
         let (account, gate) = (start(&one, "eu-2", 0), Arc::new(AtomicBool::new(false)));
         slow.stand(Arc::clone(&gate)).send().unwrap();
+        until("it stands", || slow.pid().info().is_some_and(|info| info.mailbox == 0));
         on(&one, || {
             (0..200).for_each(|number| slow.take(number).send().unwrap());
             assert_eq!(account.deposit(1).wait(), Ok(1), "others are served");
         });
         until("nearly all are dead letters", || numbers.lock().unwrap().len() >= 195);
+        // Before it ends: what is left in its mailbox then is reported by its worker.
+        let (kinds, numbers) = (noted(&kinds), numbers.lock().unwrap().clone());
         slow.pid().kill();
         gate.store(true, Ordering::Relaxed);
-        assert_eq!(noted(&kinds), ["Notifier"], "{overflow:?}");
-        let numbers = numbers.lock().unwrap();
+        assert_eq!(kinds, ["Notifier"], "{overflow:?}");
         assert!(numbers.is_sorted(), "{overflow:?}: in their order: {numbers:?}");
     }
 }
