@@ -26,4 +26,4 @@ pub use logged::logged;
 pub use random::Random;
 pub use requests::{Ask, Requests};
 pub use variable::variable;
-pub use watchdog::{soon, within};
+pub use watchdog::{rounds, soon, within};

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Returns the factor by which time limits are extended: `POSTROOM_PATIENCE`, for tools that slow the program down,
 /// such as sanitizers.
@@ -21,6 +21,13 @@ const LEAST: Duration = Duration::from_secs(240);
 pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Send + 'static) -> R {
     let result = run(limit, Box::new(move || Box::new(body())));
     *result.downcast().expect("what the body returns")
+}
+
+/// Returns the numbers of the rounds of a test that repeats what is random: `most`, or fewer on a machine so busy that
+/// they would not be over by the time limit, but a tenth of them in any case.
+pub fn rounds(most: u64) -> impl Iterator<Item = u64> {
+    let begun = Instant::now();
+    (0..most).take_while(move |round| round * 10 < most || begun.elapsed() < LEAST / 4)
 }
 
 /// As [`within`], compiled once: a start of a thread for each of a thousand bodies is a twentieth of their program.

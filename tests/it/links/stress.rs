@@ -163,7 +163,7 @@ fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
                 let (places, runtime) = (&places, &runtime);
                 scope.spawn(move || {
                     let mut random = Random(driver);
-                    for _ in 0..ROUNDS {
+                    for _ in postroom_tests::rounds(ROUNDS) {
                         let place = random.below(PLACES);
                         let pid = places.lock().unwrap()[place];
                         let acted = match runtime.host().address::<Wild>(pid) {
