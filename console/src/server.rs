@@ -240,7 +240,7 @@ mod tests {
                 let (mut seen, mut part) = (String::new(), [0; 4096]);
                 // They are a second apart.
                 while seen.matches("data: {").count() < 3 {
-                    let read = stream.read(&mut part).expect("it goes on");
+                    let read = stream.read(&mut part).expect("it continues");
                     assert_ne!(read, 0, "it ended with {seen}");
                     seen += &String::from_utf8_lossy(&part[..read]);
                 }

@@ -217,7 +217,8 @@ fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
             "{} processes came, {} went; {links} halves of links and {monitors} monitors are left",
             statistics.processes.spawned, statistics.processes.ended
         );
-        assert!(statistics.processes.spawned > 1_000, "few came: {}", statistics.processes.spawned);
+        // About 1,100 come in a tenth of the rounds.
+        assert!(statistics.processes.spawned > 500, "few came: {}", statistics.processes.spawned);
 
         for (pid, bound) in &all {
             let everyone = [&bound.links, &bound.monitors, &bound.monitored_by, &bound.owned];

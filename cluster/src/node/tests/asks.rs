@@ -93,7 +93,7 @@ impl Gate {
 
     pub(super) fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Time goes on meanwhile.
+        // Virtual time advances meanwhile.
         postroom::block_in_place(|| {
             drop(self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
         });
