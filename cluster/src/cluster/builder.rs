@@ -15,7 +15,7 @@ use crate::node::peer::{Gate, SharedClock};
 use crate::node::porter::{OnEnd, Porter};
 use crate::node::view::View;
 use crate::policy::{Allow, Policy};
-use crate::reply::{Pending, pair};
+use crate::reply::{Completer, Pending, pair};
 use crate::session::Config;
 use crate::subject::is_subject;
 use crate::threads::{self, users_code};
@@ -210,31 +210,7 @@ impl Builder {
                 return pending;
             }
         };
-        let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
-        let log = log_if_late(&cluster);
-        let mut waiting = Some((then, cluster));
-        let check = move |is_late: bool| {
-            let view = view.lock();
-            let refused = match (&view.is_over, view.is_member) {
-                (Some(Some(error)), _) => Some(error.clone().into()),
-                (Some(None), _) => Some(JoinError::Runtime),
-                (None, true) => None,
-                (None, false) => match waiting.as_ref().and_then(|(_, cluster)| cluster.obstacle()) {
-                    Some(problem) => Some(JoinError::Broker { problem }),
-                    None if is_late => {
-                        let attempts = waiting.as_ref().map(|(_, cluster)| cluster.attempts()).unwrap_or_default();
-                        Some(JoinError::Timeout { waited, attempts })
-                    }
-                    None => return None,
-                },
-            };
-            drop(view);
-            let (then, cluster) = waiting.take()?;
-            let joined = refused.map_or(Ok(cluster), Err);
-            Some(Box::new(move || then.complete(joined)) as Box<dyn FnOnce() + Send>)
-        };
-        inbox.push(Input::Wait { time: waited, check: Box::new(check) });
-        inbox.push(Input::Wait { time: LOG_AFTER.min(waited), check: log });
+        await_membership(cluster, waited, then);
         pending
     }
 
@@ -359,6 +335,36 @@ fn why_none(attempts: &[Attempt]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
+/// Completes `then` when `cluster` is a member, or will not be one, or has not become one within `waited`. By then its
+/// driver may have ended.
+fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<Cluster, JoinError>>) {
+    let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
+    let log = log_if_late(&cluster);
+    let mut waiting = Some((then, cluster));
+    let check = move |is_late: bool| {
+        let view = view.lock();
+        let refused = match (&view.is_over, view.is_member) {
+            (Some(Some(error)), _) => Some(error.clone().into()),
+            (Some(None), _) => Some(JoinError::Runtime),
+            (None, true) => None,
+            (None, false) => match waiting.as_ref().and_then(|(_, cluster)| cluster.obstacle()) {
+                Some(problem) => Some(JoinError::Broker { problem }),
+                None if is_late => {
+                    let attempts = waiting.as_ref().map(|(_, cluster)| cluster.attempts()).unwrap_or_default();
+                    Some(JoinError::Timeout { waited, attempts })
+                }
+                None => return None,
+            },
+        };
+        drop(view);
+        let (then, cluster) = waiting.take()?;
+        let joined = refused.map_or(Ok(cluster), Err);
+        Some(Box::new(move || then.complete(joined)) as Box<dyn FnOnce() + Send>)
+    };
+    inbox.push(Input::Wait { time: waited, check: Box::new(check) });
+    inbox.push(Input::Wait { time: LOG_AFTER.min(waited), check: log });
+}
+
 /// Has the log say what a node waits for that is no member soon. The node may be dropped meanwhile.
 fn log_if_late(cluster: &Cluster) -> Check {
     let (view, engine) = (Arc::clone(&cluster.shared.view), cluster.shared.engine.clone());
@@ -408,4 +414,32 @@ fn draw() -> u64 {
     }
     static COUNT: AtomicU64 = AtomicU64::new(0);
     RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::StoreError;
+    use crate::memory::Broker;
+    use postroom::Runtime;
+
+    /// Catches: a program that has no core for a moment while it joins, and is told of a runtime that was shut down.
+    #[test]
+    fn a_join_learns_why_it_was_refused_though_its_node_has_ended() {
+        let broker = Broker::new();
+        let _running = broker.run();
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let client = broker.connect_as("other", "eu-9");
+        let cluster = Cluster::builder("bank").node("eu-1").begin(&runtime, client).unwrap();
+        let has_ended = (0..60_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            cluster.shared.inbox.is_closed()
+        });
+        assert!(has_ended);
+        let (pending, then) = pair(Err(JoinError::Runtime));
+        await_membership(cluster, Duration::from_secs(60), then);
+        let error = pending.wait().unwrap_err();
+        let is_it = matches!(&error, JoinError::Membership(membership::JoinError::Store(StoreError::Forbidden { .. })));
+        assert!(is_it, "{error:?}");
+    }
 }

@@ -47,8 +47,20 @@ pub(crate) enum Input {
     Leave(Completer<()>),
 }
 
+impl Input {
+    /// Answers what will not be handled any more. A wait looks once more: what it waits for, or why that will not
+    /// come, may have been known before it was handed over.
+    fn refuse(self) {
+        if let Self::Wait { mut check, .. } = self
+            && let Some(answer) = check(true)
+        {
+            answer();
+        }
+    }
+}
+
 /// Looks at the view, and is told whether the time is over. Returns what answers the wait when that has come to its
-/// end; dropped instead, it is answered too.
+/// end; dropped instead, it is answered too. If the driver has ended it looks once more, as if its time were over.
 pub(crate) type Check = Box<dyn FnMut(bool) -> Option<Box<dyn FnOnce() + Send>> + Send>;
 
 /// The most frames of nodes without a session that may wait: a program that may publish here could send any number.
@@ -88,13 +100,13 @@ impl Inbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over. After the end of the driver the input is dropped, which answers it.
+    /// Hands over. After the end of the driver the input is [refused](Input::refuse), which answers it.
     pub(crate) fn push(&self, input: Input) {
         let mut queue = self.lock();
         if queue.is_closed {
             // Outside the lock: what it answers is a user's.
             drop(queue);
-            return drop(input);
+            return input.refuse();
         }
         if matches!(input, Input::Stray { .. }) {
             if queue.strays == MAX_STRAYS {
@@ -183,12 +195,17 @@ impl Inbox {
         std::mem::take(&mut self.lock().reminders)
     }
 
-    /// The driver ends: what is queued, and what comes, is dropped.
+    #[cfg(test)]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// The driver has ended: what is queued, and what comes, is refused.
     pub(crate) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
         let inputs = std::mem::take(&mut queue.inputs);
         drop(queue);
-        drop(inputs);
+        inputs.into_iter().for_each(Input::refuse);
     }
 }
