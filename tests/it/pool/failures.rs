@@ -115,7 +115,7 @@ fn the_members_of_a_pool_that_gives_up_are_cancelled_and_killed_if_they_do_not_e
             .unwrap();
         let address = workers.address();
         let kept = thread::spawn(move || address.keep().timeout(LONG).wait());
-        when(&workers, |now| now.in_flight == 1);
+        until(|| workers.members().into_iter().any(|member| member.info().is_some_and(|info| info.messages == 1)));
         let ends: Vec<_> = workers.members().into_iter().map(Pid::join).collect();
         let over = workers.pid().join();
         workers.address().crash().send().unwrap();
@@ -206,7 +206,9 @@ fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
         here.pass();
         address.echo(1).send().unwrap();
         let asks = thread::spawn(move || address.echo(2).timeout(LONG).wait());
-        when(&workers, |now| (now.in_flight, now.waiting) == (3, 0));
+        // Counted as in flight before they are in its mailbox.
+        let member = workers.members()[0];
+        until(|| member.info().unwrap().mailbox == 2);
         gate.open();
         let error = asks.join().unwrap().unwrap_err();
         assert_eq!((error.delivery(), error), (Delivery::NotDelivered, CallError::Gone(ExitReason::Normal)));

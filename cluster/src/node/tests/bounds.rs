@@ -178,6 +178,7 @@ fn what_waits_for_a_session_to_open_is_no_flood() {
     let before = peer().unwrap();
     before.abort();
     until("the next begins", || peer().is_some_and(|peer| !Arc::ptr_eq(&peer, &before)));
+    nodes.lock().is_still = true;
     let next = peer().unwrap();
     next.limit_owed(LIMIT);
     let count = 1_000;
@@ -187,6 +188,7 @@ fn what_waits_for_a_session_to_open_is_no_flood() {
     // It opens, and nothing of what arrives is taken.
     let delivery = nodes.lock().machines[1].delivery.take();
     nodes.lock().machines[1].driver = driver;
+    nodes.lock().is_still = false;
     until("it is open", || next.agreement().is_some());
     observer.watch(laggard.pid()).wait().unwrap();
     nodes.lock().machines[1].delivery = delivery;

@@ -622,11 +622,17 @@ fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
 /// Catches: a process of a key that lives as long as the runtime, since it was started when the node had left.
 #[test]
 fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
-    let (_nodes, node, gate, asks) = starting("leaves");
-    node.cluster.leave().wait();
-    assert_eq!(asks.join().unwrap(), Err(KeyedError::NotAMember));
-    gate.open();
-    until("nothing of it lives", || node.runtime.statistics().processes.live == 0);
+    // A thread without a core may ask the node to leave when the time of the start is over.
+    let is_told = (0..5).any(|round| {
+        let (_nodes, node, gate, asks) = starting(&format!("leaves-{round}"));
+        node.cluster.leave().wait();
+        let answer = asks.join().unwrap();
+        gate.open();
+        until("nothing of it lives", || node.runtime.statistics().processes.live == 0);
+        assert!(matches!(answer, Err(KeyedError::NotAMember | KeyedError::Timeout)), "{answer:?}");
+        answer == Err(KeyedError::NotAMember)
+    });
+    assert!(is_told);
 }
 
 /// Catches: an entry that does not return and stops all starts of the node. (Some of the others wait behind it.)
