@@ -60,7 +60,7 @@ use messages::{Dice, Later, Stash, lock, put_off};
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
-use postroom_tests::{idle_for_ever, variable, within};
+use postroom_tests::{HOUR, idle_for_ever, variable, within};
 use raw::{Part, Raw};
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -282,7 +282,7 @@ fn stress(seconds: u64, seed: u64) {
     assert!(statistics.processes.spawned > 1_000 && books.deeds.load(SeqCst) > 1_000, "too little was done");
     lock(&world.trees).clear();
     drop(world);
-    let report = runtime.shutdown().unwrap();
+    let report = runtime.shutdown_within(HOUR).unwrap();
     assert!(!report.was_forced(), "{report}");
     if let Some(before) = threads_before {
         let end = Instant::now() + PATIENCE;

@@ -22,7 +22,7 @@ mod heap;
 use heap::heap;
 use postroom::Builder;
 use postroom::prelude::*;
-use postroom_tests::{eventually, within};
+use postroom_tests::{HOUR, eventually, within};
 use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -102,7 +102,7 @@ fn leaves_no_memory(kind: &str, builder: impl Fn() -> Builder) {
     let live = |number: usize| {
         let runtime = builder().workers(1).build().expect("a runtime with one worker can be built");
         if number.is_multiple_of(2) {
-            assert!(runtime.shutdown().expect("asked from outside").is_clean());
+            assert!(runtime.shutdown_within(HOUR).expect("asked from outside").is_clean());
         }
     };
     (0..FIRST).for_each(live);
@@ -126,7 +126,7 @@ fn live(builder: Builder, has_reactor: bool, number: usize) {
         assert_eq!(guest.converse().wait().expect("its own machine answers"), "x");
     }
     match number % 3 {
-        0 => assert!(!runtime.shutdown().expect("asked from outside").was_forced()),
+        0 => assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced()),
         1 => drop(runtime),
         _ => {
             let end = guest.pid().join();

@@ -17,7 +17,7 @@
 use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Host, ProcessError};
-use postroom_tests::{variable, within};
+use postroom_tests::{HOUR, variable, within};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -326,7 +326,7 @@ fn stress(seconds: u64, seed: u64) {
     books.over.store(true, SeqCst);
     let called: u64 = drivers.into_iter().map(|driver| driver.join().unwrap()).sum();
     for runtime in runtimes {
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(!report.was_forced(), "{report}");
     }
     let count = |count: &AtomicU64| count.load(SeqCst);

@@ -7,8 +7,8 @@
 use postroom::Runtime;
 use postroom::error::Cycle;
 use postroom::prelude::*;
-use postroom_tests::eventually;
 use postroom_tests::face::{Gate, Log, builder, watched, with_runtime};
+use postroom_tests::{HOUR, eventually};
 use std::time::Duration;
 
 mod at_once;
@@ -174,7 +174,7 @@ fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
         let builder = builder().workers(1).stall_limit(Duration::MAX);
         let runtime = builder.build().expect("a runtime with one worker can be built");
         body(&runtime);
-        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+        assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     });
 }
 

@@ -26,4 +26,4 @@ pub use logged::logged;
 pub use random::Random;
 pub use requests::{Ask, Requests};
 pub use variable::variable;
-pub use watchdog::{rounds, soon, within};
+pub use watchdog::{HOUR, rounds, soon, within};

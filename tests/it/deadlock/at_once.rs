@@ -1,6 +1,7 @@
 //! Callers that close a cycle at the same moment: one of them fails, and only one.
 
 use super::*;
+use postroom_tests::HOUR;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -92,7 +93,7 @@ fn race(count: usize, rounds: usize, blocking: bool) {
         // The call that failed was not delivered in any round.
         let touched = ring.iter().map(|racer| racer.touched().timeout(LONG).wait().expect("it serves"));
         assert_eq!(touched.sum::<usize>(), rounds * (count - 1));
-        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+        assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     });
 }
 

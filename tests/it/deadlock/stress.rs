@@ -9,6 +9,7 @@
 
 use super::*;
 use futures_util::future::join;
+use postroom_tests::HOUR;
 use std::collections::{HashMap, HashSet};
 use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -176,7 +177,7 @@ fn stress(houses: usize, at_once: u64, hops: usize, forward: bool, seed: u64) ->
     assert_eq!(town.over.load(SeqCst), PATHS, "seed {seed}: a house has ended; its panic is above");
     // Withdrawn messages are discarded when their processes reach them.
     eventually(|| runtime.statistics().dead_letters.withdrawn == town.cycles.load(SeqCst));
-    assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+    assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     let lock =
         |numbers: &Mutex<HashSet<u64>>| std::mem::take(&mut *numbers.lock().unwrap_or_else(PoisonError::into_inner));
     let (failed, handled) = (lock(&town.failed), lock(&town.handled));

@@ -6,7 +6,7 @@
 use postroom::manual::{Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{InitError, Payloads, ProcessError};
-use postroom_tests::soon;
+use postroom_tests::{HOUR, soon};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ fn with_caller(body: impl FnOnce(&Runtime, Caller)) {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let callee = runtime.spawn(Callee).serve().unwrap();
     body(&runtime, Caller { callee, taken: 0 });
-    let report = runtime.shutdown().unwrap();
+    let report = runtime.shutdown_within(HOUR).unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
 

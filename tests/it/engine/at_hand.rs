@@ -2,7 +2,7 @@
 
 use super::warm::Hog;
 use postroom::prelude::*;
-use postroom_tests::{Latch, eventually, soon};
+use postroom_tests::{HOUR, Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn calls_are_answered_though_the_callee_seems_stuck() {
             for caller in callers {
                 assert_eq!(caller.wait().unwrap(), count);
             }
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             assert!(report.is_clean(), "{report:?}");
         }
     });

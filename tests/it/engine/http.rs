@@ -1,6 +1,7 @@
 //! A library that spawns tasks of its own inside processes: an HTTP client, with a server that is a process, too.
 
 use postroom::prelude::*;
+use postroom_tests::HOUR;
 use postroom_tests::face::watched;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -120,7 +121,7 @@ fn with_server(body: impl FnOnce(&Runtime, Address<Server>, SocketAddr) + Send +
             (runtime.spawn(Server::default()).listen(listener).unwrap(), address)
         });
         body(&runtime, server.address(), address);
-        assert!(!runtime.shutdown().unwrap().was_forced());
+        assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
     });
 }
 

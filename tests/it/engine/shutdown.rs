@@ -5,7 +5,7 @@ use postroom::error::ShutdownError;
 use postroom::inspect::{ProcessState, ShutdownReport};
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom_tests::{Ask, Latch, Requests, Witness, act, eventually, idle_for_ever, soon, within};
+use postroom_tests::{Ask, HOUR, Latch, Requests, Witness, act, eventually, idle_for_ever, soon, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn a_shutdown_cancels_all_waits_for_all_and_leaves_no_thread() {
         let pids: Vec<Pid> = (0..1_000).map(|_| runtime.spawn_process(idle_for_ever()).start().unwrap()).collect();
         let ends: Vec<_> = pids.iter().map(|pid| pid.join()).collect();
         let host = runtime.host();
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert_eq!((report.alive, report.ended, report.killed, report.stuck.len()), (1_000, 1_000, 0, 0), "{report}");
         assert!(report.is_clean());
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Shutdown));
@@ -88,7 +88,7 @@ fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
                 completion.complete(what);
             }
         });
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(report.is_clean(), "{report}");
         assert_eq!((report.ended, cleaned.load(SeqCst)), (100, 100));
         answers.join().unwrap();
@@ -104,7 +104,7 @@ fn async_clean_up_finishes_too() {
         let store = runtime.spawn(Store { saved: 0 }).serve().unwrap();
         let running = runtime.spawn(Session { store }).talk().unwrap();
         eventually(|| running.pid().info().is_some_and(|info| info.steps > 0));
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(report.is_clean(), "{report}");
         assert_eq!(running.wait(), Ok(1));
     });
@@ -226,7 +226,7 @@ fn a_spawn_that_races_with_the_shutdown_is_refused_or_cancelled() {
                 })
                 .collect();
             (0..round % 7).for_each(|_| std::thread::yield_now());
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             let spawned: u64 = spawners.into_iter().map(|thread| thread.join().unwrap()).sum();
             assert!(report.is_clean(), "{report}");
             assert_eq!(host.statistics().processes.live, 0);
@@ -285,9 +285,9 @@ fn runtimes_live_and_end_side_by_side() {
                         }));
                         drop(sender.start().unwrap().join().wait());
                         eventually(|| heard.load(SeqCst) == 2);
-                        assert!(other.shutdown().unwrap().is_clean());
+                        assert!(other.shutdown_within(HOUR).unwrap().is_clean());
                         assert!(pid.is_alive());
-                        assert!(runtime.shutdown().unwrap().is_clean());
+                        assert!(runtime.shutdown_within(HOUR).unwrap().is_clean());
                     }
                 })
             })
@@ -312,7 +312,7 @@ fn a_paused_runtime_that_is_shut_down_ends_its_processes() {
         });
         let pid = runtime.spawn_process(process.close(move || close.open())).start().unwrap();
         let end = pid.join();
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(report.is_clean(), "{report}");
         assert_eq!(end.wait(), ExitReason::Shutdown);
         assert!(closed.is_open());

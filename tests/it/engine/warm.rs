@@ -2,7 +2,7 @@
 //! order, once each, and in time.
 
 use postroom::prelude::*;
-use postroom_tests::{Latch, eventually, soon};
+use postroom_tests::{HOUR, Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
@@ -108,7 +108,7 @@ fn play(workers: usize, game: Game) {
     let sent = (players * SENDERS) as u64 * messages;
     eventually(|| handled.load(SeqCst) == balls as u64 * (passes + 1) + sent);
     runtime.until_idle().unwrap();
-    let report = runtime.shutdown().unwrap();
+    let report = runtime.shutdown_within(HOUR).unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
 

@@ -1,6 +1,7 @@
 //! Start, replacement and retirement of members; and the end of the pool.
 
 use super::*;
+use postroom_tests::HOUR;
 use std::sync::atomic::AtomicBool;
 
 #[test]
@@ -168,7 +169,7 @@ fn a_shutdown_ends_a_pool_and_its_members_and_fails_waiting_calls() {
         when(&workers, |now| now.in_flight == 2 && now.waiting == 2);
         // A message that was passed to a member may still be in its mailbox.
         gate.wait_for_arrivals(2);
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(!report.was_forced(), "{report}");
         let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
         // A call that is passed to a member that has exited by then gets only that error.

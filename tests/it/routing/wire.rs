@@ -4,6 +4,7 @@ use postroom::error::SendFailure;
 use postroom::prelude::*;
 use postroom::routing::{Answerer, ControlMessage, LinkMessage, Node, Receiver, Router, Transport, Undeliverable};
 use postroom::{Builder, NodeId, Package};
+use postroom_tests::HOUR;
 use postroom_tests::face::{builder, until, watched};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -280,7 +281,7 @@ pub(super) fn with_pair(body: impl FnOnce(&Pair) + Send + 'static) {
         pair.net.connect(one, other);
         body(&pair);
         for runtime in [pair.here, pair.there] {
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             assert!(!report.was_forced(), "{report}");
         }
     });

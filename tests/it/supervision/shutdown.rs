@@ -2,6 +2,7 @@
 
 use super::*;
 use postroom::supervision::Child;
+use postroom_tests::HOUR;
 use std::sync::mpsc::channel;
 
 /// A hundred times, since a failure would be random: all processes are cancelled at once except supervised ones.
@@ -21,7 +22,7 @@ fn when_the_runtime_goes_down_children_are_stopped_by_their_supervisor_in_revers
             });
             let tree = supervisor.child("e", worker("e", &log)).spawn(&runtime).unwrap();
             let end = tree.join();
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             assert!(!report.was_forced() && report.alive == 7, "{report}");
             assert_eq!(end.wait(), ExitReason::Shutdown);
             assert_eq!(lines(&log)[5..], ["e ends", "d ends", "c ends", "b ends", "a ends"]);
@@ -39,7 +40,7 @@ fn a_restart_that_a_shutdown_refuses_is_no_failure() {
             let tree = supervisor.child("crasher", |spawn| spawn.of(Crasher).run()).spawn(&runtime).unwrap();
             eventually(|| restarts(&tree, "crasher") > 10);
             let end = tree.join();
-            assert!(!runtime.shutdown().unwrap().was_forced());
+            assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
             assert_eq!(end.wait(), ExitReason::Shutdown);
         }
     });
@@ -132,7 +133,7 @@ fn helpers_that_a_closure_spawns_on_the_host_are_cancelled_by_the_shutdown_itsel
             spawn.of(Worker { name: "a", log: own.clone(), sum: 0 }).serve()
         });
         let _tree = supervisor.spawn(&runtime).unwrap();
-        assert!(!runtime.shutdown().unwrap().was_forced());
+        assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
         assert_eq!(said.recv().unwrap().wait(), ExitReason::Shutdown);
     });
 }

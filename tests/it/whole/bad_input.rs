@@ -4,7 +4,7 @@ use postroom::error::{BuildError, SendFailure};
 use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Bound, Builder, Command, Completion, Host, InitError};
-use postroom_tests::{Latch, act, eventually, idle_for_ever, soon, within};
+use postroom_tests::{HOUR, Latch, act, eventually, idle_for_ever, soon, within};
 use std::cell::RefCell;
 use std::panic::panic_any;
 use std::process::Command as Program;
@@ -246,7 +246,7 @@ fn spawns_and_sends_after_the_shutdown_are_refused_and_return_the_message() {
         let (pid, answers) =
             (runtime.spawn_process(idle_for_ever()).start().unwrap(), runtime.spawn(Answers).serve().unwrap());
         let host = runtime.host();
-        assert!(!runtime.shutdown().unwrap().was_forced());
+        assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
         let refused = host.send(pid, "late".to_string()).unwrap_err();
         assert_eq!((refused.message.as_str(), refused.reason), ("late", SendFailure::Shutdown(pid)));
         assert!(answers.answer().wait().is_err() && answers.answer().send().is_err());

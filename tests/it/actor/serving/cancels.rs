@@ -1,6 +1,7 @@
 //! Cancel signals: how a process receives one, and decides whether to end.
 
 use super::*;
+use postroom_tests::HOUR;
 
 #[test]
 fn a_process_that_awaits_its_cancel_is_not_ended_by_it() {
@@ -137,7 +138,7 @@ fn a_process_that_survived_a_cancellation_gets_the_shutdown() {
         let address = runtime.spawn(Careful { log: log.clone(), lives: 1 }).serve().unwrap();
         address.pid().cancel("once");
         until(|| address.note().wait() == Ok(1));
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(!report.was_forced(), "{report}");
         assert_eq!(log.all(), ["cancelled: once", "shutdown"]);
     });
@@ -155,7 +156,7 @@ fn an_async_signal_method_cleans_up_in_its_own_time_also_at_shutdown() {
                 gate.wait_for_arrival();
                 gate.open()
             });
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             opener.join().unwrap();
             assert!(!report.was_forced(), "{report}");
             assert_eq!(log.all(), ["shutdown", "cleaned"]);

@@ -4,7 +4,7 @@
 use super::Running as Counted;
 use postroom::block_in_place;
 use postroom::prelude::*;
-use postroom_tests::{eventually, within};
+use postroom_tests::{HOUR, eventually, within};
 use std::time::Duration;
 
 const PEERS: usize = 24;
@@ -106,7 +106,7 @@ fn storm(workers: usize, bound: usize, keep_alive: Duration) {
         });
         let statistics = runtime.statistics();
         assert!(statistics.blocking.spare <= bound, "{} stand by", statistics.blocking.spare);
-        assert!(!runtime.shutdown().unwrap().was_forced());
+        assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
     });
 }
 

@@ -3,13 +3,11 @@
 use super::{Running as Counted, blocker, with_workers};
 use postroom::prelude::*;
 use postroom::test::Clock;
-use postroom_tests::{Latch, eventually, soon};
+use postroom_tests::{HOUR, Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
-
-const HOUR: Duration = Duration::from_secs(3_600);
 
 #[process]
 struct Night {
@@ -113,7 +111,7 @@ fn runtimes_come_and_go_while_their_steps_block() {
             let blockers: Vec<_> = (0..5).map(|_| blocker(&runtime, &Counted::default())).collect();
             blockers.iter().for_each(|(blocker, ..)| blocker.block().send().unwrap());
             blockers.iter().for_each(|(.., go)| go.open());
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             assert!(!report.was_forced() && report.alive == 5, "{report}");
         }
     });

@@ -8,6 +8,7 @@ use futures_util::stream;
 use postroom::supervision::{Backoff, Child, Supervisor};
 use postroom::test::Clock;
 use postroom::{Mailbox, Pool, Reply, Running};
+use postroom_tests::HOUR;
 use postroom_tests::face::{Gate, Log};
 use std::thread;
 
@@ -182,7 +183,7 @@ fn a_drain_finishes_queued_messages_and_a_shutdown_reports_discarded_ones() {
             assert_eq!(done.all(), (0..SENT).collect::<Vec<_>>());
 
             let (runtime, done) = sent(paused);
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             assert_eq!(done.len() as u64 + report.thrown_away, u64::from(SENT), "{report}");
             assert_eq!((report.is_clean(), report.was_forced()), (report.thrown_away == 0, false));
             assert!(report.drained.is_none());

@@ -3,6 +3,7 @@
 use super::*;
 use postroom::Reply;
 use postroom::supervision::Supervisor;
+use postroom_tests::HOUR;
 use std::thread;
 
 /// A process that never answers, and reports its drop.
@@ -91,7 +92,7 @@ fn processes_that_no_worker_reaches_are_ended_and_joins_of_them_return() {
         assert!(stuck.is_alive() && reads.wait_timeout(Duration::from_millis(1)).is_none());
         release.open();
         assert_eq!(stuck_end.wait(), ExitReason::Killed);
-        assert!(other.shutdown().unwrap().is_clean());
+        assert!(other.shutdown_within(HOUR).unwrap().is_clean());
     });
 }
 

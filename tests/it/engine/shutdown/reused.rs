@@ -4,6 +4,7 @@ use super::*;
 use postroom::error::{GroupError, MessageError, NameError};
 use postroom::inspect::Statistics;
 use postroom::{Mailbox, Spawn};
+use postroom_tests::HOUR;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -41,7 +42,7 @@ fn an_ended_host_is_distinct_from_the_next_one() {
         let (later, join) =
             (guest.greet().send_after(Duration::from_secs(3_600)).expect("it serves"), guest.pid().join());
         let early: Spawn<Guest> = host.spawn(Guest).named("early");
-        assert!(first.shutdown().expect("asked from outside").is_clean());
+        assert!(first.shutdown_within(HOUR).expect("asked from outside").is_clean());
 
         let second = build("reused");
         let next = second.host();
@@ -154,7 +155,7 @@ fn the_handles_of_an_ended_host_reach_nothing_of_the_next_one() {
         let existing = first.spawn(Guest).named("guest").or_existing();
         let existing_by_hand = first.spawn_process(idle_for_ever()).named("guest").or_existing();
         first.register_type::<Guest>();
-        assert!(first.shutdown().expect("asked from outside").is_clean());
+        assert!(first.shutdown_within(HOUR).expect("asked from outside").is_clean());
 
         let second = build("handles");
         let guest = second.spawn(Guest).named("guest").serve().expect("it takes spawns");
@@ -183,7 +184,7 @@ fn an_ended_host_takes_nothing() {
         let hosts = ["one", "other"].map(|name| {
             let runtime = build(name);
             let host = runtime.host();
-            assert!(runtime.shutdown().expect("asked from outside").is_clean());
+            assert!(runtime.shutdown_within(HOUR).expect("asked from outside").is_clean());
             host
         });
         // Their records are looked at by the start of another.

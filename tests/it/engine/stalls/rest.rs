@@ -5,7 +5,7 @@ use postroom::block_in_place;
 use postroom::inspect::Statistics;
 use postroom::prelude::*;
 use postroom::test::Clock;
-use postroom_tests::{Latch, act, eventually, listeners, soon};
+use postroom_tests::{HOUR, Latch, act, eventually, listeners, soon};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn stuck_steps_that_begin_as_the_watchdog_comes_to_rest_are_noticed() {
                 asking.into_iter().for_each(|asking| assert_eq!(asking.join().unwrap().unwrap(), 7));
                 sticking.into_iter().for_each(|sticking| sticking.join().unwrap().open());
             }
-            assert!(!runtime.shutdown().unwrap().was_forced());
+            assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
         }
     });
 }
@@ -185,10 +185,11 @@ fn the_end_of_a_stall_is_reported_although_all_else_is_idle() {
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
         let until = stick(stuck, Loop);
         assert_eq!(other.ask().wait().unwrap(), 7);
-        stalls.times(1);
+        eventually(|| stalls.of::<Loop>().len() == 1);
         std::thread::sleep(Duration::from_millis(200));
         until.open();
-        assert!(stalls.times(2)[1].is_over);
+        eventually(|| stalls.of::<Loop>().len() == 2);
+        assert!(stalls.of::<Loop>()[1].is_over);
         wait_until_it_sleeps(|| runtime.statistics());
     });
 }
@@ -222,7 +223,7 @@ fn the_thread_ends_with_its_host() {
             if round % 2 == 0 {
                 runtime.spawn(Other).serve().unwrap();
             }
-            assert!(!runtime.shutdown().unwrap().was_forced());
+            assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
         }
         #[cfg(target_os = "linux")]
         {

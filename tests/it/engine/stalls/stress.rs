@@ -3,7 +3,7 @@
 
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom_tests::{eventually, within};
+use postroom_tests::{HOUR, eventually, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -108,7 +108,7 @@ fn nothing_is_lost_or_doubled_while_steps_are_taken_over_again_and_again() {
         let statistics = runtime.statistics();
         assert!(statistics.watchdog.taken_over > 0 && statistics.watchdog.stalls > 0, "{statistics:?}");
         let host = runtime.host();
-        let report = runtime.shutdown().unwrap();
+        let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(!report.was_forced() && report.ended == MEMBERS as u64, "{report}: {:#?}", host.statistics());
         assert_eq!(delivered.load(SeqCst), expected);
     });

@@ -5,7 +5,7 @@ use postroom::Mailbox;
 use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::test::Probe;
-use postroom_tests::soon;
+use postroom_tests::{HOUR, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -264,7 +264,7 @@ fn at_the_end_of_all_time_processes_run_and_nothing_is_due_any_more() {
         counts.sleep(probe.recipient()).send().unwrap();
         clock.advance(Duration::MAX).unwrap();
         assert!(probe.try_next().is_none());
-        assert!(!runtime.shutdown().unwrap().was_forced());
+        assert!(!runtime.shutdown_within(HOUR).unwrap().was_forced());
     });
 }
 

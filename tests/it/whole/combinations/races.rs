@@ -1,6 +1,7 @@
 //! Exits that race with other events.
 
 use super::*;
+use postroom_tests::HOUR;
 
 /// The supervisor's PID may still be routable when it has begun to stop its children: a child that is added then must
 /// not hang.
@@ -136,7 +137,7 @@ fn shutdown_ends_trees_and_pools_with_suspended_senders() {
             }
             until(|| sink.pid().info().is_some_and(|info| info.mailbox > 1_000));
             let opener = gate.clone();
-            let closing = thread::spawn(move || runtime.shutdown().unwrap());
+            let closing = thread::spawn(move || runtime.shutdown_within(HOUR).unwrap());
             thread::sleep(Duration::from_millis(5));
             opener.open();
             let report = closing.join().unwrap();
@@ -252,7 +253,7 @@ fn a_deep_tree_survives_a_storm_of_exits_and_shuts_down_cleanly() {
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             until(|| trees.iter().all(|tree| tree.child::<Node>("node").is_ok_and(|node| node.add(1).wait().is_ok())));
             until(|| trees.iter().all(|tree| tree.child::<Node>("pool").is_ok_and(|node| node.add(1).wait().is_ok())));
-            let report = runtime.shutdown().unwrap();
+            let report = runtime.shutdown_within(HOUR).unwrap();
             assert!(!report.was_forced(), "{report}");
         });
     }

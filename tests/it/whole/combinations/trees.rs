@@ -3,6 +3,7 @@
 use super::*;
 use postroom::CallError;
 use postroom::test::Clock;
+use postroom_tests::HOUR;
 use postroom_tests::partner::{Partner, fell_with};
 
 #[test]
@@ -247,14 +248,14 @@ fn the_supervisor_on_one_host_and_a_watcher_of_its_child_on_another_end_in_eithe
             until(|| node.add(1).wait() == Ok(1));
             watcher.watch(node.pid()).wait().unwrap();
             if order == 0 {
-                assert!(!one.shutdown().unwrap().was_forced());
+                assert!(!one.shutdown_within(HOUR).unwrap().was_forced());
                 assert_eq!(reports.down().reason, ExitReason::Shutdown);
-                assert!(!two.shutdown().unwrap().was_forced());
+                assert!(!two.shutdown_within(HOUR).unwrap().was_forced());
             } else {
-                assert!(!two.shutdown().unwrap().was_forced());
+                assert!(!two.shutdown_within(HOUR).unwrap().was_forced());
                 crash(node);
                 until(|| node.add(1).wait() == Ok(1));
-                assert!(!one.shutdown().unwrap().was_forced());
+                assert!(!one.shutdown_within(HOUR).unwrap().was_forced());
             }
         }
     });

@@ -5,7 +5,7 @@ use postroom::prelude::*;
 use postroom::{Command, Mailbox, Overflow, ProcessError};
 use postroom_tests::bomb::*;
 use postroom_tests::face::{Log, watched};
-use postroom_tests::{Latch, act, eventually, idle_for_ever};
+use postroom_tests::{HOUR, Latch, act, eventually, idle_for_ever};
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
@@ -72,7 +72,7 @@ fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
         }
         eventually(|| dropped.load(SeqCst) == 30_000);
         assert_eq!(reached.load(SeqCst), 0, "a drop reached a process");
-        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+        assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     });
 }
 
@@ -319,7 +319,7 @@ fn the_payload_of_a_command_handlers_panic_lost_the_process() {
         assert_eq!(ended(pid, end), ExitReason::Normal);
         assert_eq!(outcomes.all(), [(7, true)]);
         unharmed(&runtime);
-        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+        assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     });
 }
 
@@ -581,7 +581,7 @@ fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
             assert_eq!(ended(pid, end), ExitReason::Killed);
             assert_eq!(waits.join().expect("no panic"), Err(2), "it was never in the mailbox");
         }
-        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+        assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     });
 }
 
@@ -621,7 +621,7 @@ fn dead_letters_came_after_the_report_of_the_exit() {
                 break;
             }
         }
-        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+        assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     });
 }
 
