@@ -1,6 +1,7 @@
 /* Preloaded into the test programs of `tests/chaos/run system`: a thread that starts another one, waits, wakes one, or
- * reads the clock may lose its core there for up to 80 ms, as on a machine with too few of them. A test that fails for
- * it has assumed how fast a thread is, or the code has a window that is only wide when a core is rare.
+ * reads the clock through the C library may pause there for up to 80 ms, as if it was preempted on a machine with too
+ * few cores. A test that fails because of this has assumed how fast a thread is, or the code has a window that is wide
+ * only when cores are scarce. (Not covered: waits in epoll, and clocks that are read without the C library.)
  *
  * POSTROOM_CHAOS_SEED decides how often (one call of 8 to 256 that wait or wake), and for how long. After 400 pauses
  * there are no more, so that a program with very many such calls ends. */
@@ -21,6 +22,18 @@ static const uint64_t LONGEST_NS = 80000000;
 static _Atomic uint64_t drawn;
 static _Atomic int pauses;
 static uint64_t one_in;
+
+typedef int Create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+typedef long Syscall(long, ...);
+typedef int GetTime(clockid_t, struct timespec *);
+
+/* The functions that these replace. A program may call them before the constructor has run. */
+static void *_Atomic create, *_Atomic call, *_Atomic get_time;
+
+static void *found(void *_Atomic *function, const char *name) {
+    if (!*function) *function = dlsym(RTLD_NEXT, name);
+    return *function;
+}
 
 /* SplitMix64. */
 static uint64_t draw(void) {
@@ -46,17 +59,14 @@ static void pause_in_one_of(uint64_t calls) {
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
-    static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (!next) next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
-    int result = next(thread, attributes, run, argument);
+    int result = ((Create *)found(&create, "pthread_create"))(thread, attributes, run, argument);
     pause_in_one_of(one_in / 4);
     return result;
 }
 
 /* The locks, condition variables and parks of the standard library. */
 long syscall(long number, ...) {
-    static long (*next)(long, ...);
-    if (!next) next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    Syscall *next = (Syscall *)found(&call, "syscall");
     va_list rest;
     va_start(rest, number);
     long a = va_arg(rest, long), b = va_arg(rest, long), c = va_arg(rest, long);
@@ -70,9 +80,7 @@ long syscall(long number, ...) {
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
-    static int (*next)(clockid_t, struct timespec *);
-    if (!next) next = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-    int result = next(clock, time);
+    int result = ((GetTime *)found(&get_time, "clock_gettime"))(clock, time);
     pause_in_one_of(one_in * 64);
     return result;
 }

@@ -50,7 +50,7 @@ fn run(limit: Duration, body: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>) -
     }
 }
 
-/// A deadline of a shutdown that no machine is too slow for: a test that hangs is ended by its [limit](soon) before.
+/// A shutdown deadline that even a slow machine meets: a test that hangs is ended by its [limit](soon) before.
 pub const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Runs `body` [`within`] the limit that most tests use.

@@ -335,8 +335,8 @@ fn why_none(attempts: &[Attempt]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Completes `then` when `cluster` is a member, or will not be one, or has not become one within `waited`. By then its
-/// driver may have ended.
+/// Completes `then` when `cluster` is a member, or will not be one, or has not become one within `waited`. The driver
+/// may already have ended.
 fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<Cluster, JoinError>>) {
     let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
     let log = log_if_late(&cluster);
@@ -379,7 +379,9 @@ fn log_if_late(cluster: &Cluster) -> Check {
         let names = names.take().filter(|_| !is_decided);
         let engine = engine.clone();
         Some(Box::new(move || {
-            let (Some((cluster, node)), Some(engine)) = (names, engine.upgrade()) else { return };
+            // This may run on a user's thread, which must not be the last to have the engine for nothing.
+            let Some((cluster, node)) = names else { return };
+            let Some(engine) = engine.upgrade() else { return };
             let attempts = engine.attempts();
             let servers = attempts.iter().map(|attempt| &*attempt.server).collect::<Vec<_>>().join(", ");
             // An engine without servers has none to name.
@@ -423,7 +425,7 @@ mod tests {
     use crate::memory::Broker;
     use postroom::Runtime;
 
-    /// Catches: a program that has no core for a moment while it joins, and is told of a runtime that was shut down.
+    /// Catches: a program whose thread is preempted while it joins, and which is told of a runtime that was shut down.
     #[test]
     fn a_join_learns_why_it_was_refused_though_its_node_has_ended() {
         let broker = Broker::new();

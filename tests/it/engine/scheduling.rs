@@ -280,8 +280,8 @@ fn sleeps(runtime: &Runtime) -> bool {
 }
 
 /// Each worker has parked once at the start; from then on each wake causes one more park, of the woken worker. If a
-/// thread has no core when it is to announce the process, or to find it, the watchdog may announce it once more in each
-/// of its ticks: a wake in vain.
+/// thread is preempted when it is to announce the process, or to find it, the watchdog may announce it once more in each
+/// of its ticks: a spurious wake. (On a machine so busy that it ticks in every round, this cannot fail.)
 ///
 /// Mutation: in `permits/sleep.rs`, `announce`, rouse two.
 #[test]
@@ -299,8 +299,8 @@ fn one_process_woken_while_all_sleep_wakes_exactly_one_worker() {
         }
         eventually(|| pid.info().unwrap().steps == rounds && sleeps(&runtime));
         eventually(|| parks(&runtime.statistics()) >= WORKERS + rounds);
-        let in_vain = parks(&runtime.statistics()) - WORKERS - rounds;
-        assert!(in_vain <= ticks(), "{in_vain} wakes in vain, {} ticks", ticks());
+        let spurious = parks(&runtime.statistics()) - WORKERS - rounds;
+        assert!(spurious <= ticks(), "{spurious} spurious wakes, {} ticks", ticks());
     });
 }
 
@@ -530,10 +530,10 @@ fn one_runs_and_sixteen_move() -> bool {
     true
 }
 
-/// Calls `is_exact` until it returns whether the counts were exact: `None` if the watchdog has ticked meanwhile, which
-/// announces once more what a thread without a core has not announced, or not found.
-fn undisturbed(is_exact: impl Fn() -> Option<bool>) {
-    assert!(std::iter::repeat_with(is_exact).flatten().next() == Some(true));
+/// Fails if the counts are exact in none of five runs. In one run they may differ, since the watchdog announces once more
+/// what a preempted thread has not announced, or not found.
+fn exact_once(is_exact: impl FnMut(usize) -> bool) {
+    assert!((0..5).any(is_exact), "no run has the exact counts; those of each are above");
 }
 
 /// One worker alone: four checks at once, no pause (no other thread is awake that could add work), one park. Each wake
@@ -541,7 +541,7 @@ fn undisturbed(is_exact: impl Fn() -> Option<bool>) {
 #[test]
 fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
     soon(|| {
-        undisturbed(|| {
+        exact_once(|_| {
             let runtime = with_workers(1);
             eventually(|| parks(&runtime.statistics()) == 1);
             let looks = |statistics: &Statistics| {
@@ -555,7 +555,7 @@ fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
             // The first check finds the process; the next four find nothing.
             let is_exact = looks(&after) == (9, 0, 2);
             println!("{before:?}\n{after:?}");
-            (is_exact || after.watchdog.ticks == before.watchdog.ticks).then_some(is_exact)
+            is_exact
         });
     });
 }
@@ -564,7 +564,7 @@ fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
 #[test]
 fn a_worker_beside_a_busy_one_pauses_twelve_times_and_parks_once() {
     soon(|| {
-        undisturbed(|| {
+        exact_once(|_| {
             let runtime = with_workers(2);
             eventually(|| parks(&runtime.statistics()) == 2);
             let before = runtime.statistics();
@@ -588,7 +588,7 @@ fn a_worker_beside_a_busy_one_pauses_twelve_times_and_parks_once() {
             let (spins, parks) = (spins(&after) - spins(&before), parks(&after) - parks(&before));
             let is_exact = (spins, parks) == (12, 1);
             println!("{before:?}\n{after:?}");
-            (is_exact || after.watchdog.ticks == before.watchdog.ticks).then_some(is_exact)
+            is_exact
         });
     });
 }

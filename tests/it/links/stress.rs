@@ -12,6 +12,7 @@ use postroom_tests::partner::LONG;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// The approximate number of live processes.
 const PLACES: usize = 24;
@@ -210,7 +211,10 @@ fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
         // No notices are left when no other process is alive and all have reported twice. The last that have ended are
         // counted as ended before those bound to them are told.
         until(|| runtime.statistics().processes.live == SURVIVORS as u64);
-        until(|| bindings(&survivors).values().flat_map(others).all(|other| lives.contains(other)));
+        let are_told = || bindings(&survivors).values().flat_map(others).all(|other| lives.contains(other));
+        for _ in (0..10_000).take_while(|_| !are_told()) {
+            thread::sleep(Duration::from_millis(1));
+        }
         for _ in 0..3 {
             bindings(&survivors);
             survivors.iter().for_each(|survivor| drop(survivor.account().timeout(LONG).wait().unwrap()));

@@ -622,7 +622,7 @@ fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
 /// Catches: a process of a key that lives as long as the runtime, since it was started when the node had left.
 #[test]
 fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
-    // A thread without a core may ask the node to leave when the time of the start is over.
+    // A preempted thread may ask the node to leave when the time of the start is over.
     let is_told = (0..5).any(|round| {
         let (_nodes, node, gate, asks) = starting(&format!("leaves-{round}"));
         node.cluster.leave().wait();
