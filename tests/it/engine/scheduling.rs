@@ -280,8 +280,8 @@ fn sleeps(runtime: &Runtime) -> bool {
 }
 
 /// Each worker has parked once at the start; from then on each wake causes one more park, of the woken worker. If a
-/// thread is preempted when it is to announce the process, or to find it, the watchdog may announce it once more in each
-/// of its ticks: a spurious wake. (On a machine so busy that it ticks in every round, this cannot fail.)
+/// thread is preempted when it is to announce the process, or to find it, the watchdog may announce it once more in
+/// each of its ticks: a spurious wake. (On a machine so busy that it ticks in every round, this cannot fail.)
 ///
 /// Mutation: in `permits/sleep.rs`, `announce`, rouse two.
 #[test]
@@ -530,8 +530,8 @@ fn one_runs_and_sixteen_move() -> bool {
     true
 }
 
-/// Fails if the counts are exact in none of five runs. In one run they may differ, since the watchdog announces once more
-/// what a preempted thread has not announced, or not found.
+/// Fails if the counts are exact in none of five runs. In one run they may differ, since the watchdog announces once
+/// more what a preempted thread has not announced, or not found.
 fn exact_once(is_exact: impl FnMut(usize) -> bool) {
     assert!((0..5).any(is_exact), "no run has the exact counts; those of each are above");
 }
