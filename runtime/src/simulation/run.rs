@@ -996,3 +996,52 @@ const TESTS: u64 = (1 << 40) + 2;
 
 /// The first of the streams from which further nodes have their seeds.
 const NODES: u64 = 1 << 41;
+
+#[cfg(test)]
+mod tests {
+    use super::super::campaign::Simulation;
+    use crate::ProcessError;
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::slots::SlotOwner;
+    use crate::sync::{Mutex, lock};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    struct Idle;
+
+    impl Process for Idle {
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            out.idle();
+            Ok(())
+        }
+    }
+
+    /// Has requesters counted for a while by another thread, as those of another simulation are.
+    fn ask(owner: &'static SlotOwner) {
+        let (counted, are_counted) = channel();
+        std::thread::spawn(move || {
+            let _requesters = owner.count_requesters();
+            counted.send(()).expect("the test waits");
+            std::thread::sleep(Duration::from_millis(50));
+        });
+        are_counted.recv().expect("it counts");
+    }
+
+    /// Catches: a run that uses other slots than the one before, since another simulation's host has the record of its
+    /// last one. (If the requesters are gone before the run spawns, this catches nothing.)
+    #[test]
+    fn the_slots_of_a_run_do_not_depend_on_requests_elsewhere() {
+        let last: Mutex<Option<&SlotOwner>> = Mutex::new(None);
+        let test = Simulation::new("slots").seeds(1).check(move |sim| {
+            let this = sim.host().scheduler().slot_owner();
+            if let Some(last) = lock(&last).replace(this) {
+                ask(last);
+            }
+            sim.spawn_process(Idle).start().expect("it starts");
+            sim.until_idle().expect("the test's thread");
+        });
+        if let Err(error) = test {
+            panic!("{error}");
+        }
+    }
+}

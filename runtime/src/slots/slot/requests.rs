@@ -26,7 +26,9 @@
 //! token is parked, since a slot with a requester is not kept, and *push* takes it and disposes of all that is there.
 //!
 //! So that a slot is no larger, its owner counts, for all slots whose index has the same last digits. A slot that is
-//! passed over for the requester of another one costs a process a new slot.
+//! passed over for the requester of another one costs a process a new slot. But a simulation waits for the requester,
+//! who runs no code of users: it may be one of another simulation, whose host now has the record of this slot's last
+//! one, and the slots of a run must not depend on that.
 //!
 //! # Calls
 //!
@@ -136,5 +138,28 @@ impl Slot {
     #[inline]
     pub(super) fn has_requesters(&self) -> bool {
         self.owner().is_some_and(|owner| owner.requesters.of(self).load(Ordering::SeqCst) > 0)
+    }
+
+    /// In a simulation, waits until there are no requesters, and returns true.
+    #[cold]
+    pub(super) fn waits_for_requesters(&self) -> bool {
+        #[cfg(feature = "test")]
+        if crate::sync::simulated::is_here() {
+            while self.has_requesters() {
+                crate::sync::yield_now();
+            }
+            return true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+impl super::SlotOwner {
+    /// Counts a requester of each of its slots until the result is dropped.
+    pub(crate) fn count_requesters(&self) -> impl Sized + '_ {
+        let counts = &self.requesters.0;
+        counts.iter().for_each(|count| _ = count.fetch_add(1, Ordering::SeqCst));
+        counts.iter().map(Counted).collect::<Vec<_>>()
     }
 }

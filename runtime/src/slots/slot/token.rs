@@ -16,7 +16,7 @@ impl Token {
     /// Claims the token of a slot that the directory took off its free list, unless a late sender holds it, or is about
     /// to (*claim* of [`requests`](super::requests)).
     pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
-        if slot.has_requesters() {
+        if slot.has_requesters() && !slot.waits_for_requesters() {
             return None;
         }
         match slot.lanes.claim() {
