@@ -130,6 +130,19 @@ impl Names {
         held.into_values().map(|held| held.pid).chain(self.lost.drain(..)).collect()
     }
 
+    /// This node asks the store no more. A registration that has been asked for may come to pass: it is answered as
+    /// unknown.
+    pub fn give_up(&mut self) {
+        for (place, operation) in std::mem::take(&mut self.pending).into_values().flat_map(|all| (0..).zip(all)) {
+            if let Operation::Register(Registration { number, name, .. }) = operation {
+                let error = if place == 0 { RegisterError::Unknown { name } } else { RegisterError::NotAMember };
+                self.answer(number, Err(error));
+            }
+        }
+        self.asked.clear();
+        self.requests.clear();
+    }
+
     /// Registers `name` for a process of this node. Returns the number that [`Registered`] will have.
     pub fn register(&mut self, name: &str, pid: Pid) -> u64 {
         let number = self.number();

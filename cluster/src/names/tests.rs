@@ -198,6 +198,23 @@ fn a_node_that_is_fenced_learns_which_of_its_processes_must_end() {
     assert_eq!(settle(&broker, &mut nodes, &mut random), [Err(RegisterError::NotAMember)]);
 }
 
+/// Catches: a registration whose answer is lost as its node leaves, and that is said not to have been made.
+#[test]
+fn a_node_that_leaves_does_not_know_what_the_store_has_not_answered() {
+    let (broker, mut random) = (Broker::new(), Random::new(1));
+    let mut nodes = [Node::new(&broker, 1), Node::new(&broker, 2)];
+    nodes[0].register("a", nodes[0].pid(1));
+    nodes[0].register("a", nodes[0].pid(2));
+    nodes[0].run(&mut random);
+    nodes[0].names.leave();
+    nodes[0].names.give_up();
+    let results: Vec<_> = std::iter::from_fn(|| nodes[0].names.poll_registered()).map(|answer| answer.result).collect();
+    assert_eq!(results, [Err(RegisterError::Unknown { name: "a".into() }), Err(RegisterError::NotAMember)]);
+    assert!(nodes[0].names.is_idle());
+    settle(&broker, &mut nodes, &mut random);
+    assert_eq!(nodes[1].names.holder("a").map(|(pid, _)| pid), Some(nodes[0].pid(1)), "it was made");
+}
+
 #[test]
 fn names_without_bytes_or_with_too_many_are_refused() {
     let (broker, mut random) = (Broker::new(), Random::new(1));

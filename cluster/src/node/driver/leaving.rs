@@ -109,6 +109,7 @@ impl Driver {
         held.into_iter()
             .chain(self.condemned.drain(..).map(|condemned| condemned.pid()))
             .for_each(|pid| _ = pid.kill());
+        self.give_registrations_up();
         let peers: Vec<_> = self.peers.keys().copied().collect();
         peers.into_iter().for_each(|node| self.end_session(node));
         self.setup.view.change(|view| {

@@ -37,6 +37,19 @@ impl Driver {
         }
     }
 
+    /// Answers the registrations that are left when the node ends.
+    pub(super) fn give_registrations_up(&mut self) {
+        let mut names = self.setup.view.names();
+        names.give_up();
+        let answers: Vec<_> = std::iter::from_fn(|| names.poll_registered()).collect();
+        drop(names);
+        for Registered { number, result, .. } in answers {
+            if let Some(then) = self.registering.remove(&number) {
+                then.complete(result);
+            }
+        }
+    }
+
     /// Makes an access to the entry of a name. What a registration finds there is confirmed by this node's record.
     fn ask_of_name(&self, Request { number, key, access }: Request) {
         let (inbox, engine) = (Arc::clone(&self.setup.inbox), Arc::clone(&self.setup.engine));
