@@ -1,12 +1,12 @@
 //! What was asked of the names and answered, and what holders have written.
 
-use crate::spec::{Act, Answer, Name, Outcome};
+use crate::spec::{Act, Answer, Name, Outcome, PerhapsFree};
 use postroom::{NodeId, Pid};
 use postroom_cluster::Cluster;
 use postroom_cluster::names::{RegisterError, Token};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Whether the store looks at the tokens of those that write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(crate) struct Book {
 #[derive(Default)]
 struct History {
     tester: LinearizabilityTester<u32, Name>,
+    /// For [`Act::Register`].
+    at_end: Arc<OnceLock<PerhapsFree>>,
     last_caller: u32,
     /// All tokens, with their holders.
     granted: BTreeMap<Token, Granted>,
@@ -78,11 +80,15 @@ impl History {
     }
 
     fn returns(&mut self, caller: u32, outcome: Outcome) {
+        let perhaps_free = self.perhaps_free();
+        self.tester.on_return(caller, Answer { outcome, perhaps_free }).unwrap();
+    }
+
+    fn perhaps_free(&self) -> PerhapsFree {
         let granted = self.granted.iter().filter(|(_, granted)| granted.may_be_free);
         let granted = granted.map(|(token, granted)| (granted.pid, Some(*token)));
         let doubtful = self.doubtful.iter().filter(|(_, may_be_free)| **may_be_free).map(|(pid, _)| (*pid, None));
-        let perhaps_free = granted.chain(doubtful).collect();
-        self.tester.on_return(caller, Answer { outcome, perhaps_free }).unwrap();
+        granted.chain(doubtful).collect()
     }
 
     fn may_be_free(&mut self, is_concerned: impl Fn(Pid) -> bool) {
@@ -123,7 +129,11 @@ impl Book {
     /// Registers a name for a process. Returns what the process then has read from the store.
     pub(crate) fn register(&self, cluster: &Cluster, number: usize, pid: Pid) -> Option<Held> {
         let name = self.name(number);
-        let caller = self.names[number].lock().unwrap().invoke(Act::Register(pid));
+        let caller = {
+            let mut history = self.names[number].lock().unwrap();
+            let at_end = Arc::clone(&history.at_end);
+            history.invoke(Act::Register(pid, at_end))
+        };
         let registered = cluster.register(name, pid).wait();
         let mut history = self.names[number].lock().unwrap();
         let is_faulty = || self.faulty.lock().unwrap().contains(&pid.node());
@@ -201,6 +211,7 @@ impl Book {
         for (number, history) in self.names.iter().enumerate() {
             let history = history.lock().unwrap();
             let name = self.name(number);
+            history.at_end.set(history.perhaps_free()).expect("checked once");
             if !history.tester.is_consistent() {
                 wrong.push(format!("{name} is not linearizable: {:?}", history.tester));
             }

@@ -3,6 +3,7 @@
 use postroom::Pid;
 use postroom_cluster::names::Token;
 use stateright::semantics::SequentialSpec;
+use std::sync::{Arc, OnceLock};
 
 /// A name: who holds it, and the greatest token that was given out.
 #[derive(Clone, Debug, Default)]
@@ -14,17 +15,22 @@ pub(crate) struct Name {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    Register(Pid),
+    /// With those who may have lost the name when the history is over: when a registration without an answer happens
+    /// is not known.
+    Register(Pid, Arc<OnceLock<PerhapsFree>>),
     Release(Pid),
 }
+
+/// Holders that may have lost the name by themselves: they have given it up or ended, or their nodes have left or met a
+/// fault. A token is unknown if the answer to the registration was lost.
+pub(crate) type PerhapsFree = Vec<(Pid, Option<Token>)>;
 
 /// What came of an act.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// Which holders may have lost the name by themselves before the answer came: they have given it up or ended, or
-    /// their nodes have left or met a fault. A token is unknown if the answer to the registration was lost.
-    pub(crate) perhaps_free: Vec<(Pid, Option<Token>)>,
+    /// Before the answer came.
+    pub(crate) perhaps_free: PerhapsFree,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +64,9 @@ impl SequentialSpec for Name {
 
     /// Of what never returns: it has happened, with an unknown result.
     fn invoke(&mut self, act: &Act) -> Answer {
-        if let (Act::Register(pid), None) = (act, self.holder) {
+        if let Act::Register(pid, at_end) = act
+            && self.may_be_free(at_end.get().map_or(&[], Vec::as_slice))
+        {
             self.holder = Some((*pid, None));
         }
         Answer { outcome: Outcome::Nothing, perhaps_free: Vec::new() }
@@ -68,7 +76,7 @@ impl SequentialSpec for Name {
         let Answer { outcome, perhaps_free } = answer;
         match (act, outcome) {
             (_, Outcome::Nothing) => true,
-            (Act::Register(pid), Outcome::Token(token)) => {
+            (Act::Register(pid, _), Outcome::Token(token)) => {
                 if self.holder == Some((*pid, Some(*token))) {
                     // Registered again: it finds what it has.
                     return true;
@@ -78,10 +86,41 @@ impl SequentialSpec for Name {
                 (self.holder, self.last) = (Some((*pid, Some(*token))), Some(*token));
                 is_free && is_greater
             }
-            (Act::Register(_), Outcome::Taken(holder)) => self.is_held_by(*holder),
+            (Act::Register(..), Outcome::Taken(holder)) => self.is_held_by(*holder),
             (Act::Release(pid), Outcome::Released(true)) => self.is_held_by(*pid),
             (Act::Release(pid), Outcome::Released(false)) => !self.is_held_by(*pid) || self.may_be_free(perhaps_free),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
+
+    /// One has the name and ends, the answer to the registration of another one is lost, and a third one learns who has
+    /// the name.
+    fn taken_over(is_free_at_end: bool) -> bool {
+        let [first, second, third]: [Pid; 3] = ["<1.0.1.1>", "<1.0.2.1>", "<1.0.3.1>"].map(|pid| pid.parse().unwrap());
+        let (at_end, token) = (Arc::new(OnceLock::new()), Token(1));
+        let register = |pid| Act::Register(pid, Arc::clone(&at_end));
+        let answer = |outcome, perhaps_free| Answer { outcome, perhaps_free };
+        let mut tester = LinearizabilityTester::new(Name::default());
+        tester.on_invoke(1, register(first)).unwrap();
+        tester.on_return(1, answer(Outcome::Token(token), Vec::new())).unwrap();
+        tester.on_invoke(2, register(second)).unwrap();
+        tester.on_invoke(3, register(third)).unwrap();
+        let perhaps_free = if is_free_at_end { vec![(first, Some(token))] } else { Vec::new() };
+        tester.on_return(3, answer(Outcome::Taken(second), perhaps_free.clone())).unwrap();
+        at_end.set(perhaps_free).unwrap();
+        tester.is_consistent()
+    }
+
+    /// Catches: a correct history that is refused, and one that is accepted although the first holder never lost it.
+    #[test]
+    fn a_registration_without_an_answer_takes_what_may_be_free_and_nothing_else() {
+        assert!(taken_over(true));
+        assert!(!taken_over(false));
     }
 }
