@@ -16,7 +16,7 @@ pub(super) const SENDERS: usize = 2;
 pub(super) const INTENSITY: u64 = 2;
 
 /// Something that is done. Numbers stand for processes, modulo those that there are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Op {
     Spawn,
     /// The process handles nothing more until it is released.

@@ -14,7 +14,7 @@ pub(super) enum Step {
     Take(usize),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mail {
     Note(usize, usize),
     Hold,
@@ -27,7 +27,7 @@ pub(super) enum Mail {
     Told(bool, usize, End),
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 struct Actor {
     end: Option<End>,
     is_held: bool,
@@ -40,7 +40,7 @@ struct Actor {
     monitors: Vec<usize>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 struct Child {
     runs: bool,
     restarts: u64,
@@ -48,7 +48,7 @@ struct Child {
     is_stopped: bool,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Model {
     actors: Vec<Actor>,
     names: BTreeMap<usize, usize>,
