@@ -402,8 +402,8 @@ fn a_step_that_occupies_the_worker_is_named() {
         let worker = find(&explanation.whole, |cause| matches!(cause, Cause::Worker { .. })).unwrap();
         assert!(matches!(worker.cause, Cause::Worker { process } if process.pid == ledger.pid()), "{explanation}");
         // From its send to the end of the step, to the nanosecond.
-        let turn_ended = explanation.sent + busy.took;
+        let slice_ended = explanation.sent + busy.took;
         let step = explanation.path.iter().find(|step| step.cause == busy.cause).unwrap();
-        assert_eq!(step.from + step.took, turn_ended, "{explanation}");
+        assert_eq!(step.from + step.took, slice_ended, "{explanation}");
     });
 }

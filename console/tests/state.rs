@@ -86,7 +86,7 @@ impl Pair {
     }
 
     #[message]
-    fn turn(&mut self, deed: Deed) -> usize {
+    fn slice(&mut self, deed: Deed) -> usize {
         self.hostile.0.set(deed);
         self.secret.len()
     }
@@ -206,7 +206,7 @@ fn a_hostile_debug_costs_its_answer_alone() {
         let pair = runtime.spawn(pair(Deed::Nothing)).serve().unwrap();
         let pid = pair.pid();
         for deed in [Deed::Panic, Deed::Fail, Deed::Flood, Deed::Nothing] {
-            assert_eq!(pair.turn(deed).wait(), Ok(5));
+            assert_eq!(pair.slice(deed).wait(), Ok(5));
             let state = pid.describe().wait();
             let shown = ask_in_time(&console, pid)["state"].clone();
             match deed {
@@ -277,13 +277,13 @@ fn a_tap_notes_the_next_messages_and_each_is_handled_once() {
         let tap = pair.pid().tap(4, Duration::from_secs(10));
         let (go, until) = channel();
         assert_eq!(pair.count().wait(), Ok(2));
-        assert_eq!(pair.turn(Deed::Nothing).wait(), Ok(5));
+        assert_eq!(pair.slice(Deed::Nothing).wait(), Ok(5));
         pair.wait_for(until).send().unwrap();
         drop(go);
         (3..300).for_each(|_| pair.count().send().unwrap());
         assert_eq!(pair.count().wait(), Ok(300));
         let names: Vec<_> = tap.messages().iter().map(|tapped| tapped.message.rsplit("::").next().unwrap()).collect();
-        assert_eq!(names, ["PairCount", "PairTurn", "PairWaitFor", "PairCount"]);
+        assert_eq!(names, ["PairCount", "PairSlice", "PairWaitFor", "PairCount"]);
         eventually(|| tap.is_over());
         // One that is not over when its process ends.
         let tap = pair.pid().tap(100, Duration::from_secs(10));

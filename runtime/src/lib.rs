@@ -218,7 +218,7 @@ pub mod inspect {
 pub mod record {
     pub use crate::api::record::{ActiveRecording, FlightRecorder, FlightRecording, RecordError, RecordingOptions};
     pub use crate::recorder::event::{
-        EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, ThreadIndex, TurnEnd, TypeIndex,
+        EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, SliceEnd, ThreadIndex, TypeIndex,
     };
     pub use crate::recorder::recording::{RecordedEvents, RecordedThread, Recording};
     pub use crate::recorder::session::DumpCause;

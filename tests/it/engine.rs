@@ -1,5 +1,5 @@
 mod answered;
-mod at_hand;
+mod awaiting;
 mod blocking;
 pub(crate) mod bounds;
 mod deque;

@@ -100,23 +100,23 @@ fn handled(recording: &Recording) -> u64 {
     count(recording, |kind| matches!(kind, EventKind::HandlingBegan { .. }))
 }
 
-/// Checks what holds of every recording: times go forward, turns of a thread and handlings of a process are open one at
-/// a time and closed once, unless a sample ends first, flows have at most one end of each kind, and the fate of each
+/// Checks what holds of every recording: times go forward, slices of a thread and handlings of a process are open one
+/// at a time and closed once, unless a sample ends first, flows have at most one end of each kind, and the fate of each
 /// says whether it has both.
 fn check(recording: &Recording) {
     let mut now = Duration::ZERO;
-    let (mut turns, mut handlings) = (BTreeMap::new(), BTreeMap::new());
+    let (mut slices, mut handlings) = (BTreeMap::new(), BTreeMap::new());
     let (mut sent, mut ended): (BTreeSet<FlowId>, BTreeSet<FlowId>) = Default::default();
     for RecordedEvent { at, thread, kind, .. } in recording.events() {
         assert!(at >= now, "{kind:?} at {at:?}, after an event at {now:?}");
         assert!(thread.index() < recording.threads().len());
         now = at;
         match kind {
-            EventKind::TurnBegan { process, .. } => {
-                assert!(!turns.values().any(|other| *other == process), "{process} runs on two threads");
-                assert_eq!(turns.insert(thread, process), None);
+            EventKind::SliceBegan { process, .. } => {
+                assert!(!slices.values().any(|other| *other == process), "{process} runs on two threads");
+                assert_eq!(slices.insert(thread, process), None);
             }
-            EventKind::TurnEnded { process, .. } => assert_eq!(turns.remove(&thread), Some(process)),
+            EventKind::SliceEnded { process, .. } => assert_eq!(slices.remove(&thread), Some(process)),
             EventKind::HandlingBegan { process, flow, message } => {
                 assert_eq!(handlings.insert(process, (flow, message)), None);
                 if let Some(flow) = flow {
@@ -130,11 +130,11 @@ fn check(recording: &Recording) {
             EventKind::MessageSent { from, flow, .. } => {
                 assert!(sent.insert(flow), "{flow:?} is sent twice");
                 if let Party::Process(sender) = from {
-                    assert_eq!(turns.get(&thread), Some(&sender));
+                    assert_eq!(slices.get(&thread), Some(&sender));
                 }
             }
             EventKind::SampleEnded => {
-                turns.clear();
+                slices.clear();
                 handlings.clear();
                 for flow in sent.iter().filter(|flow| !ended.contains(flow)) {
                     let fate = recording.fate(*flow);
@@ -233,7 +233,7 @@ fn an_async_method_is_handled_until_it_returns() {
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
     let active = record(runtime.host());
     assert_eq!(counter.add_later(3).wait(), Ok(3));
-    // Else the next message may come in the turn that has given the answer.
+    // Else the next message may come in the slice that has given the answer.
     runtime.until_idle().expect("outside");
     assert_eq!(counter.add(4).wait(), Ok(7));
     runtime.until_idle().expect("outside");
@@ -242,13 +242,13 @@ fn an_async_method_is_handled_until_it_returns() {
     let of_counter: Vec<_> = recording
         .events()
         .filter_map(|event| match event.kind {
-            EventKind::TurnBegan { .. } => Some("turn"),
+            EventKind::SliceBegan { .. } => Some("slice"),
             EventKind::HandlingBegan { .. } => Some("began"),
             EventKind::HandlingEnded { .. } => Some("ended"),
             _ => None,
         })
         .collect();
-    assert_eq!(of_counter, ["turn", "began", "turn", "ended", "turn", "began", "ended"]);
+    assert_eq!(of_counter, ["slice", "began", "slice", "ended", "slice", "began", "ended"]);
 }
 
 #[test]

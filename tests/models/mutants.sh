@@ -50,7 +50,7 @@ graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
-local=slots/slot/local_tokens.rs shelf=slots/slot/shelf.rs permit=slots/slot/last_permit.rs
+local=slots/slot/local_tokens.rs cache=slots/slot/idle_cache.rs permit=slots/slot/last_permit.rs
 
 mutant push-data-relaxed $lanes mailbox \
     's/tail\.swap\(node, PUSH\)/tail.swap(node, Ordering::Relaxed)/'
@@ -124,12 +124,12 @@ mutant numbers-overflow $node mailbox \
 mutant numbers-do-not-grow $node token \
     's/1 \} else \{ sequence \+ 1 \}/1 } else { sequence }/'
 
-mutant rouse-forgets-claim $lanes suspend \
-    '/fn rouse/,/^    \}/ s/Some\(self\.claim_after_control\(current\)\)/Some(Claim::Nothing)/'
-mutant rouse-sets-no-wake $lanes suspend \
-    '/fn rouse/,/^    \}/ s/marked\(current, WOKEN\)/current/'
-mutant rouse-does-not-order $lanes suspend \
-    '/fn rouse/,/^    \}/ s/SeqCst, /Relaxed, /'
+mutant wake-unless-waiting-forgets-claim $lanes suspend \
+    '/fn wake_unless_waiting/,/^    \}/ s/Some\(self\.claim_after_control\(current\)\)/Some(Claim::Nothing)/'
+mutant wake-unless-waiting-sets-no-wake $lanes suspend \
+    '/fn wake_unless_waiting/,/^    \}/ s/marked\(current, WOKEN\)/current/'
+mutant wake-unless-waiting-does-not-order $lanes suspend \
+    '/fn wake_unless_waiting/,/^    \}/ s/SeqCst, /Relaxed, /'
 
 mutant wait-relaxed $lanes token \
     's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
@@ -144,7 +144,7 @@ mutant park-keeps-a-reclaimed-token $release slot_reuse \
 mutant queue-does-not-vacate $send slot_reuse \
     's/Claim::Vacant => self\.take_back\(mine\),/Claim::Vacant => Ok(()),/'
 mutant control-does-not-vacate $control slot_reuse \
-    's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
+    's/Claim::Vacant => drop\(Token\(self\)\.acquire\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant refuses-another-senders-message $release slot_reuse \
     's/mine == self\.first\(\)/mine != self.first()/'
 mutant keeps-a-second-message $release slot_reuse \
@@ -160,18 +160,18 @@ mutant sleep-without-fence $sleep sleep \
     '/fn begin_sleep/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant stop-searching-not-fenced $sleep sleep \
     '/fn stop_searching/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
-mutant rouse-does-not-record-it $sleep sleep \
-    '/fn rouse\(/,/^    \}/ s/sleepers\.permits\.end_sleep\(thread\);//'
+mutant wake-sleeper-does-not-record-it $sleep sleep \
+    '/fn wake_sleeper\(/,/^    \}/ s/sleepers\.permits\.end_sleep\(thread\);//'
 mutant watchdog-rests-unchecked $sleep sleep \
     's/let rests = sleepers\.list\.len\(\) == self\.permits;/let rests = true;/'
 mutant takes-over-unchecked $handoff takeover \
     's/if !is_in_step\(\)/if is_in_step() \&\& false/'
-mutant rouse-keeps-the-poller $handoff sleep \
+mutant wake-sleeper-keeps-the-poller $handoff sleep \
     '/fn take_off/,/^    \}/ s/sleepers\.poller = None;//'
 mutant no-thread-becomes-poller $sleep sleep \
     's/let poller = sleepers\.poller\.is_none\(\).*$/let poller = false;/'
 mutant timer-wakes-no-sleeper $sleep sleep \
-    '/fn timer_set/,/^    \}/ s/self\.rouse\(false\)/None/'
+    '/fn timer_set/,/^    \}/ s/self\.wake_sleeper\(false\)/None/'
 mutant timer-forgets-the-poller $sleep sleep \
     '/fn timer_set/,/^    \}/ s/return Some\(poller\)/return None.filter(|_: \&usize| poller == 0)/'
 mutant searcher-not-counted $sleep sleep \
@@ -216,7 +216,7 @@ mutant permit-queue-is-not-joined $permits handoff \
 mutant sleep-ignores-the-permit-queue $sleep handoff \
     's/let given = sleepers\.permits\.pass_to_waiting\(thread, At::Detached\);/let given = None;/'
 mutant called-thread-keeps-its-permit $handoff handoff \
-    '/fn attend/,/^    \}/ s/permits\.pass_to_waiting\(thread, At::Spare\)/None::<usize>/'
+    '/fn yield_permit/,/^    \}/ s/permits\.pass_to_waiting\(thread, At::Spare\)/None::<usize>/'
 mutant passed-permit-is-kept $permits handoff \
     '/fn pass_to_waiting/,/^    \}/ s/self\.set\(from, then\);//'
 mutant handed-off-permit-is-kept $permits handoff \
@@ -236,7 +236,7 @@ mutant stop-is-not-seen $handoff handoff \
 mutant taken-over-is-not-detached $handoff handoff \
     '/fn take_over/,/^    \}/ s/At::Detached/At::Blocked/'
 mutant detached-does-not-become-spare $handoff handoff \
-    '/fn attend/,/^    \}/ s/At::Detached => \{/At::Detached if false => {/'
+    '/fn yield_permit/,/^    \}/ s/At::Detached => \{/At::Detached if false => {/'
 mutant blocking-queue-seems-empty $handoff handoff \
     's/if self\.queued_steps\.load\(Ordering::SeqCst\) == 0/if true/'
 mutant reservation-is-not-kept $handoff handoff \
@@ -250,7 +250,7 @@ mutant link-message-is-answered-twice $message links \
 mutant link-message-is-leaked-at-exit $release links \
     's/^        drop\(envelope\);/        std::mem::forget(envelope);/'
 mutant late-control-does-not-vacate $control links \
-    's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
+    's/Claim::Vacant => drop\(Token\(self\)\.acquire\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant link-message-is-not-posted $endpoint links \
     's/self\.request\(to\.generation\(\), control\);/std::mem::forget(control);/'
 mutant request-is-not-counted $requests vacant_slots \
@@ -362,7 +362,7 @@ mutant end-keeps-the-late-message $release slot_reuse \
     's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'
 mutant end-loses-its-token $release slot_reuse \
     '/fn park_vacant/,/^    \}/ s/ParkResult::Refused \| ParkResult::Reclaimed\(Claim::Vacant\) =>'\
-' Some\(self\.taken_up\(\)\)/ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()), ParkResult::Refused =>'\
+' Some\(self\.acquire\(\)\)/ParkResult::Reclaimed(Claim::Vacant) => Some(self.acquire()), ParkResult::Refused =>'\
 ' None/'
 
 mutant unused-token-is-not-taken $lanes new_slots \
@@ -430,12 +430,12 @@ mutant local-sleeps-with-one-to-run-next $local local_tokens \
 mutant local-sleeps-with-vacant-slots $local vacant_slots \
     '/fn has_any/,/^    \}/ s/ \|\| self\.has_vacant\(\)//'
 mutant local-sleeps-with-one-at-hand $local sleep \
-    '/fn has_warm_or_at_hand/,/^    \}/ s/ \|\| !self\.at_hand.*$//'
+    '/fn has_warm_or_awaiting/,/^    \}/ s/ \|\| !self\.awaiting.*$//'
 mutant local-at-hand-is-not-taken $local sleep \
-    's/at_hand: taken\(exchange\(\&self\.at_hand.*$/at_hand: None,/'
+    's/awaiting: taken\(exchange\(\&self\.awaiting.*$/awaiting: None,/'
 mutant local-at-hand-parks-despite-its-answer $release sleep \
-    '/fn lay_down_at_hand/,/^    \}/ s/ParkResult::Refused => LaidDown::HasInput\(self\)/ParkResult::Refused =>'\
-' LaidDown::Parked/'
+    '/fn evict_awaiting/,/^    \}/ s/ParkResult::Refused => Evicted::HasInput\(self\)/ParkResult::Refused =>'\
+' Evicted::Parked/'
 mutant local-gives-up-without-telling $local local_tokens \
     's/self\.attention\.fetch_and\(!REVOKED, Ordering::Release\);/if revoked.is_some() { & }/'
 mutant local-gives-up-and-takes-one $local local_tokens \
@@ -449,39 +449,39 @@ mutant local-answer-of-another $local local_tokens \
     '/fn has_answer/,/^    \}/ s/ptr::eq\(self\.answered.*\)$/token.slot().index() < u32::MAX/'
 mutant local-answer-overtakes $local local_tokens \
     's/is_free \&\& !slot\.lanes\.has_control\(\)/is_free/'
-mutant local-at-hand-is-not-roused $slot local_tokens \
-    '/fn rouse_at_hand/,/^    \}/ s/token\.wake\(\);/drop(token);/'
+mutant local-at-hand-is-not-notified $slot local_tokens \
+    '/fn notify_awaiting/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
-mutant local-warm-is-not-roused $send local_tokens \
+mutant local-warm-is-not-notified $send local_tokens \
     '/else if let Some\(token\) = self\.take_warm/,/^            \}/ s/token\.wake\(\);/drop(token);/'
-mutant local-block-does-not-rouse $send local_tokens \
-    '/fn take_empty/,/^    \}/ s/token\.put_down\(\)\.wake\(\);/drop(token);/'
+mutant local-block-does-not-notify $send local_tokens \
+    '/fn take_empty/,/^    \}/ s/token\.release\(\)\.wake\(\);/drop(token);/'
 mutant local-filled-despite-revoked $local local_tokens \
     '/fn begin_refill/,/^    \}/ s/\(FENCED \| REVOKED\)/FENCED/'
 mutant local-follows-despite-revoked $local local_tokens \
     '/fn keep_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
 mutant local-waits-despite-revoked $local local_tokens \
-    '/fn keep_at_hand_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
+    '/fn keep_awaiting_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
 mutant local-waits-in-the-way-of-next $local local_tokens \
-    '/fn keep_at_hand_for_next/,/^    \}/ s/self\.run_next\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
+    '/fn keep_awaiting_for_next/,/^    \}/ s/self\.run_next\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
 mutant local-waits-unseen $local local_tokens \
-    '/fn keep_at_hand_for_next/,/^    \}/ s/token\.slot\(\)\.permit\.set_at_hand\(true\);//'
-mutant shelf-keeps-what-is-sent-to $local local_tokens \
+    '/fn keep_awaiting_for_next/,/^    \}/ s/token\.slot\(\)\.permit\.set_awaiting\(true\);//'
+mutant cache-keeps-what-is-sent-to $local local_tokens \
     's/^( +)place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);$//'
-mutant shelf-keeps-what-is-taken $shelf local_tokens \
+mutant cache-keeps-what-is-taken $cache local_tokens \
     '/fn take_from/,/^    }/s/place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
-mutant shelf-keeps-what-is-seen $shelf local_tokens \
+mutant cache-keeps-what-is-seen $cache local_tokens \
     '/fn take_filled/,/^    }/s/place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
-mutant shelf-is-not-revoked $local local_tokens \
-    's/self\.shelf\.take_all\(\&mut shelved\);//'
-mutant shelf-is-left $local local_tokens \
-    's/self\.take_shelved\(\)\.map\(Kept::Warm\)\.for_each\(\&mut put\);//'
-mutant shelf-forgets-those-shelved-lately $shelf local_tokens \
+mutant cache-is-not-revoked $local local_tokens \
+    's/self\.cache\.take_all\(\&mut cached\);//'
+mutant cache-is-left $local local_tokens \
+    's/self\.take_cached\(\)\.map\(Kept::Warm\)\.for_each\(\&mut put\);//'
+mutant cache-forgets-those-cached-lately $cache local_tokens \
     's/^( +)self\.recently\.store\(recently \+ 1, Ordering::Relaxed\);$//'
-mutant shelf-mark-is-seen-out-of-order $permit local_tokens \
+mutant cache-mark-is-seen-out-of-order $permit local_tokens \
     '/fn is_warm_after_push/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
-mutant shelf-place-is-seen-out-of-order $shelf local_tokens \
+mutant cache-place-is-seen-out-of-order $cache local_tokens \
     '/fn has\(/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
 mutant depot-keeps-one-more $magazine depot \
     's/(count\.fetch_add\(1, Ordering::Relaxed\)) >= \*most/\1 > *most/'

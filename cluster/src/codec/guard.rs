@@ -40,7 +40,7 @@ impl Guard {
         Self { depth: Cell::new(0), elements: Cell::new(bytes + EMPTY_ELEMENTS), reached: Cell::new(None) }
     }
 
-    /// Returns the limit that was reached, even if the type made a value nevertheless.
+    /// Returns the limit that was reached, even if deserialization succeeded.
     pub(super) fn reached(&self) -> Option<Limit> {
         self.reached.get()
     }

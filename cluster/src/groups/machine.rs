@@ -537,7 +537,7 @@ impl Groups {
 }
 
 impl Follower {
-    /// Asks to follow a group, or to no longer: takes back what was not said yet.
+    /// Queues a subscribe or unsubscribe, cancelling an unsent opposite one.
     fn say_to_follow(&mut self, group: &str, follows: bool) {
         let is_unsaid =
             |message: &DirectoryMessage| matches!(message, DirectoryMessage::Follow { group: of } if of == group);

@@ -26,7 +26,7 @@ pub(super) struct KeyHash(u64);
 
 impl KeyHash {
     pub(super) fn of(process: &str, key: &str) -> Self {
-        // Apart by a byte that no text has.
+        // Separated by a byte that cannot occur in UTF-8.
         let start = 0xcbf2_9ce4_8422_2325;
         let bytes = process.bytes().chain([0xff]).chain(key.bytes());
         Self(bytes.fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))

@@ -14,7 +14,7 @@ const LIMIT: u64 = 256 << 20;
 
 /// A recording as a file for Perfetto: `Trace::of(&recording).save("app.pftrace")?`.
 ///
-/// It has a track for each thread, with a slice for each turn and, within it, each message; a counter of the messages
+/// It has a track for each thread, with a slice for each slice and, within it, each message; a counter of the messages
 /// in the mailboxes of each type; and flows from each send to the handling of the message, and from each answer to its
 /// caller. The events are written as they are read: the memory that this takes depends on the number of processes and
 /// not on that of events.

@@ -38,7 +38,7 @@ pub(super) type Number = u32;
 pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) of: Option<u32>,
-    pub(super) turns: Vec<Turn>,
+    pub(super) slices: Vec<Slice>,
     pub(super) handlings: Vec<Handling>,
     pub(super) suspensions: Vec<Suspension>,
     /// What came that it may have waited for.
@@ -51,7 +51,7 @@ pub(super) struct Process {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct Slice {
     pub(super) began: Point,
     pub(super) ended: Option<Point>,
     pub(super) thread: u32,
@@ -83,9 +83,9 @@ pub(super) enum Wake {
     Timer { late: u64 },
 }
 
-/// A turn of a thread.
+/// A slice of a thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ThreadTurn {
+pub(super) struct ThreadSlice {
     pub(super) began: Point,
     pub(super) ended: Option<Point>,
     pub(super) process: Number,
@@ -100,7 +100,7 @@ pub(super) struct Index {
     messages: Vec<Message>,
     numbers: HashMap<Pid, Number>,
     processes: Vec<Process>,
-    threads: Vec<Vec<ThreadTurn>>,
+    threads: Vec<Vec<ThreadSlice>>,
     /// When steps that did not end lost their workers.
     pub(super) taken_over: Vec<(Point, Number)>,
     /// From where on no thread's records were overwritten.
@@ -163,38 +163,38 @@ impl Index {
 
     fn add(&mut self, point: Point, moment: Moment, answers: &mut HashMap<u32, u32>) {
         match moment.what {
-            What::TurnBegan { process, of } => {
+            What::SliceBegan { process, of } => {
                 let number = self.number(process);
                 let known = &mut self.processes[number as usize];
                 known.of = Some(of);
-                // A turn whose end is not known ends before the next, at the latest.
-                if let Some(turn) = known.turns.last_mut()
-                    && turn.ended.is_none()
+                // A slice whose end is not known ends before the next, at the latest.
+                if let Some(slice) = known.slices.last_mut()
+                    && slice.ended.is_none()
                 {
-                    turn.ended = Some(point);
+                    slice.ended = Some(point);
                 }
-                known.turns.push(Turn { began: point, ended: None, thread: moment.thread, then: Then::Ready });
-                if let Some(turns) = self.threads.get_mut(moment.thread as usize) {
-                    if let Some(turn) = turns.last_mut()
-                        && turn.ended.is_none()
+                known.slices.push(Slice { began: point, ended: None, thread: moment.thread, then: Then::Ready });
+                if let Some(slices) = self.threads.get_mut(moment.thread as usize) {
+                    if let Some(slice) = slices.last_mut()
+                        && slice.ended.is_none()
                     {
-                        turn.ended = Some(point);
+                        slice.ended = Some(point);
                     }
-                    turns.push(ThreadTurn { began: point, ended: None, process: number });
+                    slices.push(ThreadSlice { began: point, ended: None, process: number });
                 }
             }
-            What::TurnEnded { process, then } => {
+            What::SliceEnded { process, then } => {
                 let number = self.number(process);
-                if let Some(turn) = self.processes[number as usize].turns.last_mut()
-                    && turn.ended.is_none()
+                if let Some(slice) = self.processes[number as usize].slices.last_mut()
+                    && slice.ended.is_none()
                 {
-                    (turn.ended, turn.then) = (Some(point), then);
+                    (slice.ended, slice.then) = (Some(point), then);
                 }
-                if let Some(turn) = self.threads.get_mut(moment.thread as usize).and_then(|turns| turns.last_mut())
-                    && turn.process == number
-                    && turn.ended.is_none()
+                if let Some(slice) = self.threads.get_mut(moment.thread as usize).and_then(|slices| slices.last_mut())
+                    && slice.process == number
+                    && slice.ended.is_none()
                 {
-                    turn.ended = Some(point);
+                    slice.ended = Some(point);
                 }
             }
             What::HandlingBegan { process, message, flow } => {
@@ -333,7 +333,7 @@ impl Index {
         (self.first..).zip(&self.messages).filter(|(_, message)| message.sent.is_some())
     }
 
-    pub(super) fn thread(&self, thread: u32) -> &[ThreadTurn] {
+    pub(super) fn thread(&self, thread: u32) -> &[ThreadSlice] {
         self.threads.get(thread as usize).map_or(&[], Vec::as_slice)
     }
 }
@@ -343,7 +343,7 @@ impl Process {
         Self {
             pid,
             of: None,
-            turns: Vec::new(),
+            slices: Vec::new(),
             handlings: Vec::new(),
             suspensions: Vec::new(),
             wakes: Vec::new(),

@@ -41,14 +41,14 @@ fn pid(number: u32) -> Pid {
 /// Invents a program's events. If it is damaged, each may be missing, and some make no sense.
 fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
     let (mut moments, mut at) = (Vec::new(), 0);
-    let mut turns = [None; THREADS as usize];
+    let mut slices = [None; THREADS as usize];
     let mut queued: Vec<(u32, u32)> = Vec::new();
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     let (mut flow, mut handles) = (0, [None; PROCESSES as usize]);
     for _ in 0..dice.below(400) + 20 {
         at += [0, 0, u64::from(dice.below(10)), u64::from(dice.below(10_000))][dice.below(4) as usize];
         if dice.one_in(80) {
-            (turns, handles) = ([None; THREADS as usize], [None; PROCESSES as usize]);
+            (slices, handles) = ([None; THREADS as usize], [None; PROCESSES as usize]);
             (queued, asked, answered) = Default::default();
             moments.push(Moment { at, thread: 0, what: What::SampleEnded });
             at += u64::from(dice.below(10_000));
@@ -56,11 +56,11 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
         }
         let thread = dice.below(THREADS);
         let any = dice.below(PROCESSES);
-        let is_free = |process| !turns.contains(&Some(process));
-        let what = match turns[thread as usize] {
+        let is_free = |process| !slices.contains(&Some(process));
+        let what = match slices[thread as usize] {
             None if is_free(any) || (is_damaged && dice.one_in(10)) => {
-                turns[thread as usize] = Some(any);
-                What::TurnBegan { process: pid(any), of: any }
+                slices[thread as usize] = Some(any);
+                What::SliceBegan { process: pid(any), of: any }
             }
             None => What::Stole { count: 1 },
             Some(own) => match dice.below(14) {
@@ -102,9 +102,9 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
                     What::Spawned { process: pid(any), of: any },
                 ][dice.below(4) as usize],
                 _ => {
-                    turns[thread as usize] = None;
+                    slices[thread as usize] = None;
                     let then = [Then::Idle, Then::Ready, Then::Waits, Then::Waits, Then::Suspended, Then::Ended];
-                    What::TurnEnded { process: pid(own), then: then[dice.below(6) as usize] }
+                    What::SliceEnded { process: pid(own), then: then[dice.below(6) as usize] }
                 }
             },
         };

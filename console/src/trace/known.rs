@@ -37,12 +37,12 @@ fn leaves(explanation: &Explanation) -> Vec<(String, u64)> {
     all
 }
 
-fn turn(process: u32) -> What {
-    What::TurnBegan { process: pid(process), of: process }
+fn slice(process: u32) -> What {
+    What::SliceBegan { process: pid(process), of: process }
 }
 
 fn over(process: u32, then: Then) -> What {
-    What::TurnEnded { process: pid(process), then }
+    What::SliceEnded { process: pid(process), then }
 }
 
 fn send(from: Option<u32>, to: u32, flow: u32, answer: Option<u32>) -> What {
@@ -61,12 +61,12 @@ fn end(process: u32) -> What {
 fn a_worker_that_is_taken_from_a_stuck_step_ran_that_step_until_then() {
     let events = [
         (0, 2, send(None, 0, 2, None)),
-        (1, 0, turn(0)),
+        (1, 0, slice(0)),
         (2, 0, begin(0, 2)),
         (10, 2, send(None, 1, 4, None)),
         (60, 2, What::Stalled { process: pid(0), message: None }),
         (100, 2, What::TakenOver { process: pid(0) }),
-        (103, 1, turn(1)),
+        (103, 1, slice(1)),
         (105, 1, begin(1, 4)),
         (109, 1, end(1)),
         (110, 1, over(1, Then::Idle)),
@@ -95,7 +95,7 @@ fn what_lost_records_would_show_is_unknown() {
     let events = [
         (10, 2, send(None, 1, 4, None)),
         (50, 0, over(0, Then::Idle)),
-        (70, 0, turn(1)),
+        (70, 0, slice(1)),
         (70, 0, begin(1, 4)),
         (90, 0, end(1)),
         (90, 0, over(1, Then::Idle)),
@@ -123,21 +123,21 @@ fn what_lost_records_would_show_is_unknown() {
 fn a_cycle_of_calls_is_said_to_be_one() {
     let events = [
         (0, 2, send(None, 2, 2, None)),
-        (10, 0, turn(2)),
+        (10, 0, slice(2)),
         (10, 0, begin(2, 2)),
         (20, 0, send(Some(2), 1, 4, Some(5))),
         (20, 0, over(2, Then::Waits)),
-        (20, 1, turn(1)),
+        (20, 1, slice(1)),
         (20, 1, begin(1, 4)),
         (30, 1, send(Some(1), 2, 6, Some(7))),
         (30, 1, over(1, Then::Waits)),
         // The deadline of the clerk's call is over.
         (130, 1, What::Answered { to: pid(1), answer: Some(7) }),
-        (130, 1, turn(1)),
+        (130, 1, slice(1)),
         (130, 1, What::Answered { to: pid(2), answer: Some(5) }),
         (130, 1, end(1)),
         (130, 1, over(1, Then::Idle)),
-        (130, 0, turn(2)),
+        (130, 0, slice(2)),
         (140, 0, end(2)),
         (140, 0, over(2, Then::Idle)),
     ];
@@ -156,7 +156,7 @@ fn a_cycle_of_calls_is_said_to_be_one() {
 fn steps_that_block_their_thread_are_told_from_those_that_run() {
     let events = [
         (0, 2, send(None, 1, 4, None)),
-        (0, 0, turn(1)),
+        (0, 0, slice(1)),
         (0, 0, begin(1, 4)),
         (10, 0, What::BlockingBegan { process: Some(pid(1)) }),
         (70, 0, What::BlockingEnded { process: Some(pid(1)) }),
@@ -173,13 +173,13 @@ fn steps_that_block_their_thread_are_told_from_those_that_run() {
 fn what_follows_the_end_of_a_sample_is_not_taken_for_the_rest_of_it() {
     let events = [
         (0, 2, send(None, 0, 2, None)),
-        (10, 0, turn(0)),
+        (10, 0, slice(0)),
         (20, 0, begin(0, 2)),
         (50, 1, What::SampleEnded),
         // The handling has ended meanwhile.
         (500, 1, What::SampleBegan),
         (510, 2, send(None, 0, 4, None)),
-        (520, 0, turn(0)),
+        (520, 0, slice(0)),
         (521, 0, begin(0, 4)),
         (530, 0, end(0)),
         (531, 0, over(0, Then::Idle)),

@@ -3,7 +3,7 @@
 //! The only file that knows the recorder's events, so that both are tested on streams that no program makes.
 
 use postroom::Pid;
-use postroom::record::{EventKind, FlowId, Party, RecordedEvent, Recording, TurnEnd, TypeIndex};
+use postroom::record::{EventKind, FlowId, Party, RecordedEvent, Recording, SliceEnd, TypeIndex};
 
 /// An event.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,8 @@ pub(super) struct Moment {
 /// What happened. Types are places in [`Legend::types`]; flows count from one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    TurnBegan { process: Pid, of: u32 },
-    TurnEnded { process: Pid, then: Then },
+    SliceBegan { process: Pid, of: u32 },
+    SliceEnded { process: Pid, then: Then },
     HandlingBegan { process: Pid, message: u32, flow: Option<u32> },
     HandlingEnded { process: Pid },
     Sent { from: Option<Pid>, to: Pid, message: u32, flow: u32, answer: Option<u32> },
@@ -39,7 +39,7 @@ pub(super) enum What {
     SampleEnded,
 }
 
-/// Why a turn was over.
+/// Why a slice was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Nothing was left to do.
@@ -98,14 +98,14 @@ fn moment(event: RecordedEvent) -> Option<Moment> {
     let of = |index: TypeIndex| u32::try_from(index.index()).unwrap_or(u32::MAX);
     let flow_of = |flow: Option<FlowId>| flow.map(FlowId::get);
     let what = match event.kind {
-        EventKind::TurnBegan { process, of: kind } => What::TurnBegan { process, of: of(kind) },
-        EventKind::TurnEnded { process, then } => What::TurnEnded {
+        EventKind::SliceBegan { process, of: kind } => What::SliceBegan { process, of: of(kind) },
+        EventKind::SliceEnded { process, then } => What::SliceEnded {
             process,
             then: match then {
-                TurnEnd::Idle => Then::Idle,
-                TurnEnd::Ready => Then::Ready,
-                TurnEnd::Suspended => Then::Suspended,
-                TurnEnd::Ended => Then::Ended,
+                SliceEnd::Idle => Then::Idle,
+                SliceEnd::Ready => Then::Ready,
+                SliceEnd::Suspended => Then::Suspended,
+                SliceEnd::Ended => Then::Ended,
                 _ => Then::Waits,
             },
         },

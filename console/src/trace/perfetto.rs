@@ -46,7 +46,7 @@ impl Survey {
         let mut to = BTreeSet::new();
         for Moment { what, .. } in moments {
             match what {
-                What::TurnBegan { process, of } | What::Spawned { process, of } | What::Ended { process, of } => {
+                What::SliceBegan { process, of } | What::Spawned { process, of } | What::Ended { process, of } => {
                     survey.types.insert(process, of);
                 }
                 What::Sent { to: receiver, flow, .. } => {
@@ -100,7 +100,7 @@ impl Survey {
 /// A slice that is open on a thread's track.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
-    Turn,
+    Slice,
     Message,
     Blocking,
     Sample,
@@ -207,12 +207,12 @@ impl<'a, W: Write> Writer<'a, W> {
         let track = FIRST_THREAD + u64::from(moment.thread);
         let legend = self.legend;
         match moment.what {
-            What::TurnBegan { process, of } => {
+            What::SliceBegan { process, of } => {
                 self.close(thread, None, at)?;
                 let (name, pid) = (short(legend.name(of)), process.to_string());
                 let details = Details { text: Some(("pid", &pid)), ..Details::default() };
-                self.packets.event((Kind::Begin, at, track), "turn", &name, details)?;
-                self.open[thread].push(Open::Turn);
+                self.packets.event((Kind::Begin, at, track), "slice", &name, details)?;
+                self.open[thread].push(Open::Slice);
                 if let Some(&message) = self.handled.get(&process) {
                     self.packets.event(
                         (Kind::Begin, at, track),
@@ -223,7 +223,7 @@ impl<'a, W: Write> Writer<'a, W> {
                     self.open[thread].push(Open::Message);
                 }
             }
-            What::TurnEnded { .. } => self.close(thread, Some(Open::Turn), at)?,
+            What::SliceEnded { .. } => self.close(thread, Some(Open::Slice), at)?,
             What::HandlingBegan { process, message, flow } => {
                 self.close(thread, Some(Open::Message), at)?;
                 let (name, pid) = (self.method(process, message), process.to_string());

@@ -1,6 +1,6 @@
 //! Why was this slow? One message taken apart along its causal path.
 //!
-//! A process does one thing at a time, so its time is a line: turns, and the gaps between them. A gap ended because
+//! A process does one thing at a time, so its time is a line: slices, and the gaps between them. A gap ended because
 //! something came, and what came has a line of its own: the call that was answered, the mailbox that got room. So the
 //! walk goes along a line from its end to its beginning. At the end of a gap that an answer ended it leaves the line
 //! for the call, and comes back where the call was sent; what the process did between the send and the gap went on
@@ -10,7 +10,7 @@
 //! What would be without a part is computed on the tree: an interval becomes as long as its parts are together, and
 //! not shorter than what went on beside it. All else is taken to last as long as it did.
 
-use super::index::{Handling, Index, Message, Number, Point, Suspension, Turn, Wake};
+use super::index::{Handling, Index, Message, Number, Point, Slice, Suspension, Wake};
 use super::moment::Then;
 use super::part::{Cause, Interval, TracedProcess, sum};
 
@@ -118,19 +118,19 @@ impl<'a> Walk<'a> {
         let (begin, mut at) = (from, to);
         // Before that, what is not recorded may have happened all the same.
         let from = self.complete_from.clamp(from, to);
-        let turns = &self.index.process(process).turns;
+        let slices = &self.index.process(process).slices;
         while from < at {
             if self.intervals >= MAX_INTERVALS {
                 intervals.push(self.leaf(Cause::Remainder, from, at));
                 break;
             }
-            let next = turns.partition_point(|turn| turn.began < at);
-            let last = next.checked_sub(1).map(|place| turns[place]);
+            let next = slices.partition_point(|slice| slice.began < at);
+            let last = next.checked_sub(1).map(|place| slices[place]);
             at = match last {
-                Some(turn) if turn.ended.is_none_or(|ended| at <= ended) => {
-                    self.turn(process, turn, turn.began.max(from), at, &mut intervals)
+                Some(slice) if slice.ended.is_none_or(|ended| at <= ended) => {
+                    self.slice(process, slice, slice.began.max(from), at, &mut intervals)
                 }
-                _ => self.gap(process, last, turns.get(next), from, at, &mut intervals),
+                _ => self.gap(process, last, slices.get(next), from, at, &mut intervals),
             };
         }
         if begin < from {
@@ -140,13 +140,13 @@ impl<'a> Walk<'a> {
         intervals
     }
 
-    /// A part of a turn, or its whole. Returns from where on it is told.
-    fn turn(&mut self, process: Number, turn: Turn, from: Point, at: Point, told: &mut Vec<Interval>) -> Point {
+    /// A part of a slice, or its whole. Returns from where on it is told.
+    fn slice(&mut self, process: Number, slice: Slice, from: Point, at: Point, told: &mut Vec<Interval>) -> Point {
         let known = self.index.process(process);
         let blocked = known.blocked[..known.blocked.partition_point(|(began, _)| *began < at)].last();
         let (mut begin, mut blocks) = (from, None);
         if let Some(&(began, ended)) = blocked
-            && began >= turn.began
+            && began >= slice.began
             && ended.is_none_or(|ended| ended > from)
         {
             let ended = ended.unwrap_or(at).min(at);
@@ -165,21 +165,21 @@ impl<'a> Walk<'a> {
         begin
     }
 
-    /// A gap between two turns, which ends at `at`. Returns from where on it is told: its beginning, or the send of the
-    /// call whose answer ended it.
+    /// A gap between two slices, which ends at `at`. Returns from where on it is told: its beginning, or the send of
+    /// the call whose answer ended it.
     fn gap(
         &mut self,
         process: Number,
-        last: Option<Turn>,
-        next: Option<&Turn>,
+        last: Option<Slice>,
+        next: Option<&Slice>,
         from: Point,
         at: Point,
         told: &mut Vec<Interval>,
     ) -> Point {
-        let gap = last.and_then(|turn| turn.ended).unwrap_or(from).max(from);
+        let gap = last.and_then(|slice| slice.ended).unwrap_or(from).max(from);
         let (subject, message) = (self.subject(process), self.handled(process, gap, at));
-        let thread = next.filter(|turn| turn.began == at).map(|turn| turn.thread);
-        let wake = match last.map(|turn| turn.then) {
+        let thread = next.filter(|slice| slice.began == at).map(|slice| slice.thread);
+        let wake = match last.map(|slice| slice.then) {
             // The process could have gone on at once: it had more to do, or a message was there.
             None | Some(Then::Ready | Then::Idle | Then::Ended) => None,
             Some(Then::Suspended) => Some(self.suspension(process, at)),
@@ -261,13 +261,13 @@ impl<'a> Walk<'a> {
     }
 
     /// What a process that waits has waited for in a gap, which may end later than what is told of it. `None`: it had
-    /// come before the turn was over.
-    fn wake(&self, process: Number, last: Option<Turn>, next: Option<&Turn>, gap: Point) -> Option<Awaited> {
+    /// come before the slice was over.
+    fn wake(&self, process: Number, last: Option<Slice>, next: Option<&Slice>, gap: Point) -> Option<Awaited> {
         let known = self.index.process(process);
         let first = known.wakes.partition_point(|(point, _)| *point < gap);
-        // A turn that follows another one on its thread has the time of that one's end: what made the process ready may
-        // seem to come a little later.
-        let until = next.map(|turn| turn.ended.unwrap_or(turn.began));
+        // A slice that follows another one on its thread has the time of that one's end: what made the process ready
+        // may seem to come a little later.
+        let until = next.map(|slice| slice.ended.unwrap_or(slice.began));
         if let Some(&(point, wake)) = known.wakes.get(first)
             && until.is_none_or(|until| point <= until)
         {
@@ -277,9 +277,9 @@ impl<'a> Walk<'a> {
                 Wake::Timer { late } => Awaited::Timer { fired: point, late },
             });
         }
-        // What came during the turn, after the process had looked, made it ready again.
+        // What came during the slice, after the process had looked, made it ready again.
         let before = first.checked_sub(1).map(|place| known.wakes[place].0);
-        if next.is_some() && before.is_some_and(|point| last.is_some_and(|turn| point > turn.began)) {
+        if next.is_some() && before.is_some_and(|point| last.is_some_and(|slice| point > slice.began)) {
             return None;
         }
         // The last call before the gap, if the recording ends before its answer.
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
         Awaited::Room(before.checked_sub(1).map(|place| suspensions[place]))
     }
 
-    /// A process was ready, and its next turn, on that thread, had not begun: what the thread did meanwhile.
+    /// A process was ready, and its next slice, on that thread, had not begun: what the thread did meanwhile.
     fn worker(&mut self, process: Number, thread: Option<u32>, from: Point, to: Point) -> Interval {
         let cause = Cause::Worker { process: self.subject(process) };
         let mut parts = Vec::new();
@@ -304,24 +304,24 @@ impl<'a> Walk<'a> {
         let taken = self.index.taken_over.partition_point(|(point, _)| *point <= to);
         let taken = taken.checked_sub(1).map(|place| self.index.taken_over[place]).filter(|(point, _)| *point > from);
         if let Some((point, other)) = taken {
-            let turns = &self.index.process(other).turns;
-            let turn = turns[..turns.partition_point(|turn| turn.began < point)].last();
-            if let Some(&Turn { began, .. }) = turn {
+            let slices = &self.index.process(other).slices;
+            let slice = slices[..slices.partition_point(|slice| slice.began < point)].last();
+            if let Some(&Slice { began, .. }) = slice {
                 let began = began.max(from);
                 parts.extend(self.idle(process, from, began));
                 parts.push(self.occupied(other, began, point));
                 at = point;
             }
         }
-        let turns = thread.map_or(&[][..], |thread| self.index.thread(thread));
-        let first = turns.partition_point(|turn| turn.ended.is_some_and(|ended| ended <= at));
-        for turn in &turns[first..] {
-            if turn.began >= to || self.intervals >= MAX_INTERVALS {
+        let slices = thread.map_or(&[][..], |thread| self.index.thread(thread));
+        let first = slices.partition_point(|slice| slice.ended.is_some_and(|ended| ended <= at));
+        for slice in &slices[first..] {
+            if slice.began >= to || self.intervals >= MAX_INTERVALS {
                 break;
             }
-            let (began, ended) = (turn.began.clamp(at, to), turn.ended.unwrap_or(to).clamp(at, to));
+            let (began, ended) = (slice.began.clamp(at, to), slice.ended.unwrap_or(to).clamp(at, to));
             parts.extend(self.idle(process, at, began));
-            parts.push(self.occupied(turn.process, began, ended));
+            parts.push(self.occupied(slice.process, began, ended));
             at = ended;
         }
         parts.extend(self.idle(process, at, to));

@@ -75,7 +75,7 @@ fn perfetto_finds_each_message_in_a_slice_and_both_ends_of_each_flow() {
             &[
                 ("messages", "select count(*) as n from slice where category = 'message'"),
                 ("stamps", "select count(*) as n from slice where category = 'message' and name = 'Clerk::stamp'"),
-                ("turns", "select count(*) as n from slice where category = 'turn'"),
+                ("slices", "select count(*) as n from slice where category = 'slice'"),
                 ("sends", "select count(*) as n from slice where category = 'send'"),
                 ("flows", "select count(*) as n from flow"),
                 (
@@ -117,7 +117,7 @@ fn perfetto_finds_each_message_in_a_slice_and_both_ends_of_each_flow() {
         let stamps = 2 * CUSTOMERS * VISITS + CLERKS;
         assert_eq!(number("stamps"), stamps);
         assert_eq!(number("messages"), count(&recording, |kind| matches!(kind, EventKind::HandlingBegan { .. })));
-        assert_eq!(number("turns"), count(&recording, |kind| matches!(kind, EventKind::TurnBegan { .. })));
+        assert_eq!(number("slices"), count(&recording, |kind| matches!(kind, EventKind::SliceBegan { .. })));
         assert_eq!(number("sends"), count(&recording, |kind| matches!(kind, EventKind::MessageSent { .. })));
         assert_eq!(number("handled"), stamps);
         // Each awaited call has a flow back.

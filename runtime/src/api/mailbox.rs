@@ -85,7 +85,7 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
-            lock(&self.owner.cell).token = Some(token.put_down());
+            lock(&self.owner.cell).token = Some(token.release());
         }
     }
 }
@@ -134,7 +134,7 @@ impl Mailbox {
         *lock(&owner.time_keeper) = time_keeper;
         token.slot().metadata.wipe();
         let pid = token.open(home);
-        lock(&owner.cell).token = Some(token.put_down());
+        lock(&owner.cell).token = Some(token.release());
         Ok(Self { owner, pid, joined: Vec::new() })
     }
 
@@ -178,7 +178,7 @@ impl Mailbox {
                 return Poll::Pending;
             };
             drop(cell);
-            let mut used = InUse { owner: self.owner, token: Some(token.taken_up()) };
+            let mut used = InUse { owner: self.owner, token: Some(token.acquire()) };
             self.take_controls(used.token());
             let envelope = used.token().lanes().pop_data();
             let Some(envelope) = envelope else {
@@ -260,7 +260,7 @@ impl Drop for Mailbox {
         // The thread that took the token to wake the mailbox is about to return it.
         let mut token = loop {
             if let Some(token) = lock(&self.owner.cell).token.take() {
-                break token.taken_up();
+                break token.acquire();
             }
             match TABLE.slot(self.pid.slot()).and_then(Token::claim_own) {
                 Some(token) => break token,

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// The longest recording.
 const MOST_DURATION: Duration = Duration::from_secs(3_600);
 
-/// How long a sample takes: a message that takes longer is in none from its send to its end. Shorter ones
-/// would also wake an idle program more often.
+/// How long a sample takes: no sample contains the whole of a longer message. Shorter samples would also wake an idle
+/// program more often.
 const SAMPLE: Duration = Duration::from_millis(10);
 
 /// How many times as long as a sample the time from one to the next is, unless set. A message between two processes of
@@ -79,7 +79,7 @@ pub enum RecordError {
 }
 
 impl Host {
-    /// Records what the host's threads do, event by event: turns of processes, messages from their send to the end of
+    /// Records what the host's threads do, event by event: slices of processes, messages from their send to the end of
     /// their handling, calls and answers, spawns and ends, and what the threads rest and wait for. Set options, then
     /// [wait](RecordingOptions::wait) for the end of that time, or [start](RecordingOptions::start) the recording and
     /// go on.
@@ -286,7 +286,7 @@ impl Default for FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Keeps the last ten seconds, in at most 32 MiB, and records turns and messages a hundredth of the time.
+    /// Keeps the last ten seconds, in at most 32 MiB, and records slices and messages a hundredth of the time.
     pub fn new() -> Self {
         Self {
             keep: Duration::from_secs(10),
@@ -309,7 +309,7 @@ impl FlightRecorder {
         self
     }
 
-    /// Records turns and messages for ten milliseconds, then not for `one_in` - 1 times as long, and so on: 100 by
+    /// Records slices and messages for ten milliseconds, then not for `one_in` - 1 times as long, and so on: 100 by
     /// default, with which passing messages takes two or three hundredths longer. With 1 (or 0) all is recorded always.
     ///
     /// In a sample, everything is recorded; between two, only abnormal ends, stalls, suspensions and blocking. The

@@ -210,7 +210,7 @@ pub struct ThreadStatistics {
     pub from_global: u64,
     /// Processes taken from its worker's inject queue.
     pub from_inject: u64,
-    /// How often the far end of a queue was taken first, for fairness.
+    /// How often a shared queue came first, for fairness.
     pub fair: u64,
     /// Searches of all queues without a preceding pause.
     pub polls: u64,

@@ -9,9 +9,9 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 #[derive(Debug)]
-pub(crate) struct BroughtAnswer(ManuallyDrop<NodeBox>);
+pub(crate) struct AnswerNode(ManuallyDrop<NodeBox>);
 
-impl BroughtAnswer {
+impl AnswerNode {
     /// Wraps a node whose content is an answer.
     #[inline]
     pub(crate) fn new(node: NodeBox) -> Self {
@@ -78,7 +78,7 @@ impl BroughtAnswer {
 }
 
 /// An answer that nobody awaits any more.
-impl Drop for BroughtAnswer {
+impl Drop for AnswerNode {
     fn drop(&mut self) {
         // SAFETY: `self` is being dropped, so its node is taken once.
         let mut node = unsafe { ManuallyDrop::take(&mut self.0) };
@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_opened_as_what_it_is_and_comes_back_as_anything_else() {
-        let answer = BroughtAnswer::of(Ok(Payload::new(7_u64)));
+        let answer = AnswerNode::of(Ok(Payload::new(7_u64)));
         let answer = answer.open::<u32>().expect_err("it is a `u64`");
         assert_eq!(answer.open::<u64>().ok(), Some(7));
-        let answer = BroughtAnswer::of(Err(CommandError::Call(CallError::Timeout)));
+        let answer = AnswerNode::of(Err(CommandError::Call(CallError::Timeout)));
         let answer = answer.open::<u64>().expect_err("it has failed");
         assert!(matches!(answer.into_result(), Err(CommandError::Call(CallError::Timeout))));
     }
@@ -107,12 +107,12 @@ mod tests {
     #[test]
     fn the_value_of_an_answer_is_dropped_once_whoever_has_it() {
         let value = Arc::new(());
-        drop(BroughtAnswer::of(Ok(Payload::new(value.clone()))));
+        drop(AnswerNode::of(Ok(Payload::new(value.clone()))));
         assert_eq!(Arc::strong_count(&value), 1);
-        let opened = BroughtAnswer::of(Ok(Payload::new(value.clone()))).open::<Arc<()>>().ok();
+        let opened = AnswerNode::of(Ok(Payload::new(value.clone()))).open::<Arc<()>>().ok();
         assert_eq!(Arc::strong_count(&value), 2);
         drop(opened);
-        drop(BroughtAnswer::of(Ok(Payload::new(value.clone()))).into_result());
+        drop(AnswerNode::of(Ok(Payload::new(value.clone()))).into_result());
         assert_eq!(Arc::strong_count(&value), 1);
     }
 }

@@ -84,7 +84,7 @@ const FRESH: usize = 1;
 pub(crate) const LENGTH_CHECK: u64 = 128;
 
 /// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; and the push is in one
-/// order with what its sender reads next (*ask* of `shelf`). That is a fence in models, in which all that is
+/// order with what its sender reads next (*ask* of `idle_cache`). That is a fence in models, in which all that is
 /// sequentially consistent would synchronize.
 const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCst };
 
@@ -273,7 +273,7 @@ impl Lanes {
 
     /// Wakes the process like [`wake`](Self::wake), unless it waits for control only: then returns `None`, and the
     /// caller sees everything that the process did before it parked the token.
-    pub(crate) fn rouse(&self) -> Option<Claim> {
+    pub(crate) fn wake_unless_waiting(&self) -> Option<Claim> {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
             let mark = marks(current);

@@ -256,7 +256,7 @@ impl Payload {
     /// Packs a message that the calling thread sends.
     #[inline(always)]
     pub(crate) fn sent<T: Send + 'static>(message: T) -> Self {
-        // What is packed comes without an origin: a subscriber has come only now.
+        // The message was packed before a subscriber existed, so it has no origin.
         #[cfg(feature = "spans")]
         if crate::observe::spans::may_be_wanted() && !is_packed::<T>() {
             return Self::traced(message);

@@ -1,4 +1,4 @@
-//! How often an event may be logged that a program can cause at any rate.
+//! A rate limit for log events that a program can trigger arbitrarily often.
 
 use crate::env::clock::Moment;
 use crate::sync::{AtomicU64, Ordering};

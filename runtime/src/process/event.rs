@@ -16,9 +16,7 @@ use crate::observe::spans;
 use crate::recorder::{kind::RecordKind, ring::TypeName, session::Recorder};
 use crate::signal::{Cancel, Down, Exit, Signal};
 use crate::util::panics::{Site, dispose};
-use crate::{
-    call::answer::BroughtAnswer, call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug,
-};
+use crate::{call::answer::AnswerNode, call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
 use std::collections::VecDeque;
 
 /// An event for a process.
@@ -86,7 +84,7 @@ impl<'a> Events<'a> {
 
     /// Takes the next control, in the node that brought it, if it is an answer.
     #[inline]
-    pub(crate) fn next_answer(&mut self) -> Option<BroughtAnswer> {
+    pub(crate) fn next_answer(&mut self) -> Option<AnswerNode> {
         match &mut self.0 {
             EventSource::Lanes(input) => input.next_answer(),
             EventSource::Queue(_) => None,
@@ -165,8 +163,8 @@ pub(crate) struct StepInput {
     generation: u64,
     /// What records its steps.
     recorder: Option<&'static Recorder>,
-    /// When the turn began, as the recorder stamps it, until it has taken a message.
-    turn: u64,
+    /// When the slice began, as the recorder stamps it, until it has taken a message.
+    stamp: u64,
     /// Controls taken from the lane and not yet delivered.
     controls: Controls,
     /// The thread's count of spent events when the time slice began.
@@ -234,7 +232,7 @@ impl StepInput {
             endpoint: None,
             generation: 0,
             recorder: None,
-            turn: 0,
+            stamp: 0,
             controls: Controls::none(),
             began: 0,
             slice,
@@ -274,9 +272,9 @@ impl StepInput {
         self.messages = 0;
     }
 
-    /// Has its messages and answers recorded, until the time slice ends, which has begun at `turn`.
-    pub(crate) fn record(&mut self, recorder: Option<&'static Recorder>, turn: u64) -> Option<&'static Recorder> {
-        self.turn = turn;
+    /// Has its messages and answers recorded, until the time slice ends, which has begun at `stamp`.
+    pub(crate) fn record(&mut self, recorder: Option<&'static Recorder>, stamp: u64) -> Option<&'static Recorder> {
+        self.stamp = stamp;
         std::mem::replace(&mut self.recorder, recorder)
     }
 
@@ -288,7 +286,7 @@ impl StepInput {
     pub(crate) fn record_messages(&mut self, begins_with_message: bool) {
         self.generation = poisoned(self.generation);
         if !begins_with_message {
-            self.turn = 0;
+            self.stamp = 0;
         }
     }
 
@@ -308,8 +306,8 @@ impl StepInput {
 
     /// Begins a step with an answer for this incarnation, and no other controls.
     #[inline(always)]
-    pub(crate) fn begin_brought(&mut self, answer: NodeBox) {
-        self.attend();
+    pub(crate) fn begin_with_answer(&mut self, answer: NodeBox) {
+        self.note_control();
         self.controls.push_first(answer);
     }
 
@@ -325,7 +323,7 @@ impl StepInput {
     /// are answers.
     #[inline(always)]
     pub(crate) fn begin_answered(&mut self, brought: Option<NodeBox>) -> Option<Controls> {
-        self.attend();
+        self.note_control();
         let mut taken = self.holder.take_control();
         if let Some(brought) = brought {
             taken.push_first(brought);
@@ -340,7 +338,7 @@ impl StepInput {
     /// Begins a step that has controls: in its lane, `kept` from the last step, or `held` while the process was
     /// suspended. Returns whether a cancel is among them, in which case [`cancel`](Self::cancel) must be called.
     pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
-        self.attend();
+        self.note_control();
         self.controls = kept;
         self.absorb(held);
         self.absorb(taken);
@@ -419,7 +417,7 @@ impl StepInput {
     }
 
     #[inline]
-    pub(crate) fn attend(&mut self) {
+    pub(crate) fn note_control(&mut self) {
         self.controlled = true;
         self.slice.forget_message();
     }
@@ -428,7 +426,7 @@ impl StepInput {
     pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<SentLinkMessage>>) {
         if !notices.is_empty() {
             self.rare().notices = notices;
-            self.attend();
+            self.note_control();
         }
     }
 
@@ -583,10 +581,10 @@ impl StepInput {
 
     fn record_message(&mut self, recorder: &'static Recorder, sequence: u64, name: Option<&'static TypeName>) {
         let Some(process) = self.process() else { return };
-        match std::mem::take(&mut self.turn) {
+        match std::mem::take(&mut self.stamp) {
             0 => _ = recorder.note(RecordKind::Handle, process, sequence, name),
-            // The first message of a turn is taken when that begins: one reading of the clock less.
-            turn => recorder.note_at(turn, RecordKind::Handle, process, sequence, name),
+            // The first message of a slice is taken when that begins: one reading of the clock less.
+            stamp => recorder.note_at(stamp, RecordKind::Handle, process, sequence, name),
         }
     }
 
@@ -679,13 +677,13 @@ impl StepInput {
     }
 
     #[inline]
-    fn next_answer(&mut self) -> Option<BroughtAnswer> {
+    fn next_answer(&mut self) -> Option<AnswerNode> {
         if self.ended {
             return None;
         }
         let node = self.controls.pop_answer()?;
         self.count_answer();
-        Some(BroughtAnswer::new(node))
+        Some(AnswerNode::new(node))
     }
 
     fn next_control(&mut self) -> Option<Event> {

@@ -31,7 +31,7 @@ pub use output::StepOutput;
 use description::StateShown;
 use handover::{Successor, Upgrade, UpgradeRefusal};
 use output::StepStatus;
-use resume::{Brought, StepParts};
+use resume::{FirstAnswer, StepParts};
 
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::{mailbox::payload::Payloads, pid::Pid, util::thread_bound::Anchored};
@@ -127,8 +127,8 @@ pub trait Process: 'static {
 
     /// Makes a step whose input begins with an answer. For the runtime.
     #[doc(hidden)]
-    fn resume(&mut self, answer: Brought, parts: StepParts<'_>) -> Result<(), ProcessError> {
-        parts.input.begin_brought(answer.0);
+    fn resume(&mut self, answer: FirstAnswer, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        parts.input.begin_with_answer(answer.0);
         parts.step(|events, out| self.step(events, out))
     }
 
@@ -212,7 +212,7 @@ impl<P: Process> Process for Anchored<P> {
         self.get_mut().step(events, out)
     }
 
-    fn resume(&mut self, answer: Brought, parts: StepParts<'_>) -> Result<(), ProcessError> {
+    fn resume(&mut self, answer: FirstAnswer, parts: StepParts<'_>) -> Result<(), ProcessError> {
         self.get_mut().resume(answer, parts)
     }
 

@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 
 /// An answer, in the node that brought it.
 #[derive(Debug)]
-pub struct Brought(pub(crate) NodeBox);
+pub struct FirstAnswer(pub(crate) NodeBox);
 
 /// What a step reads and writes, in a thread's storage.
 pub struct StepParts<'a> {

@@ -113,54 +113,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_over_when_it_has_spent_its_budget() {
+    fn a_slice_is_over_when_it_has_spent_its_budget() {
         for began in [0, 7, 1 << 40] {
-            let turn = TimeSlice::new();
-            turn.begin(began, 128);
-            assert!(!turn.is_over(began) && !turn.is_over(began + 126) && turn.is_over(began + 128));
+            let slice = TimeSlice::new();
+            slice.begin(began, 128);
+            assert!(!slice.is_over(began) && !slice.is_over(began + 126) && slice.is_over(began + 128));
         }
     }
 
     #[test]
-    fn the_second_tick_of_a_turn_ends_it() {
-        let turn = TimeSlice::new();
-        turn.begin(7, 128);
-        turn.tick();
-        assert!(!turn.is_over(7 + 125), "one tick may have come just after the turn began");
-        turn.tick();
-        assert!(turn.is_over(7));
-        turn.tick();
-        assert!(turn.is_over(7), "and nothing goes on with it");
+    fn the_second_tick_of_a_slice_ends_it() {
+        let slice = TimeSlice::new();
+        slice.begin(7, 128);
+        slice.tick();
+        assert!(!slice.is_over(7 + 125), "one tick may have come just after the slice began");
+        slice.tick();
+        assert!(slice.is_over(7));
+        slice.tick();
+        assert!(slice.is_over(7), "and nothing goes on with it");
     }
 
     #[test]
-    fn a_turn_does_not_answer_for_the_ticks_of_the_one_before() {
-        let turn = TimeSlice::new();
+    fn a_slice_does_not_answer_for_the_ticks_of_the_one_before() {
+        let slice = TimeSlice::new();
         for began in 0..10 {
-            turn.begin(began, 128);
-            turn.tick();
-            assert!(!turn.is_over(began));
+            slice.begin(began, 128);
+            slice.tick();
+            assert!(!slice.is_over(began));
         }
     }
 
     #[test]
-    fn a_turn_that_was_ended_stays_so() {
-        let turn = TimeSlice::new();
-        turn.begin(7, 128);
-        turn.tick();
-        turn.end();
-        turn.tick();
-        assert!(turn.is_over(7));
+    fn a_slice_that_was_ended_stays_so() {
+        let slice = TimeSlice::new();
+        slice.begin(7, 128);
+        slice.tick();
+        slice.end();
+        slice.tick();
+        assert!(slice.is_over(7));
     }
 
     #[test]
-    fn the_type_of_the_last_message_is_known_until_the_turn_is_over() {
-        let turn = TimeSlice::new();
-        turn.begin(0, 128);
-        assert_eq!(turn.message(), None);
-        turn.note_message(&Payload::new(7_i64));
-        assert_eq!(turn.message(), Some("i64"));
-        turn.begin(1, 128);
-        assert_eq!(turn.message(), None);
+    fn the_type_of_the_last_message_is_known_until_the_slice_is_over() {
+        let slice = TimeSlice::new();
+        slice.begin(0, 128);
+        assert_eq!(slice.message(), None);
+        slice.note_message(&Payload::new(7_i64));
+        assert_eq!(slice.message(), Some("i64"));
+        slice.begin(1, 128);
+        assert_eq!(slice.message(), None);
     }
 }

@@ -74,14 +74,14 @@ pub enum Fate {
 pub enum Party {
     /// A process, in one of its turns.
     Process(Pid),
-    /// A thread: code outside of processes, or a turn whose beginning is not recorded.
+    /// A thread: code outside of processes, or a slice whose beginning is not recorded.
     Thread(ThreadIndex),
 }
 
-/// Why a turn was over.
+/// Why a slice was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum TurnEnd {
+pub enum SliceEnd {
     /// Nothing is left to do.
     Idle,
     /// The process has more to do, and lets others run first.
@@ -118,19 +118,19 @@ pub enum EndKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A turn of a process began: it runs on this thread until [`TurnEnded`](Self::TurnEnded).
-    TurnBegan {
+    /// A slice of a process began: it runs on this thread until [`SliceEnded`](Self::SliceEnded).
+    SliceBegan {
         /// The process.
         process: Pid,
         /// Its type.
         of: TypeIndex,
     },
-    /// The turn is over.
-    TurnEnded {
+    /// The slice is over.
+    SliceEnded {
         /// The process.
         process: Pid,
         /// Why it is over.
-        then: TurnEnd,
+        then: SliceEnd,
     },
     /// A process took a message out of its mailbox.
     HandlingBegan {
@@ -141,7 +141,7 @@ pub enum EventKind {
         /// The message, if its send was recorded.
         flow: Option<FlowId>,
     },
-    /// It is done with the message. (An async method may take several turns.)
+    /// It is done with the message. (An async method may take several slices.)
     HandlingEnded {
         /// The process.
         process: Pid,
@@ -260,6 +260,6 @@ pub enum EventKind {
     /// thread, the event has one named `samples`.
     SampleBegan,
     /// From here on, only what is rare is recorded: abnormal ends, stalls, suspensions, blocking. What has begun and
-    /// not ended by now, turns and handlings, has no event for its end.
+    /// not ended by now, slices and handlings, has no event for its end.
     SampleEnded,
 }

@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
-    Turn,
-    TurnEnd,
+    Slice,
+    SliceEnd,
     Handle,
     Send,
     Ask,
@@ -26,15 +26,15 @@ pub(crate) enum RecordKind {
     TakeOver,
     /// The time of a virtual clock.
     Time,
-    /// Made when a recording is read: from here on, and up to here, turns and messages are recorded.
+    /// Made when a recording is read: from here on, and up to here, slices and messages are recorded.
     SampleBegin,
     SampleEnd,
 }
 
 impl RecordKind {
     const ALL: [Self; 23] = [
-        Self::Turn,
-        Self::TurnEnd,
+        Self::Slice,
+        Self::SliceEnd,
         Self::Handle,
         Self::Send,
         Self::Ask,
@@ -62,12 +62,12 @@ impl RecordKind {
         Self::ALL.get((word & ((1 << KIND_BITS) - 1)) as usize).copied()
     }
 
-    /// Returns whether it belongs to turns and messages, of which a sample has all. The others come singly.
+    /// Returns whether it belongs to slices and messages, of which a sample has all. The others come singly.
     pub(crate) fn is_sampled(self) -> bool {
         matches!(
             self,
-            Self::Turn
-                | Self::TurnEnd
+            Self::Slice
+                | Self::SliceEnd
                 | Self::Handle
                 | Self::Send
                 | Self::Ask

@@ -3,7 +3,7 @@
 //! Each thread writes to a [`ring`] of its own, so recording adds no contention: a record is a time, a kind and three
 //! words. While nothing is recorded it costs nothing, since every place that records is behind a branch that was there
 //! before:
-//! * turns and what happens in them: a bit of the thread's attention word, which it checks between two turns anyway,
+//! * slices and what happens in them: a bit of the thread's attention word, which it checks between two slices anyway,
 //!   sends it through a copy of the run loop (`engine/sched/recorded.rs`);
 //! * sends, whichever thread makes them: while a host is recorded the gate of its
 //!   [owners of slots](crate::slots::SlotOwner) shows no PID. So its processes seem to be gone, and where a message to
@@ -19,10 +19,10 @@
 //!
 //! # Samples
 //!
-//! What is frequent, turns and messages, is recorded while a *sample* is open: in a recording from its beginning to its
-//! end, in a flight recorder again and again for a short time. A session knows when that was, and what a thread writes
-//! outside of that, because it sees the end of a sample only after its turn, is left out when the recording is read.
-//! Rare events are recorded whether or not a sample is open.
+//! What is frequent, slices and messages, is recorded while a *sample* is open: in a recording from its beginning to
+//! its end, in a flight recorder again and again for a short time. A session knows when that was, and what a thread
+//! writes outside of that, because it sees the end of a sample only after its turn, is left out when the recording is
+//! read. Rare events are recorded whether or not a sample is open.
 //!
 //! (Rejected: a mark that travels with one message in a thousand, and has it recorded along its causal path. Each send
 //! would have to look whether its process handles such a message, and in a sample each has what it waits for: the
@@ -32,7 +32,7 @@
 //!
 //! A sample arms the threads first, waits until those between two steps have seen it, arms the sends then, and ends in
 //! the opposite order: so of a message whose send is recorded, the handling is too, unless the sample ends first, the
-//! process does, or its time slice was running when the sample began. Threads notice the end between two turns. After
+//! process does, or its time slice was running when the sample began. Threads notice the end between two slices. After
 //! the last recording they give their rings back, and those that rest are woken for it. A thread outside of the host
 //! keeps its ring until it sends to a recorded host again, or ends.
 //!

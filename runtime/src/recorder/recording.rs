@@ -8,7 +8,7 @@
 //! were overwritten, a send from before the last moment with a gap is not paired at all: the handling that it led to
 //! may be missing, and a later one must not be taken for it.
 
-use super::event::{EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, ThreadIndex, TurnEnd, TypeIndex};
+use super::event::{EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, SliceEnd, ThreadIndex, TypeIndex};
 use super::kind::{KIND_BITS, RecordKind};
 use super::ring::{Record, TypeName};
 use crate::env::clock::Moment;
@@ -174,7 +174,7 @@ impl Recording {
             recording: self,
             next: 0,
             ready: VecDeque::new(),
-            turns: vec![None; self.threads.len()],
+            slices: vec![None; self.threads.len()],
             handlings: BTreeMap::new(),
         }
     }
@@ -255,8 +255,8 @@ impl RecordingBuilder {
         let [first, process, extra] = record.words;
         let Some(kind) = RecordKind::of(first).filter(|kind| *kind != RecordKind::Time) else { return };
         let name = record.name.map_or(NO_NAME, |name| self.name(name));
-        if kind == RecordKind::Turn && extra & TURN_OVER != 0 {
-            let (kind, extra) = (RecordKind::TurnEnd, extra & !TURN_OVER);
+        if kind == RecordKind::Slice && extra & SLICE_OVER != 0 {
+            let (kind, extra) = (RecordKind::SliceEnd, extra & !SLICE_OVER);
             self.records.push((sorted, Stamped { at, thread, kind, extra, ..Stamped::NOTHING }));
         }
         let extra = if kind == RecordKind::TimerSet { extra.saturating_sub(self.began) } else { extra };
@@ -292,38 +292,38 @@ impl RecordingBuilder {
     }
 }
 
-/// Moves the ends of turns to before the next turn of their process, if that runs on another thread: the clock is read
-/// for them only when the process has been let go, and often when the next turn of the thread begins. A turn whose end
-/// is not recorded then, because the sample ends before, gets one.
+/// Moves the ends of slices to before the next slice of their process, if that runs on another thread: the clock is
+/// read for them only when the process has been let go, and often when the next slice of the thread begins. A slice
+/// whose end is not recorded then, because the sample ends before, gets one.
 fn end_turns_in_time(records: &mut Vec<(u64, Stamped)>) {
     let mut running: BTreeMap<u64, u32> = BTreeMap::new();
-    let mut turns: BTreeMap<u32, u64> = BTreeMap::new();
-    // The next turn of the process that a thread seems to run.
+    let mut slices: BTreeMap<u32, u64> = BTreeMap::new();
+    // The next slice of the process that a thread seems to run.
     let mut next: BTreeMap<u32, usize> = BTreeMap::new();
     let (mut ends, mut moved): (Vec<(usize, Stamped)>, BTreeSet<usize>) = Default::default();
     let unknown = |thread, next| {
-        let (kind, extra) = (RecordKind::TurnEnd, IDLE | TURN_IN_MESSAGE);
+        let (kind, extra) = (RecordKind::SliceEnd, IDLE | SLICE_IN_MESSAGE);
         (next, Stamped { thread, kind, extra, ..Stamped::NOTHING })
     };
     for (index, &(_, record)) in records.iter().enumerate() {
         let thread = record.thread;
         match record.kind {
-            RecordKind::Turn => {
+            RecordKind::Slice => {
                 if let Some(other) = running.insert(record.process, thread)
                     && other != thread
-                    && turns.get(&other) == Some(&record.process)
+                    && slices.get(&other) == Some(&record.process)
                 {
                     next.entry(other).or_insert(index);
                 }
-                turns.insert(thread, record.process);
+                slices.insert(thread, record.process);
                 ends.extend(next.remove(&thread).map(|next| unknown(thread, next)));
             }
-            RecordKind::TurnEnd => {
+            RecordKind::SliceEnd => {
                 if let Some(next) = next.remove(&thread) {
                     moved.insert(index);
                     ends.push((next, record));
                 }
-                if let Some(process) = turns.remove(&thread)
+                if let Some(process) = slices.remove(&thread)
                     && running.get(&process) == Some(&thread)
                 {
                     running.remove(&process);
@@ -331,7 +331,7 @@ fn end_turns_in_time(records: &mut Vec<(u64, Stamped)>) {
             }
             RecordKind::SampleEnd => {
                 running.clear();
-                turns.clear();
+                slices.clear();
                 ends.extend(std::mem::take(&mut next).into_iter().map(|(thread, next)| unknown(thread, next)));
             }
             _ => {}
@@ -362,8 +362,8 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
     let mut receivers: Vec<u64> = Vec::new();
     let mut asked: BTreeMap<(u64, u64), u32> = BTreeMap::new();
     let mut ended: BTreeSet<u64> = BTreeSet::new();
-    // The turn of each thread, and its last send.
-    let mut turns: BTreeMap<u32, u64> = BTreeMap::new();
+    // The slice of each thread, and its last send.
+    let mut slices: BTreeMap<u32, u64> = BTreeMap::new();
     let mut last_send: BTreeMap<u32, usize> = BTreeMap::new();
     for index in 0..records.len() {
         let (sorted, record) = records[index];
@@ -373,8 +373,8 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
             fates.len() as u32
         };
         match record.kind {
-            RecordKind::Turn => _ = turns.insert(record.thread, record.process),
-            RecordKind::TurnEnd => _ = turns.remove(&record.thread),
+            RecordKind::Slice => _ = slices.insert(record.thread, record.process),
+            RecordKind::SliceEnd => _ = slices.remove(&record.thread),
             RecordKind::Send => {
                 let is_known = sorted >= complete_from;
                 let flow = flow_of(Some(if is_known { Fate::Queued } else { Fate::Overwritten }), record.process);
@@ -392,7 +392,7 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
                 }
             }
             RecordKind::Ask => {
-                if let (Some(caller), Some(&send)) = (turns.get(&record.thread), last_send.get(&record.thread)) {
+                if let (Some(caller), Some(&send)) = (slices.get(&record.thread), last_send.get(&record.thread)) {
                     let answer = flow_of(None, *caller);
                     asked.insert((*caller, record.extra), answer);
                     records[send].1.answer = answer;
@@ -411,7 +411,7 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
                 for flow in std::mem::take(&mut sent).into_values().flatten() {
                     fates[flow as usize - 1] = Some(Fate::SampleEnded);
                 }
-                (turns, last_send, asked) = Default::default();
+                (slices, last_send, asked) = Default::default();
             }
             _ => {}
         }
@@ -431,7 +431,7 @@ pub struct RecordedEvents<'a> {
     next: usize,
     ready: VecDeque<RecordedEvent>,
     /// The process that each thread runs.
-    turns: Vec<Option<u64>>,
+    slices: Vec<Option<u64>>,
     /// The message that each process handles: its type and its flow.
     handlings: BTreeMap<u64, (TypeIndex, Option<FlowId>)>,
 }
@@ -458,12 +458,12 @@ impl RecordedEvents<'_> {
         let (of, flow) = (TypeIndex(name), NonZeroU32::new(flow).map(FlowId));
         let of_process = |incarnation: u64| (incarnation != 0).then(|| pid(incarnation));
         let event = match kind {
-            RecordKind::Turn => {
-                self.end_turn(at, thread, None);
-                self.turns[thread as usize] = Some(process);
-                EventKind::TurnBegan { process: pid(process), of }
+            RecordKind::Slice => {
+                self.end_slice(at, thread, None);
+                self.slices[thread as usize] = Some(process);
+                EventKind::SliceBegan { process: pid(process), of }
             }
-            RecordKind::TurnEnd => return self.end_turn(at, thread, Some(extra)),
+            RecordKind::SliceEnd => return self.end_slice(at, thread, Some(extra)),
             RecordKind::Handle => {
                 self.end_handling(at, thread, process);
                 self.handlings.insert(process, (of, flow));
@@ -471,7 +471,7 @@ impl RecordedEvents<'_> {
             }
             RecordKind::Send => {
                 let Some(flow) = flow else { return };
-                let from = self.turns[thread as usize];
+                let from = self.slices[thread as usize];
                 let from = from.map_or(Party::Thread(ThreadIndex(thread)), |process| Party::Process(pid(process)));
                 let answer = NonZeroU32::new(answer).map(FlowId);
                 EventKind::MessageSent { from, to: pid(process), message: of, flow, answer }
@@ -479,7 +479,7 @@ impl RecordedEvents<'_> {
             RecordKind::Ask | RecordKind::Time => return,
             RecordKind::SampleBegin => EventKind::SampleBegan,
             RecordKind::SampleEnd => {
-                self.turns.fill(None);
+                self.slices.fill(None);
                 self.handlings.clear();
                 EventKind::SampleEnded
             }
@@ -521,21 +521,21 @@ impl RecordedEvents<'_> {
         self.ready.push_back(RecordedEvent { at: Duration::from_nanos(at), thread: ThreadIndex(thread), kind });
     }
 
-    /// Ends the turn of a thread, by its record if there is one: it has none if its records were overwritten.
-    fn end_turn(&mut self, at: u64, thread: u32, ended: Option<u64>) {
-        let Some(process) = self.turns[thread as usize].take() else { return };
+    /// Ends the slice of a thread, by its record if there is one: it has none if its records were overwritten.
+    fn end_slice(&mut self, at: u64, thread: u32, ended: Option<u64>) {
+        let Some(process) = self.slices[thread as usize].take() else { return };
         let word = ended.unwrap_or(IDLE);
-        if word & TURN_IN_MESSAGE == 0 {
+        if word & SLICE_IN_MESSAGE == 0 {
             self.end_handling(at, thread, process);
         }
-        let then = match word & !TURN_IN_MESSAGE {
-            READY => TurnEnd::Ready,
-            WAITS => TurnEnd::Waits,
-            SUSPENDED => TurnEnd::Suspended,
-            ENDED => TurnEnd::Ended,
-            _ => TurnEnd::Idle,
+        let then = match word & !SLICE_IN_MESSAGE {
+            READY => SliceEnd::Ready,
+            WAITS => SliceEnd::Waits,
+            SUSPENDED => SliceEnd::Suspended,
+            ENDED => SliceEnd::Ended,
+            _ => SliceEnd::Idle,
         };
-        self.push(at, thread, EventKind::TurnEnded { process: self.recording.pid(process), then });
+        self.push(at, thread, EventKind::SliceEnded { process: self.recording.pid(process), then });
     }
 
     fn end_handling(&mut self, at: u64, thread: u32, process: u64) {
@@ -546,16 +546,16 @@ impl RecordedEvents<'_> {
     }
 }
 
-/// Why a turn ended, in the extra word of its record.
+/// Why a slice ended, in the extra word of its record.
 pub(crate) const IDLE: u64 = 0;
 pub(crate) const READY: u64 = 1;
 pub(crate) const WAITS: u64 = 2;
 pub(crate) const SUSPENDED: u64 = 3;
 pub(crate) const ENDED: u64 = 4;
 /// Beside these: the process is not done with a message.
-pub(crate) const TURN_IN_MESSAGE: u64 = 1 << 8;
-/// Beside these, in the extra word of a turn that has begun: how the turn before it on its thread has ended.
-pub(crate) const TURN_OVER: u64 = 1 << 9;
+pub(crate) const SLICE_IN_MESSAGE: u64 = 1 << 8;
+/// Beside these, in the extra word of a slice that has begun: how the slice before it on its thread has ended.
+pub(crate) const SLICE_OVER: u64 = 1 << 9;
 
 /// The extra word of the record of an end, for each of its kinds.
 const END_KINDS: [EndKind; 7] = [

@@ -39,7 +39,7 @@ pub(crate) struct Memory {
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
     current: AtomicU64,
-    /// The number of the sample that is taken; zero while there is none, and turns and messages are not recorded.
+    /// The number of the sample that is taken; zero while there is none, and slices and messages are not recorded.
     sample: AtomicU64,
     state: Mutex<RecorderState>,
     /// Held while threads and sends are made to fit the recorder's state.
@@ -100,7 +100,7 @@ struct RecorderState {
     samples: u64,
 }
 
-/// When turns and messages were recorded in a session. Whoever wants them to be has a sample open; samples of several
+/// When slices and messages were recorded in a session. Whoever wants them to be has a sample open; samples of several
 /// are one.
 #[derive(Default)]
 struct SampleTimes {
@@ -292,7 +292,7 @@ impl Session {
         Some(track)
     }
 
-    /// Has turns and messages recorded until [`close`](Self::close) is called as often as this. Afterwards the caller
+    /// Has slices and messages recorded until [`close`](Self::close) is called as often as this. Afterwards the caller
     /// makes threads and sends fit that.
     pub(crate) fn open(self: &Arc<Self>) {
         let mut state = lock(&self.clock.recorder.state);
@@ -323,7 +323,7 @@ impl Session {
         is_last
     }
 
-    /// Returns when turns and messages were recorded, in order. The last sample has no end if it is open.
+    /// Returns when slices and messages were recorded, in order. The last sample has no end if it is open.
     fn samples(&self) -> Vec<(u64, Option<u64>)> {
         let times = lock(&self.times);
         let open = (times.open > 0).then_some((times.since, None));

@@ -130,7 +130,7 @@ impl SlotTable {
     fn take_kept(&self) -> Option<Token> {
         let local = local_tokens::current()?;
         loop {
-            let mut token = local.take_vacant()?.taken_up();
+            let mut token = local.take_vacant()?.acquire();
             if !token.lanes().has_control() && token.lanes().is_data_empty() {
                 return Some(token);
             }
@@ -189,7 +189,7 @@ impl SlotTable {
 
     /// Vacates the slot of a process that has ended, and returns it to the list.
     pub(crate) fn take_back(&self, token: Token) {
-        if let Some(index) = token.release() {
+        if let Some(index) = token.vacate() {
             self.free(index);
         }
     }

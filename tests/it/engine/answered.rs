@@ -1,7 +1,7 @@
 //! What a step does that begins with an answer which its own worker has brought, besides the wait for the next one.
 //!
-//! Whether a caller is at hand when it is answered depends on the watchdog's ticks: most of so many are, and the others
-//! must do the same.
+//! Whether a caller is awaiting when it is answered depends on the watchdog's ticks: most of so many are, and the
+//! others must do the same.
 
 use postroom::manual::{Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;

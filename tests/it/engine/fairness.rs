@@ -143,7 +143,7 @@ where
 const MANY: u64 = 1_000;
 
 /// A time slice is 128 events and a little more. The process that is queued last may have another time slice before the
-/// other's first, since the far ends of the queues sometimes come first.
+/// other's first, since the shared queues sometimes come first.
 const TWO_TURNS: u64 = 260;
 
 /// A long time slice is two ticks and the message in progress; a tick may fall between two messages.

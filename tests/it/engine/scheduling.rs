@@ -175,7 +175,7 @@ fn work_injected_into_a_busy_worker_is_taken_by_others() {
 
 /// On each worker, a pair of processes keep waking each other until the third process has run.
 ///
-/// Mutation: in `find.rs`, `take_near`, leave out the visit to the far ends (`FAIR`).
+/// Mutation: in `find.rs`, `take_near`, leave out the visit to the shared queues (`FAIR`).
 #[test]
 fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
     soon(|| {
@@ -221,7 +221,7 @@ fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
                 eventually(|| heard.load(SeqCst) == round);
             }
             let fair: u64 = runtime.statistics().threads.iter().map(|thread| thread.fair).sum();
-            assert!(fair > 0, "the far ends came first now and then");
+            assert!(fair > 0, "the shared queues came first now and then");
             stop.open();
         }
     });
@@ -283,7 +283,7 @@ fn sleeps(runtime: &Runtime) -> bool {
 /// thread is preempted when it is to announce the process, or to find it, the watchdog may announce it once more in
 /// each of its ticks: a spurious wake. (On a machine so busy that it ticks in every round, this cannot fail.)
 ///
-/// Mutation: in `permits/sleep.rs`, `announce`, rouse two.
+/// Mutation: in `permits/sleep.rs`, `announce`, wake two.
 #[test]
 fn one_process_woken_while_all_sleep_wakes_exactly_one_worker() {
     soon(|| {
@@ -520,7 +520,7 @@ fn one_runs_and_sixteen_move() -> bool {
     eventually(|| runtime.statistics().processes.live == 0);
     let seen = seen.lock().unwrap().take().unwrap();
     let seen = (seen.global_queue, seen.threads[0].from_global, seen.workers[0].queue);
-    // In the order of arrival, up to the first visit of the far ends.
+    // In the order of arrival, up to the first visit of the shared queues.
     let order = log.lock().unwrap()[..16].to_vec();
     if seen != (23, 17, 16) || order != (1..=16).collect::<Vec<_>>() {
         println!("{seen:?}, {order:?}");

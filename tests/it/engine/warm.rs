@@ -1,4 +1,4 @@
-//! Processes that a worker keeps warm, one of a pair or many on its shelf: they get messages from others in their
+//! Processes that a worker keeps warm, one of a pair or many in its cache: they get messages from others in their
 //! order, once each, and in time.
 
 use postroom::prelude::*;
@@ -132,7 +132,7 @@ fn messages_from_outside_reach_a_pair_whose_steps_seem_stuck() {
     });
 }
 
-/// Catches: the same of processes on a shelf. With one ball they get there when another one is warm, with three when
+/// Catches: the same of processes in a cache. With one ball they get there when another one is warm, with three when
 /// their worker takes the next from its deque.
 #[test]
 fn messages_from_outside_reach_a_ring_in_order() {
@@ -311,10 +311,10 @@ impl Rests {
     }
 }
 
-/// Catches: a thread that was told of a message to its shelf, has then given its shelf away, and seems to have work as
+/// Catches: a thread that was told of a message to its cache, has then given its cache away, and seems to have work as
 /// long as it waits on its stack.
 #[test]
-fn a_thread_that_was_told_of_a_message_to_its_shelf_can_be_at_rest() {
+fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
     soon(|| {
         for round in 0..10 {
             let workers = 1 + round % 2;
@@ -339,10 +339,10 @@ fn a_thread_that_was_told_of_a_message_to_its_shelf_can_be_at_rest() {
     });
 }
 
-/// Catches: processes on the shelf of a thread that is stuck in the step of another one, for ever. What is sent to them
+/// Catches: processes in the cache of a thread that is stuck in the step of another one, for ever. What is sent to them
 /// is their business alone: the step ends when all have been reached.
 #[test]
-fn shelved_processes_behind_a_step_that_does_not_end_are_found() {
+fn cached_processes_behind_a_step_that_does_not_end_are_found() {
     soon(|| {
         for round in 0..10 {
             let workers = 1 + round % 2;

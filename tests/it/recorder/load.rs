@@ -171,10 +171,10 @@ fn a_step_that_was_taken_over_records_on_its_own_thread() {
     assert!(count(&recording, |kind| matches!(kind, EventKind::TakenOver { process } if process == stuck.pid())) > 0);
     assert!(count(&recording, |kind| matches!(kind, EventKind::Stalled { process, .. } if process == stuck.pid())) > 0);
     let on = |pid: Pid| {
-        let turns = recording
+        let slices = recording
             .events()
-            .filter(move |event| matches!(event.kind, EventKind::TurnBegan { process, .. } if process == pid));
-        turns.map(|event| event.thread).collect::<BTreeSet<_>>()
+            .filter(move |event| matches!(event.kind, EventKind::SliceBegan { process, .. } if process == pid));
+        slices.map(|event| event.thread).collect::<BTreeSet<_>>()
     };
     let elsewhere: Vec<_> = on(counter.pid()).difference(&on(stuck.pid())).copied().collect();
     assert!(!elsewhere.is_empty(), "the counter ran on the thread of the stuck step");

@@ -5,7 +5,7 @@ use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
 };
 use crate::actor::tasks::{Entered, StashedMessage, WaitKey, Waits, current, pending};
-use crate::call::answer::BroughtAnswer;
+use crate::call::answer::AnswerNode;
 #[cfg(feature = "spans")]
 use crate::observe::spans::{self, HeldSpan};
 use crate::process::{Event, Events};
@@ -246,7 +246,7 @@ pub(crate) fn bring_next_apart<P: Actor>(entered: &Entered<'_>, events: &mut Eve
 }
 
 #[inline(never)]
-fn bring_answer(tag: u64, answer: BroughtAnswer) {
+fn bring_answer(tag: u64, answer: AnswerNode) {
     if tag == pending::DEADLINES {
         drop(answer);
         return expire();
@@ -265,7 +265,7 @@ fn expire() {
 /// Stores an event where the process's future finds it.
 pub(crate) fn bring<P: Actor>(event: Event) {
     let event = match event {
-        Event::Completed { tag, result } => return bring_answer(tag, BroughtAnswer::of(result)),
+        Event::Completed { tag, result } => return bring_answer(tag, AnswerNode::of(result)),
         other => other,
     };
     // Replaced signals hold values of users: dropped after the table is released.
@@ -275,7 +275,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
             waits.inbox.push_back(StashedMessage::of(package));
             Vec::new()
         }
-        // Brought above.
+        // Delivered above.
         Event::Completed { .. } => Vec::new(),
         // Both a shutdown and a spawn that met it may cancel the process.
         Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))

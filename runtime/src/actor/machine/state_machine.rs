@@ -10,12 +10,12 @@ use crate::actor::definition::actor::{async_entry, names, traps_exits};
 use crate::actor::definition::context::drop_continuations;
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending};
 use crate::actor::tasks::{Entered, Handover, TableCell, WaitKey, current, waker};
-use crate::call::answer::BroughtAnswer;
+use crate::call::answer::AnswerNode;
 use crate::process::description::StateShown;
 use crate::process::event::StepInput;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
 use crate::process::output::{StepStatus, Written};
-use crate::process::resume::{Brought, StepParts};
+use crate::process::resume::{FirstAnswer, StepParts};
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::util::panics::{Drops, Site};
 use crate::{
@@ -275,7 +275,7 @@ impl<P: Actor> Machine<P> {
         state: &mut MachineState<P>,
         incarnation: u64,
         entered: &Entered<'_>,
-        answer: BroughtAnswer,
+        answer: AnswerNode,
         input: &mut StepInput,
     ) -> AfterAnswer<P> {
         let (MachineState::Entry(future, deadline) | MachineState::Method(future, deadline)) = state else {
@@ -321,8 +321,8 @@ impl<P: Actor> Machine<P> {
     /// A step that begins with an answer that must be dealt with as others are.
     #[cold]
     #[inline(never)]
-    fn step_answered(&mut self, answer: BroughtAnswer, parts: StepParts<'_>) -> Result<(), ProcessError> {
-        parts.input.begin_brought(answer.into_node());
+    fn step_answered(&mut self, answer: AnswerNode, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        parts.input.begin_with_answer(answer.into_node());
         parts.step(|events, out| self.step(events, out))
     }
 
@@ -404,7 +404,7 @@ impl<P: Actor> Machine<P> {
                         // The wake-up came from something else.
                         current::peek(|waits| waits.waiting = None);
                         current::poll_background();
-                        current::rouse();
+                        current::wake_server();
                         if let Some(reason) = current::take_end() {
                             return Away::Ended(reason);
                         }
@@ -455,7 +455,7 @@ enum Away<P> {
 /// What a step has done with the answer that it began with.
 enum AfterAnswer<P> {
     /// Nothing.
-    Not(BroughtAnswer),
+    Not(AnswerNode),
     /// It is in its row, and this was polled since.
     Polled(Option<Poll<FutureOutput<P>>>),
     /// The future waits for another one, and nothing else is to be done.
@@ -501,9 +501,9 @@ impl<P: Actor> Process for Machine<P> {
         self.serve_with_table(parts)
     }
 
-    fn resume(&mut self, answer: Brought, mut parts: StepParts<'_>) -> Result<(), ProcessError> {
+    fn resume(&mut self, answer: FirstAnswer, mut parts: StepParts<'_>) -> Result<(), ProcessError> {
         let (state, incarnation) = (&mut self.state, self.table.incarnation);
-        let answer = BroughtAnswer::new(answer.0);
+        let answer = AnswerNode::new(answer.0);
         let refused = current::enter(&mut self.table, None, |entered| {
             match Self::poll_answered(state, incarnation, entered, answer, parts.input) {
                 AfterAnswer::Suspended => {
@@ -511,7 +511,7 @@ impl<P: Actor> Process for Machine<P> {
                     Ok(None)
                 }
                 AfterAnswer::Polled(polled) => {
-                    parts.input.attend();
+                    parts.input.note_control();
                     Self::step_on(state, incarnation, entered, parts.again(), polled).map(|()| None)
                 }
                 AfterAnswer::Not(answer) => Ok(Some(answer)),

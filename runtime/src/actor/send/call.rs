@@ -2,7 +2,7 @@
 
 use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper};
 use crate::actor::tasks::{CommandResult, OutsideCall, WaitKey, Waits, current, waker};
-use crate::call::{answer::BroughtAnswer, call_id::CallId, caller::Caller};
+use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
 use crate::engine::{
     blocking::block_in_place::while_blocked, context::local::current_pid, context::local::with_current,
@@ -358,7 +358,7 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult
 
 /// Like [`unpack`], for an answer that is still in its node.
 #[inline]
-fn open<T: Send + 'static, E: Send + 'static>(answer: BroughtAnswer) -> Result<T, CallError<E>> {
+fn open<T: Send + 'static, E: Send + 'static>(answer: AnswerNode) -> Result<T, CallError<E>> {
     match answer.open::<Result<T, E>>() {
         Ok(result) => result.map_err(CallError::Failed),
         Err(other) => open_another(other),
@@ -367,7 +367,7 @@ fn open<T: Send + 'static, E: Send + 'static>(answer: BroughtAnswer) -> Result<T
 
 #[cold]
 #[inline(never)]
-fn open_another<T: Send + 'static, E: Send + 'static>(answer: BroughtAnswer) -> Result<T, CallError<E>> {
+fn open_another<T: Send + 'static, E: Send + 'static>(answer: AnswerNode) -> Result<T, CallError<E>> {
     unpack(answer.into_result())
 }
 
@@ -426,7 +426,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
 /// future was moved out of its process: the answer goes there, not here.
 #[cold]
 #[inline(never)]
-fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Poll<Option<BroughtAnswer>> {
+fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Poll<Option<AnswerNode>> {
     let mut waker = waker::foreign_waker(context, incarnation);
     let poll = |waits: &mut Waits| (waits.incarnation == incarnation).then(|| waits.poll_call(key, &mut waker));
     current::with(poll).flatten().unwrap_or(Poll::Ready(None))

@@ -5,7 +5,7 @@ use super::outside::OutsideCall;
 use super::pending::{CancelWait, RowState, WaitKey, Waits};
 use super::time_source::OwnedTimer;
 use super::waker::{self, foreign_waker};
-use crate::call::{answer::BroughtAnswer, caller::Caller};
+use crate::call::{answer::AnswerNode, caller::Caller};
 use crate::engine::{context::local::with_current, lifecycle::spawn::current_host, sched::launch::host_of_thread};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
 use crate::{
@@ -28,7 +28,7 @@ struct Row {
 
 impl Row {
     /// Polls it; `None` if the process that it belongs to is not the one that polls.
-    fn poll(&self, context: &TaskContext<'_>) -> Option<Poll<Option<BroughtAnswer>>> {
+    fn poll(&self, context: &TaskContext<'_>) -> Option<Poll<Option<AnswerNode>>> {
         let mut waker = foreign_waker(context, self.incarnation);
         self.with(|waits, key| waits.poll(key, &mut waker))
     }
@@ -171,7 +171,7 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
         }
         // It is dropped where another process polls, or none.
         let answer = poll_fn(|context| row.poll(context).unwrap_or(Poll::Ready(None))).await;
-        answer.map_or(Err(CommandError::Dropped), BroughtAnswer::into_result)
+        answer.map_or(Err(CommandError::Dropped), AnswerNode::into_result)
     } else {
         // Another executor polls; in a process, if there is a table.
         let host = current::with(|_| host_of_thread()).flatten().ok_or_else(unregistered)?;

@@ -5,7 +5,7 @@
 
 use super::waker::{self, foreign_waker, is_own};
 use super::{attachment::StashedMessage, pending::WaitKey, pending::Waits, rows::Rows};
-use crate::call::answer::BroughtAnswer;
+use crate::call::answer::AnswerNode;
 use crate::engine::context::own::is_slice_over;
 use crate::process::guardian::transfer_unhandled;
 use crate::{ExitReason, Package, env::clock::Moment, util::defer::defer, util::panics::Drops};
@@ -151,7 +151,7 @@ impl Entered<'_> {
     /// # Errors
     /// The answer: it must take the usual way, by [`answer`].
     #[inline(always)]
-    pub(crate) fn answer(&self, key: WaitKey, answer: BroughtAnswer) -> Result<(), BroughtAnswer> {
+    pub(crate) fn answer(&self, key: WaitKey, answer: AnswerNode) -> Result<(), AnswerNode> {
         // SAFETY: as above; and no foreign code runs meanwhile, since nothing is dropped or woken.
         match unsafe { &mut *self.table }.waits.as_deref_mut() {
             Some(waits) => waits.answer_own(key, answer),
@@ -361,7 +361,7 @@ pub(crate) fn take_end() -> Option<ExitReason> {
 /// Notes an answer in its row. Returns the waker to wake.
 #[inline(always)]
 #[must_use = "the waker must be woken"]
-pub(crate) fn answer(key: WaitKey, answer: BroughtAnswer) -> Option<Waker> {
+pub(crate) fn answer(key: WaitKey, answer: AnswerNode) -> Option<Waker> {
     active(|table| table.allocated().answer(key, answer))
 }
 
@@ -374,7 +374,7 @@ pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
 
 /// Takes the answer to a call of that process, if the calling thread runs it and the answer has come.
 #[inline(always)]
-pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<BroughtAnswer> {
+pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<AnswerNode> {
     active(|table| {
         let waits = table.waits.as_deref_mut().filter(|waits| waits.incarnation == incarnation)?;
         waits.take_answer(key)
@@ -425,7 +425,7 @@ impl Drop for Wanting {
 }
 
 /// Wakes the wait for input if there is some and the process's own polls do not reach it.
-pub(crate) fn rouse() {
+pub(crate) fn wake_server() {
     let waker = peek(|waits| if waits.has_something_to_serve() { waits.serve_waker.take() } else { None });
     if let Some(waker) = waker.flatten() {
         waker.wake();

@@ -13,7 +13,7 @@ use super::attachment::{Attachment, StashedMessage};
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
 use super::rows::Rows;
 use super::waker::{self, TableOwner};
-use crate::call::{answer::BroughtAnswer, call_id::CallId, caller::Caller};
+use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Edge, wait_graph::Incarnation};
 use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
@@ -73,7 +73,7 @@ pub(crate) enum RowState {
     /// A future waits; holds its waker if that is not the process's own.
     Future(Option<Waker>),
     /// The answer has arrived; the future has not been polled since.
-    Answered(BroughtAnswer),
+    Answered(AnswerNode),
     /// The continuation of that index runs with the answer.
     Continuation(usize),
 }
@@ -261,7 +261,7 @@ impl Waits {
         if let Some(wait) = self.rows.get_mut(row) {
             let key = WaitKey { row, serial: wait.serial };
             // The row has no foreign waker.
-            let _no_waker = self.answer(key, BroughtAnswer::of(Err(CommandError::Call(CallError::Cycle(cycle)))));
+            let _no_waker = self.answer(key, AnswerNode::of(Err(CommandError::Call(CallError::Cycle(cycle)))));
         }
     }
 
@@ -331,12 +331,12 @@ impl Waits {
         }
     }
 
-    /// Answers the row of a future with the process's own waker. Drops nothing of users.
+    /// Answers the row of a future with the process's own waker. Runs no user destructor.
     ///
     /// # Errors
     /// The answer, if the row is another one or is not there.
     #[inline(always)]
-    pub(crate) fn answer_own(&mut self, key: WaitKey, answer: BroughtAnswer) -> Result<(), BroughtAnswer> {
+    pub(crate) fn answer_own(&mut self, key: WaitKey, answer: AnswerNode) -> Result<(), AnswerNode> {
         match self.get(key) {
             Some(wait) if matches!(wait.state, RowState::Future(None)) => {
                 // Nothing is there to be dropped.
@@ -349,7 +349,7 @@ impl Waits {
     }
 
     #[must_use = "the waker must be woken"]
-    pub(crate) fn answer(&mut self, key: WaitKey, answer: BroughtAnswer) -> Option<Waker> {
+    pub(crate) fn answer(&mut self, key: WaitKey, answer: AnswerNode) -> Option<Waker> {
         (self.waiting, self.polled) = (None, None);
         let answer = self.answer_own(key, answer).err()?;
         self.answer_another(key, answer)
@@ -358,7 +358,7 @@ impl Waits {
     /// Answers a row that is not that of a future with the process's own waker.
     #[cold]
     #[inline(never)]
-    fn answer_another(&mut self, key: WaitKey, answer: BroughtAnswer) -> Option<Waker> {
+    fn answer_another(&mut self, key: WaitKey, answer: AnswerNode) -> Option<Waker> {
         let wait = self.get(key)?;
         match &mut wait.state {
             RowState::Future(waker) => {
@@ -398,7 +398,7 @@ impl Waits {
                     ticket.abandon();
                 }
             }
-            wakers.extend(self.answer(key, BroughtAnswer::of(Err(CommandError::Call(CallError::Timeout)))));
+            wakers.extend(self.answer(key, AnswerNode::of(Err(CommandError::Call(CallError::Timeout)))));
         }
         let next = self.rows.iter().filter(|(_, wait)| unanswered(wait)).filter_map(|(_, wait)| wait.deadline).min();
         if let Some(next) = next {
@@ -409,7 +409,7 @@ impl Waits {
 
     /// Takes the answer of a row that has one.
     #[inline(always)]
-    pub(crate) fn take_answer(&mut self, key: WaitKey) -> Option<BroughtAnswer> {
+    pub(crate) fn take_answer(&mut self, key: WaitKey) -> Option<AnswerNode> {
         let wait = self.get(key)?;
         if !matches!(wait.state, RowState::Answered(_)) {
             return None;
@@ -422,7 +422,7 @@ impl Waits {
 
     /// Polls a row. A foreign waker is stored until the answer arrives; the previous one is returned in its place, to
     /// be dropped after the table is released.
-    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<BroughtAnswer>> {
+    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<AnswerNode>> {
         let Some(wait) = self.get(key) else { return Poll::Ready(None) };
         if let RowState::Future(kept) = &mut wait.state {
             std::mem::swap(kept, waker);
@@ -432,7 +432,7 @@ impl Waits {
     }
 
     /// Polls the row of a call.
-    pub(crate) fn poll_call(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<BroughtAnswer>> {
+    pub(crate) fn poll_call(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<AnswerNode>> {
         let is_own = waker.is_none();
         let poll = self.poll(key, waker);
         if poll.is_pending() {

@@ -125,7 +125,7 @@ fn keep(token: &mut Token, mut taken: Controls) {
     if taken.is_empty() {
         return;
     }
-    token.attend(true);
+    token.set_checks_cold_state(true);
     let cold_state = token.make_cold_state();
     while let Some(node) = taken.pop() {
         cold_state.held.push(node);
@@ -247,7 +247,7 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
         return false;
     }
     drop(state);
-    if at.rouse(generation) {
+    if at.wake_unless_waiting(generation) {
         resume_waiters(at, true);
     }
     true

@@ -223,11 +223,11 @@ impl ThreadContext {
     fn come_back(&self, is_async: bool) {
         let host = self.host;
         // Earlier calls are void: if it gets a permit, a waiting thread calls it again.
-        self.thread.heed();
+        self.thread.acknowledge();
         let mut back = host.idle.come_back(self.index, is_async);
         if let Resumption::Waits(others) = &back {
             // watchdog:G4.
-            host.rouse_watchdog();
+            host.notify_watchdog();
             for &other in others {
                 if let Some(thread) = host.threads.get(other) {
                     thread.call(CALLED);

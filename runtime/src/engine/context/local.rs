@@ -18,7 +18,7 @@ use crate::pid::{Pid, Resident};
 use crate::recorder::kind::RecordKind;
 use crate::slots::Token;
 use crate::slots::slot::local_tokens::{self, Following, KeepsNothing, Kept, LOST, UNWATCHED};
-use crate::slots::slot::release::LaidDown;
+use crate::slots::slot::release::Evicted;
 use crate::sync::{Arc, Deque};
 use crate::time::timers::TimerAction;
 use crate::util::defer::defer;
@@ -41,34 +41,34 @@ pub(crate) struct ThreadContext {
     /// The record of a pinned process's thread, which has no permit and no index.
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
-    /// How many steps the thread had run when a far end came first most recently.
+    /// How many steps the thread had run when a shared queue came first most recently.
     pub(crate) fair: Cell<u64>,
     pub(crate) visits: Cell<u32>,
     /// How many time slices for the last request to time a message had none.
     pub(crate) untimed: Cell<u8>,
-    /// How many visits to far ends it must make before it keeps a process warm; [`ALWAYS_COOL`] if it never does.
-    pub(crate) cool: Cell<u8>,
-    /// How many before it opens its shelf.
-    pub(crate) until_shelf: Cell<u8>,
+    /// How many visits to shared queues it must make before it keeps a process warm; [`NO_CACHE`] if it never does.
+    pub(crate) cooldown: Cell<u8>,
+    /// How many before it caches idle processes.
+    pub(crate) until_cache: Cell<u8>,
     /// How many steps the thread had run when it last looked elsewhere than at its run-next slot.
     pub(crate) streak_since: Cell<u64>,
     /// At how many steps a process [follows](Self::follow) another one no more; zero while the thread keeps none warm.
     pub(crate) follow_until: Cell<u64>,
     pub(crate) random: RefCell<Random>,
-    /// How the last turn ended, if that is recorded and not written yet; zero otherwise.
-    pub(crate) turn_end: Cell<u64>,
+    /// How the last slice ended, if that is recorded and not written yet; zero otherwise.
+    pub(crate) slice_end: Cell<u64>,
     /// When this thread last saw a process with a deficit.
     pub(crate) deficit_seen: Cell<Moment>,
     /// When a process last used up its time slice here.
     pub(crate) slice_used: Cell<Moment>,
 }
 
-/// For how many visits to far ends a thread keeps no process warm after a tick, and shelves none after others have sent
-/// to its shelf: some 500 steps, or 25 µs of short ones.
-const COOL: u8 = 25;
+/// For how many visits to shared queues a thread keeps no process warm after a tick, and caches none after others have
+/// sent to its cache: some 500 steps, or 25 µs of short ones.
+const COOLDOWN: u8 = 25;
 
 /// For a worker of a simulation, in which each message is a choice.
-pub(crate) const ALWAYS_COOL: u8 = u8::MAX;
+pub(crate) const NO_CACHE: u8 = u8::MAX;
 
 thread_local! {
     static CURRENT: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
@@ -97,7 +97,7 @@ impl ThreadContext {
         permit: Option<usize>,
         deque: Deque<Token>,
     ) -> Self {
-        thread.local.set_shelf_open(false);
+        thread.local.enable_cache(false);
         Self {
             host,
             user,
@@ -114,11 +114,11 @@ impl ThreadContext {
             untimed: Cell::new(0),
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
-            cool: Cell::new(0),
-            until_shelf: Cell::new(1),
+            cooldown: Cell::new(0),
+            until_cache: Cell::new(1),
             streak_since: Cell::new(0),
             follow_until: Cell::new(0),
-            turn_end: Cell::new(0),
+            slice_end: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
     }
@@ -191,7 +191,7 @@ impl ThreadContext {
     pub(crate) fn rest_idle(&self, mut token: Token) -> Option<Token> {
         let local = &self.thread.local;
         let has_next = local.has_next();
-        if self.cool.get() > 0 || !has_next && (!local.is_shelf_open() || self.deque.is_empty()) {
+        if self.cooldown.get() > 0 || !has_next && (!local.is_cache_enabled() || self.deque.is_empty()) {
             return self.park_token(token, Token::park_idle);
         }
         let lanes = token.lanes();
@@ -200,9 +200,9 @@ impl ThreadContext {
         }
         self.thread.running.end();
         if has_next {
-            self.keep_warm(token.put_down());
+            self.keep_warm(token.release());
         } else {
-            self.shelve(token.put_down());
+            self.cache(token.release());
         }
         None
     }
@@ -220,18 +220,18 @@ impl ThreadContext {
         }
         // Before the look at what others ask for, as in `park_token`.
         thread.running.end();
-        match thread.local.keep_for_next(token.put_down()) {
+        match thread.local.keep_for_next(token.release()) {
             Ok(Following::Message(next)) => {
                 thread.running.begin(&next);
-                Ok(Following::Message(next.taken_up()))
+                Ok(Following::Message(next.acquire()))
             }
             Ok(Following::Answer(next)) => {
                 thread.running.begin(&next);
-                Ok(Following::Answer(next.taken_up()))
+                Ok(Following::Answer(next.acquire()))
             }
             Err(token) => {
                 thread.running.begin(&token);
-                Err(token.taken_up())
+                Err(token.acquire())
             }
         }
     }
@@ -247,12 +247,12 @@ impl ThreadContext {
             return Err(token);
         }
         thread.running.end();
-        let followed = thread.local.keep_at_hand_for_next(token.put_down());
+        let followed = thread.local.keep_awaiting_for_next(token.release());
         let (Ok(running) | Err(running)) = &followed;
         thread.running.begin(running);
         match followed {
-            Ok(next) => Ok(next.taken_up()),
-            Err(token) => Err(token.taken_up()),
+            Ok(next) => Ok(next.acquire()),
+            Err(token) => Err(token.acquire()),
         }
     }
 
@@ -267,14 +267,14 @@ impl ThreadContext {
     #[inline(always)]
     pub(crate) fn rest_waiting(&self, mut token: Token) -> Option<Token> {
         let local = &self.thread.local;
-        if !local.has_next() || self.cool.get() > 0 || token.lanes().has_control() || !token.may_stay_warm() {
+        if !local.has_next() || self.cooldown.get() > 0 || token.lanes().has_control() || !token.may_stay_warm() {
             return self.park_token(token, Token::park_waiting);
         }
         self.thread.running.end();
-        token.slot().permit.set_at_hand(true);
-        match local.keep_at_hand(token.put_down()) {
+        token.slot().permit.set_awaiting(true);
+        match local.keep_awaiting(token.release()) {
             Ok(None) => {}
-            Ok(Some(token)) | Err(token) => self.lay_down_at_hand(token),
+            Ok(Some(token)) | Err(token) => self.evict_awaiting(token),
         }
         None
     }
@@ -285,47 +285,47 @@ impl ThreadContext {
         token.slot().permit.set_warm(true);
         match self.thread.local.keep_warm(token) {
             Ok(None) => {}
-            Ok(Some(before)) => self.shelve(before),
-            Err(token) => self.lay_down(token),
+            Ok(Some(before)) => self.cache(before),
+            Err(token) => self.evict(token),
         }
     }
 
-    /// Puts an idle process on the shelf if it can be, or parks its token.
+    /// Caches an idle process if there is room for it, or parks its token.
     #[inline(never)]
-    fn shelve(&self, token: Token) {
-        if let Err(token) = self.thread.local.keep_on_shelf(token) {
-            self.lay_down(token);
+    fn cache(&self, token: Token) {
+        if let Err(token) = self.thread.local.keep_in_cache(token) {
+            self.evict(token);
         }
     }
 
-    /// *clear* of `shelf`: parks the tokens of the processes on the shelf, and closes it for a while.
-    pub(crate) fn clear_shelf(&self) {
-        self.thread.local.set_shelf_open(false);
-        self.until_shelf.set(COOL);
-        self.thread.local.take_shelved().for_each(|token| self.lay_down(token));
-        if self.thread.local.has_shelved() {
+    /// *flush* of `idle_cache`: parks the tokens of the processes in the cache, and disables it for a while.
+    pub(crate) fn flush_cache(&self) {
+        self.thread.local.enable_cache(false);
+        self.until_cache.set(COOLDOWN);
+        self.thread.local.take_cached().for_each(|token| self.evict(token));
+        if self.thread.local.has_cached() {
             // Others are taking them, and may give up.
-            self.thread.local.rouse();
+            self.thread.local.notify();
         }
     }
 
     /// Parks the token of a process that was warm, or queues it if something has arrived.
     #[inline(never)]
-    fn lay_down(&self, token: Token) {
-        self.after_lay_down(token.lay_down());
+    fn evict(&self, token: Token) {
+        self.after_eviction(token.evict());
     }
 
-    /// Parks the token of a process that was at hand, or queues it if something has arrived.
+    /// Parks the token of a process that was awaiting, or queues it if something has arrived.
     #[inline(never)]
-    fn lay_down_at_hand(&self, token: Token) {
-        self.after_lay_down(token.lay_down_at_hand());
+    fn evict_awaiting(&self, token: Token) {
+        self.after_eviction(token.evict_awaiting());
     }
 
-    fn after_lay_down(&self, laid_down: LaidDown) {
-        match laid_down {
-            LaidDown::Parked => {}
-            LaidDown::HasEnded(token) => self.host.push_late(LateSlot::Listed(token)),
-            LaidDown::HasInput(token) => self.share(token),
+    fn after_eviction(&self, evicted: Evicted) {
+        match evicted {
+            Evicted::Parked => {}
+            Evicted::HasEnded(token) => self.host.push_late(LateSlot::Listed(token)),
+            Evicted::HasInput(token) => self.share(token),
         }
     }
 
@@ -342,17 +342,17 @@ impl ThreadContext {
     /// permit away.
     pub(crate) fn flush(&self) -> KeepsNothing {
         self.thread.local.flush(|kept| match kept {
-            Kept::Warm(token) => self.lay_down(token),
-            Kept::AtHand(token) => self.lay_down_at_hand(token),
+            Kept::Warm(token) => self.evict(token),
+            Kept::Awaiting(token) => self.evict_awaiting(token),
             Kept::Next(token) => self.share(token),
             Kept::Vacant(token) => self.host.give_back_vacant(token),
         })
     }
 
-    /// Keeps no process warm or at hand any longer, but for those on the shelf.
+    /// Evicts the warm and the awaiting process; the cache stays.
     #[inline]
-    pub(crate) fn put_kept_away(&self) {
-        if self.thread.local.has_warm_or_at_hand() {
+    pub(crate) fn evict_warm_and_awaiting(&self) {
+        if self.thread.local.has_warm_or_awaiting() {
             self.put_away();
         }
     }
@@ -360,75 +360,75 @@ impl ThreadContext {
     #[inline(never)]
     fn put_away(&self) {
         if let Some(token) = self.thread.local.take_warm() {
-            self.shelve(token);
+            self.cache(token);
         }
-        if let Some(token) = self.thread.local.take_at_hand() {
-            self.lay_down_at_hand(token);
+        if let Some(token) = self.thread.local.take_awaiting() {
+            self.evict_awaiting(token);
         }
     }
 
-    /// Keeps no process warm or at hand any longer.
+    /// Evicts the warm and the awaiting process, and flushes the cache.
     #[inline]
-    pub(crate) fn lay_down_kept(&self) {
+    pub(crate) fn evict_kept(&self) {
         if self.thread.local.has_kept() {
-            self.lay_down_taken();
+            self.evict_taken();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn lay_down_taken(&self) {
+    fn evict_taken(&self) {
         if let Some(token) = self.thread.local.take_warm() {
-            self.lay_down(token);
+            self.evict(token);
         }
-        if let Some(token) = self.thread.local.take_at_hand() {
-            self.lay_down_at_hand(token);
+        if let Some(token) = self.thread.local.take_awaiting() {
+            self.evict_awaiting(token);
         }
-        self.thread.local.take_shelved().for_each(|token| self.lay_down(token));
+        self.thread.local.take_cached().for_each(|token| self.evict(token));
     }
 
-    /// Queues the processes that are kept warm or at hand, if others have sent them something: of those on the shelf,
-    /// the ones shelved since the last look (*visit* of `shelf`).
+    /// Queues the warm and the awaiting process, if others have sent them something; and of those in the cache, the
+    /// ones cached since the last visit (*check* of `idle_cache`).
     pub(crate) fn look_at_kept(&self) {
         while let Some(token) = self.thread.local.take_filled() {
-            self.lay_down(token);
+            self.evict(token);
         }
-        if !self.thread.local.has_warm_or_at_hand() {
+        if !self.thread.local.has_warm_or_awaiting() {
             return;
         }
-        if self.thread.local.is_at_hand_called()
-            && let Some(token) = self.thread.local.take_at_hand()
+        if self.thread.local.is_awaiting_called()
+            && let Some(token) = self.thread.local.take_awaiting()
         {
-            self.lay_down_at_hand(token);
+            self.evict_awaiting(token);
         }
         if let Some(token) = self.thread.local.take_warm() {
-            let mut token = token.taken_up();
+            let mut token = token.acquire();
             let lanes = token.lanes();
             let is_empty = lanes.empty_first().is_some() && !lanes.has_control();
-            let token = token.put_down();
-            if is_empty { self.keep_warm(token) } else { self.lay_down(token) }
+            let token = token.release();
+            if is_empty { self.keep_warm(token) } else { self.evict(token) }
         }
     }
 
     /// A tick has passed: the steps of this thread may be long.
-    pub(crate) fn cool(&self) {
-        self.put_kept_away();
-        self.clear_shelf();
-        self.cool.set(self.cool.get().max(COOL));
+    pub(crate) fn cooldown(&self) {
+        self.evict_warm_and_awaiting();
+        self.flush_cache();
+        self.cooldown.set(self.cooldown.get().max(COOLDOWN));
         self.follow_until.set(0);
     }
 
-    /// Counts a visit to a far end.
+    /// Counts a visit to a shared queue.
     pub(crate) fn warm_up(&self) {
-        let cool = self.cool.get();
-        if cool == ALWAYS_COOL {
+        let cooldown = self.cooldown.get();
+        if cooldown == NO_CACHE {
             return;
         }
-        self.cool.set(cool.saturating_sub(1));
-        let until_shelf = self.until_shelf.get();
-        if until_shelf > 0 {
-            self.until_shelf.set(until_shelf - 1);
-            self.thread.local.set_shelf_open(until_shelf == 1);
+        self.cooldown.set(cooldown.saturating_sub(1));
+        let until_cache = self.until_cache.get();
+        if until_cache > 0 {
+            self.until_cache.set(until_cache - 1);
+            self.thread.local.enable_cache(until_cache == 1);
         }
     }
 }

@@ -8,9 +8,9 @@ impl ThreadContext {
     /// back.
     #[inline]
     pub(crate) fn keep_vacant(&self, token: Token) {
-        if let Err(token) = self.thread.local.keep_vacant(token.put_down()) {
+        if let Err(token) = self.thread.local.keep_vacant(token.release()) {
             // What has arrived there becomes dead letters, which are passed to users' hooks.
-            self.host.while_visiting(|| TABLE.take_back(token.taken_up()));
+            self.host.while_visiting(|| TABLE.take_back(token.acquire()));
         }
     }
 

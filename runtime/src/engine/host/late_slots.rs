@@ -8,7 +8,7 @@
 //! thread that pushes to it announces that (sleep:P2), and a sleeping thread looks there (sleep:S3). A worker empties
 //! the slots as visits, in which its permit can be taken over:
 //! * when it has found nothing to run, before it sleeps, and no longer searches (`find`);
-//! * at each visit to a far end;
+//! * at each visit to a shared queue;
 //! * before it exits, when the host has stopped.
 //!
 //! *None is left when a host stops*: as for processes (shutdown:L1, shutdown:L3). A thread that has been told to end
@@ -30,7 +30,7 @@ impl LateSlot {
     /// Disposes of what has arrived, and parks the token.
     pub(crate) fn empty(self) {
         match self {
-            Self::Kept(token) => TABLE.take_back(token.taken_up()),
+            Self::Kept(token) => TABLE.take_back(token.acquire()),
             Self::Listed(token) => token.pass_on(),
         }
     }
@@ -47,8 +47,8 @@ impl Scheduler {
     /// As [`give_back_vacant`](Self::give_back_vacant), for a caller that announces what it has queued. Returns whether
     /// it has.
     pub(super) fn queue_unless_empty(&self, token: Token) -> bool {
-        let late = TABLE.take_back_empty(token.taken_up());
-        late.map(|token| self.late_slots.push(LateSlot::Kept(token.put_down()))).is_some()
+        let late = TABLE.take_back_empty(token.acquire());
+        late.map(|token| self.late_slots.push(LateSlot::Kept(token.release()))).is_some()
     }
 
     pub(crate) fn push_late(&'static self, slot: LateSlot) {
@@ -63,7 +63,7 @@ mod tests {
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
     use crate::manual::{Events, Process, StepOutput};
-    use crate::slots::slot::release::LaidDown;
+    use crate::slots::slot::release::Evicted;
     use crate::slots::{TABLE, Token};
     use crate::sync::window::{Window, do_in};
     use crate::{ExitReason, ProcessError, Runtime};
@@ -75,7 +75,7 @@ mod tests {
         let pid = token.open(host.slot_owner());
         token.close();
         let join = pid.join();
-        (LateSlot::Kept(token.put_down()), join)
+        (LateSlot::Kept(token.release()), join)
     }
 
     /// Catches: a slot that no thread empties, because all sleep.
@@ -147,7 +147,7 @@ mod tests {
             });
             pushed.recv().expect("it pushes");
         });
-        let LaidDown::HasEnded(token) = token.put_down().lay_down() else { panic!("it takes back another's token") };
+        let Evicted::HasEnded(token) = token.release().evict() else { panic!("it takes back another's token") };
         old.push_late(LateSlot::Listed(token));
         let thread = told.recv().expect("it is closed").expect("a thread of a runtime");
         assert!(thread.starts_with("new-"), "{thread}");

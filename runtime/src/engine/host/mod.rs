@@ -513,7 +513,7 @@ impl Scheduler {
         match self.idle.timer_set() {
             Some(thread) => self.unpark(thread),
             // watchdog:G3.
-            None => self.rouse_watchdog(),
+            None => self.notify_watchdog(),
         }
     }
 

@@ -5,7 +5,7 @@ use super::late_slots::LateSlot;
 use crate::engine::workers::worker::Worker;
 use crate::slots::Token;
 use crate::slots::slot::local_tokens::Revoked;
-use crate::slots::slot::release::LaidDown;
+use crate::slots::slot::release::Evicted;
 
 impl Scheduler {
     /// Moves what a thread keeps to itself, the process in its run-next slot and those kept with input, to the inject
@@ -39,19 +39,19 @@ impl Scheduler {
         first
     }
 
-    /// Lays down the processes that were warm, and the one at hand. Returns the tokens of those that have something to
-    /// do. Notes whether a vacant slot was queued, of those that are given back.
+    /// Evicts the processes that were warm, and the awaiting one. Returns the tokens of those that have something
+    /// to do. Notes whether a vacant slot was queued, of those that are given back.
     fn with_input(&self, revoked: Option<Revoked>, is_any_late: &mut bool) -> impl Iterator<Item = Token> {
-        let Revoked { run_next, warm, at_hand, shelved, vacant } = revoked.unwrap_or_default();
+        let Revoked { run_next, warm, awaiting, cached, vacant } = revoked.unwrap_or_default();
         for token in vacant {
             *is_any_late |= self.queue_unless_empty(token);
         }
-        let warm = warm.into_iter().chain(shelved);
-        let laid_down = warm.map(Token::lay_down).chain(at_hand.into_iter().map(Token::lay_down_at_hand));
-        let left = laid_down.filter_map(|laid_down| match laid_down {
-            LaidDown::Parked => None,
-            LaidDown::HasInput(token) => Some(token),
-            LaidDown::HasEnded(token) => {
+        let warm = warm.into_iter().chain(cached);
+        let evicted = warm.map(Token::evict).chain(awaiting.into_iter().map(Token::evict_awaiting));
+        let left = evicted.filter_map(|evicted| match evicted {
+            Evicted::Parked => None,
+            Evicted::HasInput(token) => Some(token),
+            Evicted::HasEnded(token) => {
                 self.late_slots.push(LateSlot::Listed(token));
                 *is_any_late = true;
                 None

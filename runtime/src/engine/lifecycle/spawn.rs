@@ -300,7 +300,7 @@ impl Scheduler {
         // Parked, or queued for its first step.
         let token = if first == First::Rest { token.park_idle() } else { Some(token) };
         if let Some(token) = token {
-            N::queue(self, token.put_down());
+            N::queue(self, token.release());
         }
         Ok(pid)
     }
@@ -350,7 +350,7 @@ impl Scheduler {
         if let Some(label) = label {
             lock(&self.labels).insert(pid, label);
         }
-        token.attend(values.is_some());
+        token.set_checks_cold_state(values.is_some());
         // Its start may have left some already.
         let cold_state = token.make_cold_state();
         (cold_state.result, cold_state.values, cold_state.labelled) = (result, values, labelled);

@@ -59,7 +59,7 @@
 //! itself, if it blocks before: then it finds that it has no permit to pass on, lists its deque, and announces.
 //!
 //! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
-//! host, which is one of the far ends (`find`).
+//! host, which is one of the shared queues (`find`).
 //!
 //! *A thread that wakes up has a permit*: a sleeper that was taken off the list has one, and counts as searching before
 //! it knows. It is in no step: it was in none when it entered the list, and it continues under the lock. So M1, which
@@ -274,7 +274,7 @@ impl Idle {
     }
 
     /// A3: a thread has been called. `None`: it continues.
-    pub(crate) fn attend(&self, thread: usize, _: KeepsNothing) -> Option<BecameSpare> {
+    pub(crate) fn yield_permit(&self, thread: usize, _: KeepsNothing) -> Option<BecameSpare> {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {

@@ -17,7 +17,7 @@
 //! | starting | spare | the thread has been started | `started` |
 //! | | free | it could not be | `dismiss` |
 //! | up | asleep | it has found no work | `begin_sleep` |
-//! | | spare (waiting → up) | a thread waits for a permit | `begin_sleep`, `attend` |
+//! | | spare (waiting → up) | a thread waits for a permit | `begin_sleep`, `yield_permit` |
 //! | | blocked (waiting or spare → up) | its step blocks | `hand_off`, `hand_off_or_queue` |
 //! | | detached (waiting or spare → up) | its step does not end | `take_over` |
 //! | | free | the host has stopped | `dismiss` |
@@ -28,9 +28,9 @@
 //! | blocked | up (asleep → spare) | its step has blocked | `come_back` |
 //! | | waiting | the same, and no thread sleeps | `come_back` |
 //! | | detached | the same, in async code or on a stopped host | `come_back` |
-//! | waiting | up | a thread gives it its permit | `begin_sleep`, `attend`, `hand_off`, `take_over` |
+//! | waiting | up | a thread gives it its permit | `begin_sleep`, `yield_permit`, `hand_off`, `take_over` |
 //! | | detached | the host stops | `stop` |
-//! | detached | spare | its step is over | `attend`, `begin_sleep` |
+//! | detached | spare | its step is over | `yield_permit`, `begin_sleep` |
 //! | | blocked | its step blocks | `hand_off`, `hand_off_or_queue` |
 //! | any without a permit | free | its thread has ended | `dismiss` |
 

@@ -214,7 +214,7 @@ impl Idle {
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
-        self.rouse_for(self.count(Ordering::SeqCst))
+        self.wake_for(self.count(Ordering::SeqCst))
     }
 
     /// P3 and P4 for work that the calling thread has pushed to its own deque, without the fence: it looks there again
@@ -223,17 +223,17 @@ impl Idle {
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce_own(&self) -> Option<usize> {
-        self.rouse_for(self.count(Ordering::Relaxed))
+        self.wake_for(self.count(Ordering::Relaxed))
     }
 
     #[inline(always)]
-    fn rouse_for(&self, seen: SleepWord) -> Option<usize> {
-        if seen.wakes() { self.rouse(true) } else { None }
+    fn wake_for(&self, seen: SleepWord) -> Option<usize> {
+        if seen.wakes() { self.wake_sleeper(true) } else { None }
     }
 
     /// Takes the last sleeper off the list; with `alone`, only if no thread searches.
     #[cold]
-    fn rouse(&self, alone: bool) -> Option<usize> {
+    fn wake_sleeper(&self, alone: bool) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         if alone && !self.count(Ordering::SeqCst).wakes() {
             return None;
@@ -250,7 +250,7 @@ impl Idle {
         if let Some(poller) = lock(&self.sleepers).poller {
             return Some(poller);
         }
-        if self.count(Ordering::SeqCst).sleeping() > 0 { self.rouse(false) } else { None }
+        if self.count(Ordering::SeqCst).sleeping() > 0 { self.wake_sleeper(false) } else { None }
     }
 
     /// Returns whether a running thread may search: at most half of the threads do, since more would only collide.

@@ -7,7 +7,7 @@ use super::step::StepScratch;
 use crate::call::caller;
 use crate::engine::context::local::ThreadContext;
 use crate::errors::ProcessError;
-use crate::process::resume::Brought;
+use crate::process::resume::FirstAnswer;
 use crate::process::slice::BUDGET;
 use crate::slots::Token;
 use crate::sync::disturb;
@@ -38,7 +38,7 @@ impl ThreadContext {
         unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
         let Some(answer) = self.thread.local.take_its_answer() else { unreachable!("it was seen, and is its own") };
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
-        let outcome = body.resume(Brought(answer), scratch.parts());
+        let outcome = body.resume(FirstAnswer(answer), scratch.parts());
         if caller::has_orphans() {
             // Dropped by a panic that the process caught itself.
             caller::blame_nobody();

@@ -8,7 +8,7 @@
 //!
 //! Three exceptions prevent starvation:
 //! * after every [`FAIR`] steps, and at the first time slice after each tick of the
-//!   [`watchdog`](crate::engine::sched::watchdog), one of the far ends comes first, in rotation: global queue, own
+//!   [`watchdog`](crate::engine::sched::watchdog), one of the shared queues comes first, in rotation: global queue, own
 //!   inject queue, cold end of the own deque; in every second round, work left by threads without a permit instead of
 //!   the inject queue. If that is empty, the thread looks at its own inject queue, and at that of another permit in
 //!   rotation, whose thread may not be running. At a tick, and at every fourth visit, it checks the clock, too; and at
@@ -21,16 +21,15 @@
 //! apart, at most 2.5 ms. Let e be the longest time of one event (one message method, one poll of a future up to where
 //! it waits). Then:
 //! * a time slice takes at most 128 events, and at most two ticks and e: 5 ms and e;
-//! * a thread visits a far end after 20 steps, and at least once per tick plus time slice; so each of the four at least
-//!   once in 45 ms and 6 e with the longest time slices, the global queue and the deque twice as often, and an inject
-//!   queue at each visit while the others are empty; each visit takes one process. So a process behind n others in a
-//!   queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`); usually long before
-//!   that, since idle permits take from all queues;
-//! * processes in the run-next slot or the deque behind an event that does not end are not bound to it, nor is a warm
-//!   one: other threads take from the deque at once, or after two ticks if they are held back (`awake_limit`), from the
-//!   thread itself after two ticks (`stall`, detector:J1); and
-//!   if all permits are in such events, one of them goes to another thread after five quarters of the stall limit
-//!   (detector:J2): 12.5 ms, and the time that the system takes to wake a thread.
+//! * a thread visits a shared queue after 20 steps, and at least once per tick plus time slice; so each of the four at
+//!   least once in 45 ms and 6 e with the longest time slices, the global queue and the deque twice as often, and an
+//!   inject queue at each visit while the others are empty; each visit takes one process. So a process behind n others
+//!   in a queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`); usually long
+//!   before that, since idle permits take from all queues;
+//! * a process queued behind an event that never ends is rescued: from the deque other threads take it at once, or
+//!   after two ticks if they are held back (`awake_limit`); from the run-next slot and the cache it is taken after two
+//!   ticks (`stall`, detector:J1). If all permits are in such events, one of them goes to another thread after five
+//!   quarters of the stall limit (detector:J2): 12.5 ms, and the time that the system takes to wake a thread.
 //!
 //! There is no bound on how many processes are ready at once: as many run at a time as there are permits.
 //!
@@ -48,12 +47,12 @@ use crate::env::clock::Moment;
 use crate::slots::Token;
 use crate::sync::{Ordering, Steal, spin};
 
-/// After how many steps a far end comes first. (Counting the spent budget instead was so frequent with full time slices
-/// that a receiver was moved away from its senders: then messages cross between cores, at five times the cost. In time
-/// this is bounded by the ticks.)
+/// After how many steps a shared queue comes first. (Counting the spent budget instead was so frequent with full time
+/// slices that a receiver was moved away from its senders: then messages cross between cores, at five times the cost.
+/// In time this is bounded by the ticks.)
 const FAIR: u64 = 20;
 
-/// After how many visits to far ends the thread checks the clock, the timers, and the reactor.
+/// After how many visits to shared queues the thread checks the clock, the timers, and the reactor.
 const CLOCK: u32 = 4;
 
 /// After how many steps of processes from the run-next slot the deque comes first.
@@ -75,20 +74,20 @@ impl ThreadContext {
     /// Checks for requests of `handoff` and the watchdog. Returns what to do next, if it follows from them.
     #[cold]
     pub(super) fn next_when_called(&self) -> Option<Next> {
-        self.write_turn_end_unless_at_once();
+        self.write_slice_end_unless_at_once();
         if let Some(pinned_thread) = self.pinned_thread {
             // Always taken on the thread of a pinned process, which runs only that.
             return Some(self.recorded(self.next_of_pinned(pinned_thread)));
         }
         if self.thread.take_tick() {
-            self.cool();
+            self.cooldown();
             self.give_old_vacant_back();
-            // A far end comes first.
+            // A shared queue comes first.
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
         }
-        if self.thread.take_roused() {
-            self.clear_shelf();
+        if self.thread.take_notified() {
+            self.flush_cache();
         }
         if self.thread.is_unwatched() {
             self.see_to_watch();
@@ -104,7 +103,7 @@ impl ThreadContext {
             };
         }
         // A new thread keeps nothing: the last one with its record has flushed.
-        let rest = if self.is_new.take() { self.rest(false, false) } else { self.attend()? };
+        let rest = if self.is_new.take() { self.rest(false, false) } else { self.yield_permit()? };
         Some(self.after_rest(rest))
     }
 
@@ -137,14 +136,14 @@ impl ThreadContext {
             return Some(token);
         }
         if other.is_some() {
-            self.put_kept_away();
+            self.evict_warm_and_awaiting();
             return other;
         }
-        self.lay_down_kept();
+        self.evict_kept();
         self.pop()
     }
 
-    /// Returns whether a far end comes first, and perhaps timers and the reactor.
+    /// Returns whether a shared queue comes first, and perhaps timers and the reactor.
     #[inline(always)]
     pub(super) fn is_fairness_due(&self) -> bool {
         self.thread.counters.steps.get() - self.fair.get() >= FAIR
@@ -176,15 +175,15 @@ impl ThreadContext {
             self.host.announce();
         }
         let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
-        self.put_kept_away();
+        self.evict_warm_and_awaiting();
         self.thread.counters.fair.add(1);
         Some(token)
     }
 
-    /// Lets processes follow each other at once until a far end comes first again, or a streak is over.
+    /// Lets processes follow each other at once until a shared queue comes first again, or a streak is over.
     fn set_follow_until(&self) {
         let until = (self.fair.get() + FAIR).min(self.streak_since.get() + STREAK);
-        self.follow_until.set(if self.cool.get() == 0 { until } else { 0 });
+        self.follow_until.set(if self.cooldown.get() == 0 { until } else { 0 });
     }
 
     /// Takes from one of the ends that nearer ones could starve.

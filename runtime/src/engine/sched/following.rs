@@ -1,15 +1,16 @@
 //! Time slices that follow each other at once: two processes that send to each other.
 //!
-//! Nearly every time slice begins with a message, and is one step long. If that has left nothing to be seen to, and has
+//! Nearly every time slice begins with a message, and is one step long. If that step leaves nothing else to do, and has
 //! had another process run next, the idle one stays [warm](crate::slots::slot::local_tokens) and the other one's time
-//! slice follows: what the thread looks at between two time slices ([`next`](ThreadContext::next)) is then one section
-//! of the lock, in which the word of requests is zero, and one comparison. That is with the count of steps at which a
-//! far end or the deque comes first, set at each visit to a far end. It is zero while the thread keeps no process warm.
+//! slice follows. All checks between two time slices ([`next`](ThreadContext::next)) are then one section of the lock,
+//! in which the attention word is zero, and one comparison, with the count of steps at which a shared queue or the
+//! deque comes first. That count is set at each visit to a shared queue, and zero while the thread keeps no process
+//! warm.
 //!
-//! A caller and the process that it calls follow each other likewise: the one that waits is kept at hand, and the
-//! answer lies beside the token of the one that follows ([`answered`](super::answered)).
+//! A caller and the process that it calls follow each other likewise: the caller's token is kept as that of the
+//! awaiting process, and the answer lies beside the token of the one that follows ([`answered`](super::answered)).
 //!
-//! Whatever is not so is left to [`step`](super::step), with the same checks in the same order.
+//! All other cases take the general path in [`step`](super::step), with the same checks in the same order.
 
 use super::step::{AfterStep, StepScratch};
 use crate::call::caller;
@@ -80,7 +81,7 @@ impl ThreadContext {
     /// Runs a time slice that begins with more than messages. Not inlined, so that others do not pay for it.
     #[inline(never)]
     pub(super) fn run_other_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.run_slice_with::<false>(scratch, token.put_down());
+        self.run_slice_with::<false>(scratch, token.release());
     }
 
     /// Goes on with a process for which something has arrived meanwhile.
@@ -163,8 +164,8 @@ mod tests {
     /// Catches: slices that follow each other until the next tick of the watchdog, while another process waits.
     #[test]
     fn a_pair_lets_the_next_process_run_after_some_steps() {
-        // 64 steps of a streak, and 20 for each of the far ends if the process was moved there. A slow machine has its
-        // tick sooner, which ends what follows. Until a tick, thousands would fit.
+        // 64 steps of a streak, and 20 for each of the shared queues if the process was moved there. A slow machine has
+        // its tick sooner, which ends what follows. Until a tick, thousands would fit.
         const MOST: u64 = 200;
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
         let passed = Arc::new(AtomicU64::new(0));

@@ -11,7 +11,7 @@ use crate::engine::workers::worker::RECORDED;
 use crate::env::clock::Moment;
 use crate::pid::incarnation;
 use crate::recorder::kind::RecordKind;
-use crate::recorder::recording::TURN_OVER;
+use crate::recorder::recording::SLICE_OVER;
 use crate::recorder::session::Session;
 use crate::recorder::track::forget_old_tracks;
 use crate::slots::Token;
@@ -29,35 +29,35 @@ impl ThreadContext {
     /// Returns what to do next if the host is recorded: called when the attention word is not zero.
     pub(super) fn next_recorded(&self) -> Option<Next> {
         if !self.is_recorded() {
-            self.write_turn_end();
+            self.write_slice_end();
             return None;
         }
         Some(match self.take_near() {
             Some(token) => Next::Recorded(token),
             None => {
-                self.write_turn_end();
+                self.write_slice_end();
                 self.search(self.host.idle.start_searching())
             }
         })
     }
 
-    /// Writes the record of the last turn's end, if the thread does something before the next turn that takes time.
-    pub(super) fn write_turn_end_unless_at_once(&self) {
-        if self.turn_end.get() != 0
+    /// Writes the record of the last slice's end, if the thread does something before the next slice that takes time.
+    pub(super) fn write_slice_end_unless_at_once(&self) {
+        if self.slice_end.get() != 0
             && (self.thread.has_more_to_see() || self.is_fairness_due() || self.pinned_thread.is_some())
         {
-            self.write_turn_end();
+            self.write_slice_end();
         }
     }
 
-    fn write_turn_end(&self) {
-        let end = self.turn_end.take();
+    fn write_slice_end(&self) {
+        let end = self.slice_end.take();
         if end != 0 {
-            self.host.recorder.note(RecordKind::TurnEnd, 0, end & !TURN_OVER, None);
+            self.host.recorder.note(RecordKind::SliceEnd, 0, end & !SLICE_OVER, None);
         }
     }
 
-    /// Has the turn of the process recorded that runs next, if the host is.
+    /// Records the next slice if the host is being recorded.
     pub(super) fn recorded(&self, next: Next) -> Next {
         match next {
             Next::Run(token) | Next::RunTimed(token) if self.is_recorded() => Next::Recorded(token),
@@ -65,7 +65,7 @@ impl ThreadContext {
         }
     }
 
-    /// Returns whether the turns of the host are recorded. If they were, and are no more, gives back the thread's ring
+    /// Returns whether the slices of the host are recorded. If they were, and are no more, gives back the thread's ring
     /// unless other events still are.
     fn is_recorded(&self) -> bool {
         if !self.thread.is_recorded() {
@@ -91,45 +91,45 @@ impl ThreadContext {
     #[cold]
     #[inline(never)]
     pub(super) fn run_recorded_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.begin_recorded_turn(scratch, &token);
+        self.begin_recorded_slice(scratch, &token);
         match scratch.input.recorder() {
             None => self.run_slice(scratch, token),
             Some(_) if self.thread.take_request_for_time() => self.run_timed(scratch, token),
             Some(_) => self.run_slice_with::<true>(scratch, token),
         }
-        self.leave_recorded_turn(scratch);
+        self.leave_recorded_slice(scratch);
     }
 
-    /// Records the beginning of a turn, if the host is recorded.
-    pub(super) fn begin_recorded_turn(&self, scratch: &mut StepScratch, token: &Token) {
+    /// Records the beginning of a slice, if the host is recorded.
+    pub(super) fn begin_recorded_slice(&self, scratch: &mut StepScratch, token: &Token) {
         if !self.is_recorded() {
-            self.write_turn_end();
+            self.write_slice_end();
             return;
         }
         let (recorder, slot) = (&self.host.recorder, token.slot());
         let name = slot.metadata.kind().map(|kind| &kind.name);
         let process = incarnation(slot.index(), token.generation());
-        // Not when the last turn ended, though the thread has done nothing since: what woke the process may have been
+        // Not when the last slice ended, though the thread has done nothing since: what woke the process may have been
         // sent after that.
-        let stamp = recorder.note(RecordKind::Turn, process, self.turn_end.take(), name);
+        let stamp = recorder.note(RecordKind::Slice, process, self.slice_end.take(), name);
         scratch.input.record(Some(recorder), stamp);
-        scratch.begin_turn(slot);
+        scratch.begin_slice(slot);
     }
 
-    /// Records the end of a turn whose beginning was recorded.
+    /// Records the end of a slice whose beginning was recorded.
     #[cold]
     #[inline(never)]
-    pub(super) fn end_recorded_turn(&self, scratch: &mut StepScratch) {
-        self.leave_recorded_turn(scratch);
-        self.write_turn_end();
+    pub(super) fn end_recorded_slice(&self, scratch: &mut StepScratch) {
+        self.leave_recorded_slice(scratch);
+        self.write_slice_end();
     }
 
-    /// Keeps how a turn has ended, whose beginning was recorded: if another turn follows at once, its record says so,
+    /// Keeps how a slice has ended, whose beginning was recorded: if another slice follows at once, its record says so,
     /// which takes a record and a reading of the clock less. (Not the other way round: what wakes the next process may
-    /// be sent after the end of this turn, and would seem to come after its handling.)
-    fn leave_recorded_turn(&self, scratch: &mut StepScratch) {
+    /// be sent after the end of this slice, and would seem to come after its handling.)
+    fn leave_recorded_slice(&self, scratch: &mut StepScratch) {
         if scratch.input.record(None, 0).is_some() {
-            self.turn_end.set(scratch.take_turn() | TURN_OVER);
+            self.slice_end.set(scratch.take_slice() | SLICE_OVER);
         }
     }
 
@@ -153,7 +153,7 @@ impl ThreadContext {
     }
 }
 
-/// While alive, the turns and messages of the host are recorded: in samples, or for the whole of a recording.
+/// While alive, the slices and messages of the host are recorded: in samples, or for the whole of a recording.
 pub(crate) struct OpenSample {
     host: &'static Scheduler,
     session: Arc<Session>,
@@ -218,14 +218,14 @@ impl Scheduler {
         }
     }
 
-    /// Has each thread look whether it is recorded, before its next turn.
+    /// Has each thread look whether it is recorded, before its next slice.
     fn call_recorded(&'static self) {
         self.threads.first(usize::MAX).for_each(|(_, worker)| worker.call(RECORDED));
         self.pinned_threads.all().into_iter().for_each(|pinned| pinned.thread.call(RECORDED));
     }
 
     /// Waits until all threads that are between two steps have seen that they are recorded: else one that has looked
-    /// just before would run the next turn without that. A thread in a step is not waited for.
+    /// just before would run the next slice without that. A thread in a step is not waited for.
     fn await_recorded(&'static self, longest: Duration) {
         #[cfg(feature = "test")]
         if crate::sync::simulated::is_here() {

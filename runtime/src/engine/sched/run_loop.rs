@@ -32,7 +32,7 @@ impl ThreadContext {
         let mut scratch = StepScratch::new(self.thread);
         while let Err(panic) = contain(Site::Slice, || self.run_with(&mut scratch)) {
             let seen_to = self.panicked_anew(&mut scratch, panic);
-            self.end_recorded_turn(&mut scratch);
+            self.end_recorded_slice(&mut scratch);
             if let Err(panic) = seen_to {
                 // All user code is under guard; a panic from elsewhere must not cost the permit either.
                 crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
@@ -151,7 +151,7 @@ pub(super) mod tests {
     use crate::manual::{Event, Events, Process, StepOutput};
     use crate::recorder::session::Memory;
     use crate::slots::TABLE;
-    use crate::slots::slot::local_tokens::ROUSED;
+    use crate::slots::slot::local_tokens::NOTIFIED;
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, lock};
     use crate::{Host, Pid};
 
@@ -268,10 +268,10 @@ pub(super) mod tests {
         }
     }
 
-    /// Catches: a message from elsewhere to a shelved process of which its thread is not told, so that it waits for the
+    /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits for the
     /// next tick of the watchdog.
     #[test]
-    fn a_thread_is_told_of_a_message_to_its_shelf() {
+    fn a_thread_is_told_of_a_message_to_its_cache() {
         const RING: usize = 30;
         let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");
         let (host, over) = (runtime.host().scheduler(), Arc::new(AtomicBool::new(false)));
@@ -290,19 +290,19 @@ pub(super) mod tests {
                 context.enter(|context| context.run_slice(&mut scratch, token));
             }
         };
-        // A tick clears the shelf, and then it stays closed for some steps.
+        // A tick flushes the cache, and then it stays disabled for some steps.
         let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
-        let shelved = std::iter::repeat_with(|| {
+        let cached = std::iter::repeat_with(|| {
             run(50);
-            ring.iter().find(|&pid| slot(pid).permit.is_shelved()).copied()
+            ring.iter().find(|&pid| slot(pid).permit.is_cached()).copied()
         });
-        let shelved = shelved.take(10_000).flatten().next().expect("those that wait for the ball are shelved");
-        assert!(context.thread.local.has_on_shelf(slot(&shelved)));
+        let cached = cached.take(10_000).flatten().next().expect("those that wait for the ball are cached");
+        assert!(context.thread.local.has_cached_process(slot(&cached)));
         let seen = Arc::new(AtomicBool::new(false));
-        runtime.send(shelved, seen.clone()).expect("it lives");
-        assert!(context.thread.attention() & ROUSED != 0, "told");
+        runtime.send(cached, seen.clone()).expect("it lives");
+        assert!(context.thread.attention() & NOTIFIED != 0, "told");
         run(1);
-        assert!(!context.thread.local.is_shelf_open() && !context.thread.local.has_shelved());
+        assert!(!context.thread.local.is_cache_enabled() && !context.thread.local.has_cached());
         // The ring may come first for a streak.
         run(100);
         assert!(seen.load(Ordering::SeqCst));

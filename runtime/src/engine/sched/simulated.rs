@@ -3,7 +3,7 @@
 
 use super::launch::OF_HOST;
 use super::step::StepScratch;
-use crate::engine::context::local::{ALWAYS_COOL, ThreadContext};
+use crate::engine::context::local::{NO_CACHE, ThreadContext};
 use crate::engine::host::Scheduler;
 use crate::exit::Panic;
 use crate::slots::Token;
@@ -46,7 +46,7 @@ impl SimulatedThread {
             };
             let context =
                 ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(permit), deque);
-            context.cool.set(ALWAYS_COOL);
+            context.cooldown.set(NO_CACHE);
             context
         };
         Self { host, workers: threads.clone().enumerate().map(context).collect() }
@@ -85,14 +85,14 @@ impl ThreadContext {
 
     /// Runs a time slice as production does.
     pub(crate) fn run_usual_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.begin_recorded_turn(scratch, &token);
+        self.begin_recorded_slice(scratch, &token);
         let slice = |scratch: &mut StepScratch| match scratch.input.recorder() {
             None => self.run_slice(scratch, token),
             Some(_) => self.run_slice_with::<true>(scratch, token),
         };
         let panic = contain(Site::Slice, || slice(scratch)).err();
         self.see_to_panic(scratch, panic);
-        self.end_recorded_turn(scratch);
+        self.end_recorded_slice(scratch);
     }
 
     fn see_to_panic(&self, scratch: &mut StepScratch, panic: Option<Panic>) {
@@ -112,8 +112,8 @@ impl ThreadContext {
         budget: u32,
         crash: Option<Panic>,
     ) {
-        self.begin_recorded_turn(scratch, &token);
-        let token = token.taken_up();
+        self.begin_recorded_slice(scratch, &token);
+        let token = token.acquire();
         let slot = token.slot();
         self.thread.running.begin(&token);
         slot.permit.set(self.permit_index.get());
@@ -122,7 +122,7 @@ impl ThreadContext {
             _ if slot.deficit.is_none() => token,
             Deferral::Suspended { .. } => match self.stay_suspended(token) {
                 Some(token) => token,
-                None => return self.end_recorded_turn(scratch),
+                None => return self.end_recorded_slice(scratch),
             },
             // The simulation decides who comes first.
             Deferral::Slices(_) => {
@@ -143,6 +143,6 @@ impl ThreadContext {
             .err(),
         };
         self.see_to_panic(scratch, panic);
-        self.end_recorded_turn(scratch);
+        self.end_recorded_slice(scratch);
     }
 }

@@ -35,11 +35,11 @@ impl Schedule for Scheduler {
         });
     }
 
-    /// *tell* of `shelf`.
+    /// *notify* of `idle_cache`.
     #[cold]
-    fn rouse_shelved(&'static self, slot: &'static Slot) {
-        if let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_on_shelf(slot)) {
-            thread.local.rouse();
+    fn notify_cacher(&'static self, slot: &'static Slot) {
+        if let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_cached_process(slot)) {
+            thread.local.notify();
         }
     }
 }

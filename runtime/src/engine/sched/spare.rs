@@ -41,7 +41,7 @@ impl ThreadContext {
     /// sleep:S1 to sleep:S3.
     pub(super) fn sleep(&self, searched: bool) -> RestStep {
         let keeps_nothing = self.flush();
-        self.thread.heed();
+        self.thread.acknowledge();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let result = self.host.idle.begin_sleep(self.index, searched, timers, keeps_nothing);
         self.thread.counters.parks.add(1);
@@ -53,10 +53,10 @@ impl ThreadContext {
     }
 
     /// handoff:A1 to handoff:A4: the thread has been called. Returns how it rests if it gives its permit away.
-    pub(super) fn attend(&self) -> Option<RestStep> {
-        self.thread.heed();
+    pub(super) fn yield_permit(&self) -> Option<RestStep> {
+        self.thread.acknowledge();
         // Before it gives up its permit: so the process is in a queue when all permits sleep.
-        let spare = self.host.idle.attend(self.index, self.flush())?;
+        let spare = self.host.idle.yield_permit(self.index, self.flush())?;
         self.pass_on(spare);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();
@@ -131,7 +131,7 @@ impl ThreadContext {
     /// watchdog:R3 and watchdog:G5: the thread has got a permit.
     pub(crate) fn see_to_watch(&self) {
         if self.host.has_driver {
-            self.host.rouse_watchdog();
+            self.host.notify_watchdog();
         }
         match self.host.idle.does_watchdog_rest() {
             true => self.thread.begins_unwatched(),
@@ -144,7 +144,7 @@ impl ThreadContext {
     pub(crate) fn be_watched(&self) {
         if self.thread.is_unwatched() {
             self.thread.begins_watched();
-            self.host.rouse_watchdog();
+            self.host.notify_watchdog();
         }
     }
 

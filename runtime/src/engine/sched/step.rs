@@ -77,8 +77,8 @@ pub(crate) struct StepScratch {
     has_values: bool,
     /// Whether the process has panicked in this time slice.
     has_panicked: bool,
-    /// What the record of the turn's end says, if it is recorded.
-    turn: u64,
+    /// What the record of the slice's end says, if it is recorded.
+    slice: u64,
 }
 
 impl StepScratch {
@@ -91,12 +91,12 @@ impl StepScratch {
             result: None,
             has_values: false,
             has_panicked: false,
-            turn: recording::IDLE,
+            slice: recording::IDLE,
         }
     }
 
-    /// Notes for the record of the turn how a step ended. The caller holds the token.
-    fn note_turn(&mut self, after: &AfterStep, slot: &Slot) {
+    /// Notes for the record of the slice how a step ended. The caller holds the token.
+    fn note_slice(&mut self, after: &AfterStep, slot: &Slot) {
         let then = match after {
             AfterStep::Again | AfterStep::Requeue => recording::READY,
             AfterStep::ParkIdle => recording::IDLE,
@@ -104,24 +104,24 @@ impl StepScratch {
             AfterStep::End => recording::ENDED,
             AfterStep::Suspend(..) => recording::SUSPENDED,
         };
-        self.turn = if slot.is_in_message() { then | recording::TURN_IN_MESSAGE } else { then };
+        self.slice = if slot.is_in_message() { then | recording::SLICE_IN_MESSAGE } else { then };
     }
 
-    /// Notes how a turn ends if the process lets it pass. The caller holds the token.
-    pub(super) fn begin_turn(&mut self, slot: &Slot) {
-        self.turn = match slot.deficit.deferral() {
+    /// Notes how a slice ends if the process lets it pass. The caller holds the token.
+    pub(super) fn begin_slice(&mut self, slot: &Slot) {
+        self.slice = match slot.deficit.deferral() {
             _ if slot.deficit.is_none() => recording::IDLE,
             Deferral::Suspended { .. } => recording::SUSPENDED,
             Deferral::Slices(_) => recording::READY,
         };
         if slot.is_in_message() {
-            self.turn |= recording::TURN_IN_MESSAGE;
+            self.slice |= recording::SLICE_IN_MESSAGE;
         }
     }
 
-    /// Takes the note about the turn.
-    pub(super) fn take_turn(&mut self) -> u64 {
-        std::mem::replace(&mut self.turn, recording::IDLE)
+    /// Takes the note about the slice.
+    pub(super) fn take_slice(&mut self) -> u64 {
+        std::mem::replace(&mut self.slice, recording::IDLE)
     }
 
     #[inline(always)]
@@ -177,7 +177,7 @@ impl StepScratch {
 impl ThreadContext {
     #[inline(always)]
     pub(crate) fn run_slice(&self, scratch: &mut StepScratch, token: Token) {
-        let mut token = token.taken_up();
+        let mut token = token.acquire();
         self.thread.running.begin(&token);
         if self.thread.local.has_answer(&token) {
             match self.run_answered_slice(scratch, token) {
@@ -212,7 +212,7 @@ impl ThreadContext {
         begin: impl FnOnce(&mut StepInput),
     ) {
         let slot = token.slot();
-        token = token.taken_up();
+        token = token.acquire();
         self.thread.running.begin(&token);
         if !slot.deficit.is_none() {
             match self.defer_slice(token) {
@@ -245,7 +245,7 @@ impl ThreadContext {
         }
         // Wakes no thread: this one looks there again before it parks.
         self.thread.running.end();
-        self.host.global.push(token.put_down());
+        self.host.global.push(token.release());
         self.be_watched();
         None
     }
@@ -278,7 +278,7 @@ impl ThreadContext {
             disturb();
             let after = self.step::<RECORDED>(scratch, &mut token);
             if RECORDED {
-                scratch.note_turn(&after, token.slot());
+                scratch.note_slice(&after, token.slot());
             }
             disturb();
             match self.conclude(scratch, token, after) {
@@ -385,7 +385,7 @@ impl ThreadContext {
 
     fn requeue(&self, token: Token) {
         self.thread.running.end();
-        let token = token.put_down();
+        let token = token.release();
         match self.pinned_thread {
             // Nothing else runs on its thread.
             Some(_) => token.wake(),
@@ -476,7 +476,7 @@ impl ThreadContext {
         if !token.is_special() && !slot.lanes.has_control() {
             // What comes there from here on is left to the next step.
             if let Some(answer) = self.thread.local.take_answer(token) {
-                scratch.input.begin_brought(answer);
+                scratch.input.begin_with_answer(answer);
             }
             return Ok(());
         }
@@ -493,7 +493,7 @@ impl ThreadContext {
         if slot.is_congested() {
             backpressure::suspend::resume_waiters(slot, false);
             // Prevents the end of the step from being treated as plain.
-            scratch.input.attend();
+            scratch.input.note_control();
         }
         begun
     }
@@ -523,7 +523,7 @@ impl ThreadContext {
                     scratch.has_values = true;
                     crate::engine::context::values::set_values(cold_state.values.clone());
                 }
-                token.attend(has_values);
+                token.set_checks_cold_state(has_values);
             }
             let brought = self.thread.local.take_answer(token);
             if kept.is_empty() && held.is_empty() && brought.is_none() && !slot.lanes.has_control() {
@@ -754,7 +754,7 @@ fn apply_rare_events(token: &mut Token, rare: RareEvents) -> Option<ExitReason> 
     let needs_attention = !(left.is_empty() && notices.is_empty() && tap.is_none());
     if !joins.is_empty() || needs_attention {
         if needs_attention {
-            token.attend(true);
+            token.set_checks_cold_state(true);
         }
         let cold_state = token.make_cold_state();
         joins.into_iter().for_each(|join| keep_join(&mut cold_state.joined, join));

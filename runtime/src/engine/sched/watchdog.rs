@@ -6,9 +6,9 @@
 //! * K1 it samples all threads and queues, and decides how many threads are awake at most (`awake`); K2 it
 //!   announces work that is queued for others while permits sleep, since the thread that queued it may have overlooked
 //!   them (`sleep`, *Own work* and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits
-//!   the far ends of its queues and checks the clock before its next time slice (`find`), and a time slice that was
-//!   marked before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the
-//!   reactor, if there is one (`driving`).
+//!   the shared queues and checks the clock before its next time slice (`find`), and a time slice that was marked
+//!   before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the reactor, if
+//!   there is one (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
 //! process holds no permit and keeps no thread from one: it may take any time, and is not watched.
@@ -129,7 +129,7 @@ impl Scheduler {
 
     /// G1 to G5: wakes the watchdog if it rests.
     #[inline]
-    pub(crate) fn rouse_watchdog(&self) {
+    pub(crate) fn notify_watchdog(&self) {
         if self.idle.does_watchdog_rest() {
             self.wake_watchdog();
         }
@@ -160,7 +160,7 @@ impl Scheduler {
             let begun = step.and_then(|step| thread.begun_unwatched(step.steps));
             let has_permit = matches!(at, At::Up(_));
             let has_local = thread.local.has_work();
-            let keeps_idle = thread.local.has_vacant() || thread.local.has_shelved();
+            let keeps_idle = thread.local.has_vacant() || thread.local.has_cached();
             state.threads.push(ThreadSample { step, begun, has_permit, has_local, keeps_idle });
         }
         let is_due = self.next_timer() <= now;

@@ -78,7 +78,7 @@ pub(crate) struct ThreadSample {
     pub(crate) begun: Option<Moment>,
     pub(crate) has_permit: bool,
     pub(crate) has_local: bool,
-    /// Whether it keeps vacant slots, or a shelf: no work, as far as it has been told.
+    /// Whether it keeps vacant slots, or a cache: no work, as far as it has been told.
     pub(crate) keeps_idle: bool,
 }
 

@@ -6,7 +6,7 @@
 //! * What counts as taken is *at most* what was, so that a wait is never reported which was none (except of a
 //!   process that passes between two queues at the tick): from the deque of a thread, one process for each step of the
 //!   thread, since a time slice has one or more, and all that any thread has stolen; from the global queue and the
-//!   inject queues, what threads have counted as theirs, and all visits to far ends (`find`).
+//!   inject queues, what threads have counted as theirs, and all visits to shared queues (`find`).
 //! * So a wait is overlooked only in a deque: behind time slices of many steps, or if the queue is taken from at one
 //!   end and the process is at the other. A process with time slices of many steps uses them up, and then lies in the
 //!   global queue. For the rest of these, a limit of awake threads has to prove itself now and then (`awake_limit`).

@@ -10,6 +10,6 @@ pub struct TimedStep {
     pub process: &'static str,
     /// The type of the message.
     pub message: &'static str,
-    /// The time from taking up the process until it was laid down again: of an async method, until it first awaits.
+    /// The time from taking up the process until it was parked again: of an async method, until it first awaits.
     pub took: Duration,
 }

@@ -1,8 +1,7 @@
 //! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
-//! This is what other threads may access: the tokens that it keeps to itself (`slots/slot/local_tokens`), the far end
-//! of its deque, what it runs. The thread's own
-//! state is in `local`.
+//! This is what other threads may access: the tokens that it keeps to itself (`slots/slot/local_tokens`), the end of
+//! its deque from which others steal, and what it runs. The thread's own state is in `local`.
 //!
 //! # The deque
 //!
@@ -26,7 +25,7 @@ use crate::env::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
-use crate::slots::slot::local_tokens::{LOST, LocalTokens, ROUSED, UNWATCHED};
+use crate::slots::slot::local_tokens::{LOST, LocalTokens, NOTIFIED, UNWATCHED};
 use crate::slots::{Slot, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle, current_thread,
@@ -47,7 +46,7 @@ pub(crate) const TIMED: u16 = 32;
 /// The host is recorded, or was when the thread last looked: see `recorder`.
 pub(crate) const RECORDED: u16 = 16;
 
-const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | ROUSED;
+const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | NOTIFIED;
 const _: () = assert!(ALL.count_ones() == 7, "each has a bit of its own");
 
 /// In place of the nanoseconds of a moment.
@@ -119,7 +118,7 @@ impl Worker {
 
     /// Resets what it counted for an ended host: it has no thread.
     pub(crate) fn renew(&self) {
-        self.local.heed(ALL, Ordering::SeqCst);
+        self.local.acknowledge(ALL, Ordering::SeqCst);
         self.begun.store(NOT_NOTED, Ordering::Relaxed);
         self.is_left.store(false, Ordering::SeqCst);
         self.has_run.store(false, Ordering::Relaxed);
@@ -202,13 +201,13 @@ impl Worker {
 
     /// Returns whether a tick has passed since the last call.
     pub(crate) fn take_tick(&self) -> bool {
-        self.attention() & TICK != 0 && self.local.heed(TICK, Ordering::Relaxed) != 0
+        self.attention() & TICK != 0 && self.local.acknowledge(TICK, Ordering::Relaxed) != 0
     }
 
-    /// Returns whether something has been sent to a process on the shelf since the last call. What was sent is seen
+    /// Returns whether something has been sent to a process in the cache since the last call. What was sent is seen
     /// after this.
-    pub(crate) fn take_roused(&self) -> bool {
-        self.attention() & ROUSED != 0 && self.local.heed(ROUSED, Ordering::SeqCst) != 0
+    pub(crate) fn take_notified(&self) -> bool {
+        self.attention() & NOTIFIED != 0 && self.local.acknowledge(NOTIFIED, Ordering::SeqCst) != 0
     }
 
     /// Asks the thread to time a message. Lost if it is called meanwhile.
@@ -222,12 +221,12 @@ impl Worker {
 
     /// Returns whether it was asked to time a message, since the last call.
     pub(crate) fn take_request_for_time(&self) -> bool {
-        self.attention() & TIMED != 0 && self.local.heed(TIMED, Ordering::Relaxed) != 0
+        self.attention() & TIMED != 0 && self.local.acknowledge(TIMED, Ordering::Relaxed) != 0
     }
 
     /// Clears the call: the thread checks now.
-    pub(crate) fn heed(&self) {
-        self.local.heed(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
+    pub(crate) fn acknowledge(&self) {
+        self.local.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
     }
 
     /// Returns whether there is something to check besides that it is recorded, or that the watchdog rests.
@@ -242,7 +241,7 @@ impl Worker {
 
     /// Notes that the thread has seen the end of the recording.
     pub(crate) fn is_recorded_no_more(&self) {
-        self.local.heed(RECORDED, Ordering::SeqCst);
+        self.local.acknowledge(RECORDED, Ordering::SeqCst);
     }
 
     /// watchdog:R3, while the watchdog rests: called by the thread when it has got a permit and between time slices.
@@ -256,7 +255,7 @@ impl Worker {
     pub(crate) fn begins_watched(&self) {
         if self.is_unwatched() {
             self.begun.store(NOT_NOTED, Ordering::Relaxed);
-            self.local.heed(UNWATCHED, Ordering::Relaxed);
+            self.local.acknowledge(UNWATCHED, Ordering::Relaxed);
         }
     }
 

@@ -19,9 +19,9 @@ fn recording<const THREADS: usize>(records: [Vec<Record>; THREADS], samples: Vec
 /// Returns what happened: when, on which thread, and in short.
 fn events(recording: &Recording) -> Vec<(u64, usize, &'static str)> {
     let short = |kind| match kind {
-        EventKind::TurnBegan { .. } => "turn",
-        EventKind::TurnEnded { then: TurnEnd::Idle, .. } => "idle",
-        EventKind::TurnEnded { .. } => "turn ended",
+        EventKind::SliceBegan { .. } => "slice",
+        EventKind::SliceEnded { then: SliceEnd::Idle, .. } => "idle",
+        EventKind::SliceEnded { .. } => "slice ended",
         EventKind::HandlingBegan { .. } => "message",
         EventKind::HandlingEnded { .. } => "message ended",
         EventKind::MessageSent { .. } => "sent",
@@ -34,53 +34,53 @@ fn events(recording: &Recording) -> Vec<(u64, usize, &'static str)> {
 }
 
 #[test]
-fn a_turn_ends_with_the_next_one_of_its_thread_or_earlier_with_that_of_its_process() {
+fn a_slice_ends_with_the_next_one_of_its_thread_or_earlier_with_that_of_its_process() {
     // The first thread lets process 1 go at some time before 20, and reads the clock at 25.
     let first = vec![
-        record(10, RecordKind::Turn, 1, 0),
+        record(10, RecordKind::Slice, 1, 0),
         record(10, RecordKind::Handle, 1, 0),
-        record(25, RecordKind::Turn, 2, IDLE | TURN_OVER),
+        record(25, RecordKind::Slice, 2, IDLE | SLICE_OVER),
         record(25, RecordKind::Handle, 2, 0),
-        record(60, RecordKind::Turn, 3, READY | TURN_OVER),
-        record(70, RecordKind::TurnEnd, 0, IDLE),
+        record(60, RecordKind::Slice, 3, READY | SLICE_OVER),
+        record(70, RecordKind::SliceEnd, 0, IDLE),
     ];
     let second = vec![
-        record(20, RecordKind::Turn, 1, 0),
+        record(20, RecordKind::Slice, 1, 0),
         record(20, RecordKind::Handle, 1, 0),
-        record(40, RecordKind::TurnEnd, 0, IDLE),
+        record(40, RecordKind::SliceEnd, 0, IDLE),
     ];
     let expected = [
-        (10, 0, "turn"),
+        (10, 0, "slice"),
         (10, 0, "message"),
         (20, 0, "message ended"),
         (20, 0, "idle"),
-        (20, 1, "turn"),
+        (20, 1, "slice"),
         (20, 1, "message"),
-        (25, 0, "turn"),
+        (25, 0, "slice"),
         (25, 0, "message"),
         (40, 1, "message ended"),
         (40, 1, "idle"),
         (60, 0, "message ended"),
-        (60, 0, "turn ended"),
-        (60, 0, "turn"),
+        (60, 0, "slice ended"),
+        (60, 0, "slice"),
         (70, 0, "idle"),
     ];
     assert_eq!(events(&recording([first, second], vec![(0, u64::MAX)])), expected);
 }
 
 #[test]
-fn a_turn_whose_end_comes_after_its_sample_ends_with_the_next_one_of_its_process() {
+fn a_slice_whose_end_comes_after_its_sample_ends_with_the_next_one_of_its_process() {
     let first = vec![
-        record(10, RecordKind::Turn, 1, 0),
+        record(10, RecordKind::Slice, 1, 0),
         record(10, RecordKind::Handle, 1, 0),
-        record(25, RecordKind::TurnEnd, 0, IDLE),
+        record(25, RecordKind::SliceEnd, 0, IDLE),
     ];
-    let second = vec![record(20, RecordKind::Turn, 1, 0), record(20, RecordKind::Handle, 1, 0)];
+    let second = vec![record(20, RecordKind::Slice, 1, 0), record(20, RecordKind::Handle, 1, 0)];
     let expected = [
-        (10, 0, "turn"),
+        (10, 0, "slice"),
         (10, 0, "message"),
         (20, 0, "idle"),
-        (20, 1, "turn"),
+        (20, 1, "slice"),
         (20, 1, "message ended"),
         (20, 1, "message"),
         (22, 2, "sample ended"),
@@ -91,18 +91,18 @@ fn a_turn_whose_end_comes_after_its_sample_ends_with_the_next_one_of_its_process
 #[test]
 fn what_is_frequent_is_left_out_between_samples_and_what_is_rare_is_not() {
     let records = vec![
-        record(5, RecordKind::Turn, 1, 0),
-        record(20, RecordKind::Turn, 1, 0),
+        record(5, RecordKind::Slice, 1, 0),
+        record(20, RecordKind::Slice, 1, 0),
         record(20, RecordKind::Handle, 1, 7),
         // The thread sees the end of the sample after its turn.
         record(31, RecordKind::Send, 2, 7),
-        record(32, RecordKind::TurnEnd, 0, IDLE),
+        record(32, RecordKind::SliceEnd, 0, IDLE),
         record(40, RecordKind::End, 3, 0),
         record(60, RecordKind::Send, 1, 7),
     ];
     let expected = [
         (10, 1, "sample"),
-        (20, 0, "turn"),
+        (20, 0, "slice"),
         (20, 0, "message"),
         (30, 1, "sample ended"),
         (40, 0, "ended"),
@@ -119,9 +119,9 @@ fn a_message_whose_sample_ends_is_not_tied_to_a_handling_in_the_next_one() {
     let records = vec![
         record(10, RecordKind::Send, 1, 0),
         record(60, RecordKind::Send, 1, 0),
-        record(70, RecordKind::Turn, 1, 0),
+        record(70, RecordKind::Slice, 1, 0),
         record(70, RecordKind::Handle, 1, 0),
-        record(80, RecordKind::Turn, 1, TURN_OVER),
+        record(80, RecordKind::Slice, 1, SLICE_OVER),
         record(80, RecordKind::Handle, 1, 0),
     ];
     let recording = recording([records], vec![(0, 30), (50, u64::MAX)]);

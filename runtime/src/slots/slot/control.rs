@@ -50,16 +50,16 @@ impl Slot {
     }
 
     /// Makes a live process take another step before it idles, unless it waits for control only: then returns true.
-    pub(crate) fn rouse(&'static self, generation: u64) -> bool {
+    pub(crate) fn wake_unless_waiting(&'static self, generation: u64) -> bool {
         debug_assert!(generation != 0, "that of a process");
-        let Some(claim) = self.lanes.rouse() else { return true };
+        let Some(claim) = self.lanes.wake_unless_waiting() else { return true };
         self.settle(claim);
         false
     }
 
-    /// Brings an answer to a process that may be at hand for the calling thread.
+    /// Delivers an answer to a process whose token the calling thread may keep as that of the awaiting one.
     #[inline(always)]
-    fn answer_at_hand(&'static self, node: NodeBox) {
+    fn answer_awaiting(&'static self, node: NodeBox) {
         let node = match local_tokens::current() {
             Some(local) => match local.put_answered_next(self, node) {
                 Ok(()) => return,
@@ -84,9 +84,9 @@ impl Slot {
     #[inline]
     pub(super) fn settle(&'static self, claim: Claim) {
         match claim {
-            Claim::Nothing => self.rouse_kept(),
+            Claim::Nothing => self.run_if_kept(),
             Claim::Process => self.schedule(),
-            Claim::Vacant => drop(Token(self).taken_up().empty_and_park(None)),
+            Claim::Vacant => drop(Token(self).acquire().empty_and_park(None)),
         }
     }
 }
@@ -127,8 +127,8 @@ impl Port for Slot {
         if !self.is_living(generation) {
             return self.answered_late(node);
         }
-        if self.permit.is_at_hand() {
-            return self.answer_at_hand(node);
+        if self.permit.is_awaiting() {
+            return self.answer_awaiting(node);
         }
         self.settle(self.lanes.push_control(node));
     }

@@ -72,15 +72,15 @@ impl Slot {
     pub(crate) fn glance(&self) -> (bool, bool) {
         let (is_idle, waits) = self.lanes.glance();
         let is_warm = self.permit.is_warm() && self.lanes.depth() == 0;
-        (is_idle || is_warm, waits || self.permit.is_at_hand() && !self.lanes.has_control())
+        (is_idle || is_warm, waits || self.permit.is_awaiting() && !self.lanes.has_control())
     }
 
     /// Returns whether there is more than its mailbox to that.
     pub(crate) fn is_working(&self) -> bool {
         let (is_idle, waits) = self.glance();
-        let is_laid_down = is_idle || waits;
+        let is_parked = is_idle || waits;
         let waits_for_yields = waits && self.metadata.outstanding.load(Ordering::Relaxed) > 0;
-        !is_laid_down || waits_for_yields || self.is_in_message()
+        !is_parked || waits_for_yields || self.is_in_message()
     }
 
     /// Returns whether the process, between two of its steps, handles a message or holds some.

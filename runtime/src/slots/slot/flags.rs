@@ -7,7 +7,7 @@ pub(super) const COLD_STATE: u8 = 1;
 /// The mailbox is above its bound. A hint for senders: one that sees it late checks once too few or too many.
 pub(super) const CONGESTED: u8 = 2;
 /// The cold state has work for each step: values to pass on, or controls that were left.
-pub(super) const ATTEND: u8 = 4;
+pub(super) const CHECKS_COLD_STATE: u8 = 4;
 /// The process is suspended at the congested mailbox of another.
 const SUSPENDED: u8 = 8;
 /// The mailbox has its own bound. Set before the process begins.
@@ -97,19 +97,19 @@ impl Token {
     /// Returns whether each step of the process must check its cold state, or the length of its mailbox.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
-        self.0.flags.any(ATTEND | CONGESTED)
+        self.0.flags.any(CHECKS_COLD_STATE | CONGESTED)
     }
 
     /// Returns whether the thread may keep the token while the process is idle: senders need not ask about its bound,
     /// and its steps look at nothing besides its lanes.
     #[inline(always)]
     pub(crate) fn may_stay_warm(&self) -> bool {
-        !self.0.flags.any(ATTEND | CONGESTED | HARD_BOUND)
+        !self.0.flags.any(CHECKS_COLD_STATE | CONGESTED | HARD_BOUND)
     }
 
     /// Sets whether each step checks the cold state: not needed for a name, a label, or waiters for the end.
-    pub(crate) fn attend(&self, to_cold_state: bool) {
-        self.0.flags.set(ATTEND, to_cold_state);
+    pub(crate) fn set_checks_cold_state(&self, checks: bool) {
+        self.0.flags.set(CHECKS_COLD_STATE, checks);
     }
 
     pub(crate) fn describe(&self, is_supervised: bool, is_told_to_stop: bool) {

@@ -1,6 +1,6 @@
 //! The permit that ran a process last, and whether its token is kept by the thread that ran it last (see
-//! `slots/slot/local_tokens`): of a process that is *warm*, which is idle, perhaps on the [shelf](super::shelf), or
-//! *at hand*, which waits for control only.
+//! `slots/slot/local_tokens`): a process may be *warm*, that is idle, or in the thread's [cache](super::idle_cache), or
+//! *awaiting*, which waits for control only.
 //!
 //! Only the token's holder writes. For others the marks are hints that may be stale: the tokens of the thread decide.
 
@@ -8,11 +8,15 @@ use crate::sync::{AtomicU16, Ordering, fence_for_models};
 
 pub(crate) struct LastPermit(AtomicU16);
 
+/// Idle, and its thread keeps the token as that of its warm process.
 const WARM: u16 = 1 << 15;
-const AT_HAND: u16 = 1 << 14;
-const SHELVED: u16 = 1 << 13;
+/// Waits for control only, and its thread keeps the token as that of its awaiting process.
+const AWAITING: u16 = 1 << 14;
+/// Idle, and its thread keeps the token in its cache.
+const CACHED: u16 = 1 << 13;
+const MARKS: u16 = WARM | AWAITING | CACHED;
 /// Stands for no permit.
-const NONE: u16 = SHELVED - 1;
+const NONE: u16 = CACHED - 1;
 
 impl LastPermit {
     /// There may be as many permits.
@@ -38,55 +42,56 @@ impl LastPermit {
         usize::from(self.0.load(Ordering::Relaxed) & NONE)
     }
 
-    /// Returns whether it is warm, also on the shelf.
+    /// Returns whether it is warm, also in the cache.
     #[inline(always)]
     pub(crate) fn is_warm(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & (WARM | SHELVED) != 0
+        self.0.load(Ordering::Relaxed) & (WARM | CACHED) != 0
     }
 
-    /// As [`is_warm`](Self::is_warm), after a push (*ask* of `shelf`).
+    /// As [`is_warm`](Self::is_warm), after a push (*ask* of `idle_cache`).
     #[inline(always)]
     pub(crate) fn is_warm_after_push(&self) -> bool {
         fence_for_models();
-        self.0.load(Ordering::SeqCst) & (WARM | SHELVED) != 0
+        self.0.load(Ordering::SeqCst) & (WARM | CACHED) != 0
     }
 
-    /// The same, also if it is at hand.
+    /// The same, also if it is awaiting.
     #[inline(always)]
     pub(crate) fn is_kept_after_push(&self) -> bool {
         fence_for_models();
-        self.0.load(Ordering::SeqCst) & (WARM | SHELVED | AT_HAND) != 0
+        self.0.load(Ordering::SeqCst) & MARKS != 0
     }
 
-    pub(crate) fn is_shelved(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & SHELVED != 0
+    pub(crate) fn is_cached(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & CACHED != 0
     }
 
     #[inline(always)]
-    pub(crate) fn is_at_hand(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & AT_HAND != 0
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & AWAITING != 0
     }
 
     #[inline(always)]
     pub(crate) fn set_warm(&self, is_warm: bool) {
-        let before = self.0.load(Ordering::Relaxed) & !(WARM | SHELVED);
-        self.0.store(if is_warm { before | WARM } else { before }, Ordering::Relaxed);
+        let before = self.0.load(Ordering::Relaxed) & !(WARM | CACHED);
+        self.store(if is_warm { before | WARM } else { before });
     }
 
-    /// Notes that a warm process is on the shelf from here on.
+    /// Notes that a warm process is in the cache from here on.
     #[inline(always)]
-    pub(crate) fn set_shelved(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed) & !WARM | SHELVED, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    pub(crate) fn set_at_hand(&self, is_at_hand: bool) {
-        self.set_mark(AT_HAND, is_at_hand);
+    pub(crate) fn set_cached(&self) {
+        self.store(self.0.load(Ordering::Relaxed) & !WARM | CACHED);
     }
 
     #[inline(always)]
-    fn set_mark(&self, mark: u16, is_set: bool) {
-        let before = self.0.load(Ordering::Relaxed);
-        self.0.store(if is_set { before | mark } else { before & !mark }, Ordering::Relaxed);
+    pub(crate) fn set_awaiting(&self, is_awaiting: bool) {
+        let before = self.0.load(Ordering::Relaxed) & !AWAITING;
+        self.store(if is_awaiting { before | AWAITING } else { before });
+    }
+
+    #[inline(always)]
+    fn store(&self, word: u16) {
+        debug_assert!((word & MARKS).count_ones() <= 1, "a token is in one place: {word:#x}");
+        self.0.store(word, Ordering::Relaxed);
     }
 }

@@ -1,41 +1,41 @@
 //! The tokens that a thread keeps to itself, and moves without any atomic exchange: of the process that it runs next,
-//! of one *warm* process, of those on its [shelf](super::shelf), of one that is *at hand*, and of
+//! of one *warm* process, of those in its [cache](super::idle_cache), of one *awaiting* process, and of
 //! [vacant slots](super::vacant_slots).
 //!
 //! # The warm process
 //!
-//! A process is warm if it is idle and the thread that has run it last still holds its token, instead of parking that
-//! in the mailbox. A message from the same thread then needs neither the exchange that queues it nor the one that
-//! takes the token, and the process did not need the exchange that parks it: the sender takes the token from here,
-//! stores the message in the mailbox's first node, and has the process run next ([`Slot::send`]). All others send as
-//! usual, and leave the rest to the thread.
+//! A process is warm if it is idle and the thread that ran it last still holds its token, instead of parking that in
+//! the mailbox. A message from the same thread then needs neither the exchange that queues it nor the one that takes
+//! the token, and the process did not need the exchange that parks it: the sender takes the token from here, stores the
+//! message in the mailbox's first node, and has the process run next ([`Slot::send`]). All others send as usual, and
+//! leave the rest to the thread.
 //!
-//! If its message is small, the sender stores that within one section of the lock, in which it also moves the token
-//! ([`LocalTokens::begin_refill`]). A message in a block is not, since the block may come from the users' allocator.
-//! And a process that becomes idle when another one is to run next changes places with it in one section
+//! A small message is stored within the section of the lock that also moves the token
+//! ([`LocalTokens::begin_refill`]); one in a block is not, since the block may come from the users' allocator. And a
+//! process that becomes idle when another one is to run next changes places with it in one section
 //! ([`LocalTokens::keep_for_next`]): so a pair that sends to each other passes two sections a message.
 //!
-//! Only a thread that has a process to run next keeps another one in this place. For the next one, and before it takes
-//! a process from anywhere else, it puts that on its shelf if it can be, or lays it down, which parks its token; and it
-//! lays down all before it is called, blocks or sleeps. At each visit to a far end it looks whether others have sent
-//! something. So that waits for a few time slices of those that send to each other. Behind a step that does not end it
-//! waits as the process in the run-next slot does: until the watchdog moves both. And a thread that has seen a tick
-//! keeps none for a while (`ThreadContext::cool`): one whose steps are long sees one every few steps.
+//! Only a thread that has a process to run next keeps a warm one. A newly idle process evicts it, into the cache or by
+//! parking its token; so does taking a process from any other place. Everything is flushed before the thread blocks,
+//! sleeps or gives its permit away. At each visit to the shared queues the thread checks whether others have sent to
+//! the warm process, which waits that long: a few time slices of those that send to each other. Behind a step that does
+//! not end it waits like the process in the run-next slot: until the watchdog moves both. After a watchdog tick nothing
+//! is cached for a while (`ThreadContext::cooldown`): a thread whose steps are long sees one every few steps.
 //!
-//! # The process at hand
+//! # The awaiting process
 //!
-//! A process is at hand if it waits for control only, usually for an answer, and the thread that has run it last still
-//! holds its token. The thread keeps one, when and as long as it would keep a process warm. An answer from the same
-//! thread needs none of three exchanges then: the one that parks the token, the one that pushes the answer and takes
-//! the token, and the one that takes the answer out of the control lane. The answering process has the other one run
-//! next, and the answer lies beside the run-next slot ([`LocalTokens::put_answered_next`]). It stays with the token: if
-//! the thread takes that to run the process, the answer comes first in the step; if the token is displaced, or taken by
-//! others, the answer is pushed into the control lane by the one who has the token then.
+//! A process is awaiting if it waits for control only, usually for an answer, and the thread that ran it last still
+//! holds its token. The thread keeps one, under the same conditions as a warm process. An answer from the same thread
+//! then needs none of three exchanges: the one that parks the token, the one that pushes the answer and takes the
+//! token, and the one that takes the answer out of the control lane. The answering process has the other one run next,
+//! and the answer lies beside the run-next slot ([`LocalTokens::put_answered_next`]). It stays with the token: if the
+//! thread takes that to run the process, the answer comes first in the step; if the token is displaced, or taken by
+//! others, whoever has it then pushes the answer into the control lane.
 //!
 //! An answer goes this way only while the control lane is empty, and so comes before what is pushed there later. Only
-//! if others take the process just then may it come after what the same thread has sent next. No process notices: the
-//! only ones at hand are futures, which are polled when all controls have been taken. What others send to a process at
-//! hand waits in its control lane as for a warm one.
+//! if others take the process just then may it come after what the same thread has sent next. No process notices:
+//! awaiting processes are futures, which are polled when all controls have been taken. What others send to an awaiting
+//! process stays in its control lane, as what they send to a warm one does in its mailbox.
 //!
 //! # The lock
 //!
@@ -69,7 +69,7 @@
 //!
 //! A model is in `tests/models`.
 
-use super::shelf::Shelf;
+use super::idle_cache::IdleCache;
 use super::vacant_slots::VacantSlots;
 use super::{Slot, Token};
 use crate::mailbox::lanes::Claim;
@@ -89,8 +89,8 @@ pub(crate) const UNWATCHED: u16 = 8;
 const REVOKED: u16 = 64;
 /// Light barriers are not enough yet, or never: each section has a fence.
 const FENCED: u16 = 128;
-/// Something was sent to a process on the shelf.
-pub(crate) const ROUSED: u16 = 256;
+/// Something was sent to a process in the cache.
+pub(crate) const NOTIFIED: u16 = 256;
 
 /// How often O7 looks before it gives up. In models it looks once.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1_000 };
@@ -105,8 +105,8 @@ pub(crate) struct LocalTokens {
     /// Whom the answer is for; meaningless if there is none.
     answered: AtomicPtr<Slot>,
     warm: AtomicPtr<Slot>,
-    at_hand: AtomicPtr<Slot>,
-    shelf: Shelf,
+    awaiting: AtomicPtr<Slot>,
+    cache: IdleCache,
     vacant: VacantSlots,
 }
 
@@ -124,9 +124,9 @@ impl KeepsNothing {
 
 /// A token that a thread has kept, by how it is put elsewhere.
 pub(crate) enum Kept {
-    /// Of a process that was warm, perhaps on the shelf.
+    /// Of a process that was warm, perhaps in the cache.
     Warm(Token),
-    AtHand(Token),
+    Awaiting(Token),
     Next(Token),
     /// Of a vacant slot.
     Vacant(Token),
@@ -137,8 +137,8 @@ pub(crate) enum Kept {
 pub(crate) struct Revoked {
     pub(crate) run_next: Option<Token>,
     pub(crate) warm: Option<Token>,
-    pub(crate) at_hand: Option<Token>,
-    pub(crate) shelved: Vec<Token>,
+    pub(crate) awaiting: Option<Token>,
+    pub(crate) cached: Vec<Token>,
     pub(crate) vacant: Vec<Token>,
 }
 
@@ -189,8 +189,8 @@ impl LocalTokens {
             answer: AtomicPtr::new(ptr::null_mut()),
             answered: AtomicPtr::new(ptr::null_mut()),
             warm: AtomicPtr::new(ptr::null_mut()),
-            at_hand: AtomicPtr::new(ptr::null_mut()),
-            shelf: Shelf::new(),
+            awaiting: AtomicPtr::new(ptr::null_mut()),
+            cache: IdleCache::new(),
             vacant: VacantSlots::none(),
         }
     }
@@ -202,55 +202,55 @@ impl LocalTokens {
         !self.run_next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Returns whether a process may be warm, also on the shelf, or is at hand.
+    /// Returns whether a process may be warm, also in the cache, or is awaiting.
     #[inline(always)]
     pub(crate) fn has_kept(&self) -> bool {
-        self.has_warm_or_at_hand() || self.has_shelved()
+        self.has_warm_or_awaiting() || self.has_cached()
     }
 
-    /// Returns whether a process is warm and not on the shelf, or at hand.
+    /// Returns whether a process is warm and not in the cache, or awaiting.
     #[inline(always)]
-    pub(crate) fn has_warm_or_at_hand(&self) -> bool {
-        !self.warm.load(Ordering::Relaxed).is_null() || !self.at_hand.load(Ordering::Relaxed).is_null()
+    pub(crate) fn has_warm_or_awaiting(&self) -> bool {
+        !self.warm.load(Ordering::Relaxed).is_null() || !self.awaiting.load(Ordering::Relaxed).is_null()
     }
 
-    /// Returns whether there may be processes on the shelf.
+    /// Returns whether there may be processes in the cache.
     #[inline(always)]
-    pub(crate) fn has_shelved(&self) -> bool {
-        self.shelf.is_used()
+    pub(crate) fn has_cached(&self) -> bool {
+        self.cache.is_used()
     }
 
-    /// Returns whether that process is on the shelf. From any thread, stale at once.
-    pub(crate) fn has_on_shelf(&self, slot: &Slot) -> bool {
-        self.shelf.has(slot)
+    /// Returns whether that process is in the cache. From any thread, stale at once.
+    pub(crate) fn has_cached_process(&self, slot: &Slot) -> bool {
+        self.cache.has(slot)
     }
 
-    /// Returns whether the thread puts processes on its shelf.
+    /// Returns whether the thread caches idle processes.
     #[inline(always)]
-    pub(crate) fn is_shelf_open(&self) -> bool {
-        self.shelf.is_open()
+    pub(crate) fn is_cache_enabled(&self) -> bool {
+        self.cache.is_enabled()
     }
 
-    /// Has the thread, which calls this, put processes on its shelf or not.
-    pub(crate) fn set_shelf_open(&self, is_open: bool) {
-        self.shelf.set_open(is_open);
+    /// Has the calling thread cache idle processes, or not.
+    pub(crate) fn enable_cache(&self, is_enabled: bool) {
+        self.cache.enable(is_enabled);
     }
 
-    /// Returns whether a process is at hand, and has something to do.
-    pub(crate) fn is_at_hand_called(&self) -> bool {
+    /// Returns whether there is an awaiting process with something in its control lane.
+    pub(crate) fn is_awaiting_called(&self) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
-        unsafe { self.at_hand.load(Ordering::Relaxed).as_ref() }.is_some_and(|slot| slot.lanes.has_control())
+        unsafe { self.awaiting.load(Ordering::Relaxed).as_ref() }.is_some_and(|slot| slot.lanes.has_control())
     }
 
-    /// Returns whether there is a process to run next, or a warm one or one at hand with something to do; of the shelf,
-    /// whether the thread has been told. From any thread, stale at once.
+    /// Returns whether there is a process to run next, or a warm or awaiting one with input; of those in the cache,
+    /// whether the thread has been notified. From any thread, stale at once.
     pub(crate) fn has_work(&self) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
         let warm = || unsafe { self.warm.load(Ordering::Relaxed).as_ref() };
         self.has_next()
             || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
-            || self.is_at_hand_called()
-            || self.has_shelved() && self.attention() & ROUSED != 0
+            || self.is_awaiting_called()
+            || self.has_cached() && self.attention() & NOTIFIED != 0
     }
 
     /// Returns whether it keeps vacant slots.
@@ -276,15 +276,15 @@ impl LocalTokens {
         self.attention.fetch_or(to, order);
     }
 
-    /// *tell* of `shelf`. What was pushed before is seen by who [heeds](Self::heed) this in the same order.
-    pub(crate) fn rouse(&self) {
-        if self.attention.load(Ordering::SeqCst) & ROUSED == 0 {
-            self.attention.fetch_or(ROUSED, Ordering::SeqCst);
+    /// *notify* of `idle_cache`. The thread sees what was pushed before when it [acknowledges](Self::acknowledge) this.
+    pub(crate) fn notify(&self) {
+        if self.attention.load(Ordering::SeqCst) & NOTIFIED == 0 {
+            self.attention.fetch_or(NOTIFIED, Ordering::SeqCst);
         }
     }
 
     /// Clears bits of `attention`. Returns those that were set.
-    pub(crate) fn heed(&self, bits: u16, order: Ordering) -> u16 {
+    pub(crate) fn acknowledge(&self, bits: u16, order: Ordering) -> u16 {
         self.attention.fetch_and(!bits, order) & bits
     }
 
@@ -361,7 +361,7 @@ impl LocalTokens {
         if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
     }
 
-    /// Has that process run next with an answer, if it is at hand and its control lane is empty, there is none to run
+    /// Has that process run next with an answer, if it is awaiting and its control lane is empty, there is none to run
     /// next yet, and the thread is watched and has its permit.
     ///
     /// # Errors
@@ -369,14 +369,14 @@ impl LocalTokens {
     #[inline(always)]
     pub(super) fn put_answered_next(&self, slot: &'static Slot, answer: NodeBox) -> Result<(), NodeBox> {
         let put = self.section(LOST | UNWATCHED, || {
-            let is_free = ptr::eq(self.at_hand.load(Ordering::Relaxed), slot) && !self.has_next();
+            let is_free = ptr::eq(self.awaiting.load(Ordering::Relaxed), slot) && !self.has_next();
             let may = is_free && !slot.lanes.has_control();
             if may {
-                slot.permit.set_at_hand(false);
+                slot.permit.set_awaiting(false);
                 answer.next().store(ptr::null_mut(), Ordering::Relaxed);
                 self.answer.store(answer.as_ptr().as_ptr(), Ordering::Relaxed);
                 self.answered.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
-                self.run_next.store(exchange(&self.at_hand, ptr::null_mut()), Ordering::Relaxed);
+                self.run_next.store(exchange(&self.awaiting, ptr::null_mut()), Ordering::Relaxed);
             }
             may
         });
@@ -461,7 +461,7 @@ impl LocalTokens {
     }
 
     /// Keeps the token of an idle process, and takes that of the process to run next: if there is one, no process is
-    /// warm or that one can be shelved, and the thread has nothing to check between two steps.
+    /// warm or that one can be cached, and the thread has nothing to check between two steps.
     ///
     /// # Errors
     /// The token otherwise, or if light barriers are not enough.
@@ -472,7 +472,7 @@ impl LocalTokens {
         let (warm, answer) = (self.warm.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
         // Looked at together.
         let result = match next {
-            Some(next) if usize::from(attention) | warm.addr() == 0 || attention == 0 && self.shelve(warm) => {
+            Some(next) if usize::from(attention) | warm.addr() == 0 || attention == 0 && self.cache(warm) => {
                 self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
                 token.slot().permit.set_warm(true);
                 self.warm.store(token.into_raw(), Ordering::Relaxed);
@@ -485,60 +485,60 @@ impl LocalTokens {
         result
     }
 
-    /// Puts the warm process on the shelf, if it can be, for another one that is to be warm. For the one who has the
+    /// Moves the warm process into the cache, if there is room, for another one that is to be warm. For the one who has the
     /// lock.
     #[inline(never)]
-    fn shelve(&self, warm: *mut Slot) -> bool {
+    fn cache(&self, warm: *mut Slot) -> bool {
         // SAFETY: the warm process, whose token is here and replaced by the caller.
-        unsafe { self.shelf.put(&*warm) }
+        unsafe { self.cache.put(&*warm) }
     }
 
-    /// Puts an idle process on the shelf, if it can be, and the thread is watched and has its permit.
+    /// Caches an idle process, if there is room and the thread is watched and has its permit.
     ///
     /// # Errors
     /// The token otherwise, or if others are taking what the thread has.
-    pub(crate) fn keep_on_shelf(&self, token: Token) -> Result<(), Token> {
+    pub(crate) fn keep_in_cache(&self, token: Token) -> Result<(), Token> {
         let raw = token.into_raw();
         // SAFETY: a slot, which is never freed, and its token.
-        let put = self.section(LOST | UNWATCHED, || unsafe { self.shelf.put(&*raw) });
+        let put = self.section(LOST | UNWATCHED, || unsafe { self.cache.put(&*raw) });
         if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
     }
 
-    /// Takes one of the processes shelved lately to which others have sent something.
+    /// Takes one of the processes cached lately to which others have sent something.
     pub(crate) fn take_filled(&self) -> Option<Token> {
-        if !self.shelf.begin_look() {
+        if !self.cache.begin_check() {
             return None;
         }
-        taken(self.section(0, || self.shelf.take_filled())?)
+        taken(self.section(0, || self.cache.take_filled())?)
     }
 
-    /// Takes all that is on the shelf, unless others are taking it.
-    pub(crate) fn take_shelved(&self) -> impl Iterator<Item = Token> {
+    /// Empties the cache, unless others are taking it.
+    pub(crate) fn take_cached(&self) -> impl Iterator<Item = Token> {
         let mut from = 0;
         std::iter::from_fn(move || {
-            if !self.has_shelved() {
+            if !self.has_cached() {
                 return None;
             }
-            taken(self.section(0, || self.shelf.take_from(&mut from))?)
+            taken(self.section(0, || self.cache.take_from(&mut from))?)
         })
     }
 
     /// Keeps the token of a process that waits for control only, and takes that of the process to run next: if there
-    /// is one, without an answer, none is at hand, and the thread has nothing to check between two steps.
+    /// is one, without an answer, none is awaiting, and the thread has nothing to check between two steps.
     ///
     /// # Errors
     /// The token otherwise, or if light barriers are not enough.
     #[inline(always)]
-    pub(crate) fn keep_at_hand_for_next(&self, token: Token) -> Result<Token, Token> {
+    pub(crate) fn keep_awaiting_for_next(&self, token: Token) -> Result<Token, Token> {
         let attention = self.begin_section();
         let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
-        let (at_hand, answer) = (self.at_hand.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
-        let requests = usize::from(attention) | at_hand.addr() | answer.addr();
+        let (awaiting, answer) = (self.awaiting.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
+        let requests = usize::from(attention) | awaiting.addr() | answer.addr();
         let result = match next {
             Some(next) if requests == 0 => {
                 self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
-                token.slot().permit.set_at_hand(true);
-                self.at_hand.store(token.into_raw(), Ordering::Relaxed);
+                token.slot().permit.set_awaiting(true);
+                self.awaiting.store(token.into_raw(), Ordering::Relaxed);
                 Ok(kept_out(next.as_ptr()))
             }
             _ => Err(token),
@@ -554,13 +554,13 @@ impl LocalTokens {
         if (attention & (FENCED | REVOKED) == 0 || self.may_go_on(attention, 0))
             && let Some(place) = self.find(slot)
         {
-            let mut token = kept_out(ptr::from_ref(slot).cast_mut()).taken_up();
+            let mut token = kept_out(ptr::from_ref(slot).cast_mut()).acquire();
             if let Some(first) = token.lanes().empty_first() {
                 // No other thread looks there before the section ends.
                 place.store(ptr::null_mut(), Ordering::Relaxed);
                 return Some(Refill { local: self, token, first, attention });
             }
-            let _in_its_place = token.put_down();
+            let _in_its_place = token.release();
         }
         self.end_section();
         None
@@ -569,7 +569,7 @@ impl LocalTokens {
     /// Returns where the token of that process is, if it is warm here. For the one who has the lock.
     #[inline(always)]
     fn find(&self, slot: &'static Slot) -> Option<&AtomicPtr<Slot>> {
-        if ptr::eq(self.warm.load(Ordering::Relaxed), slot) { Some(&self.warm) } else { self.shelf.find(slot) }
+        if ptr::eq(self.warm.load(Ordering::Relaxed), slot) { Some(&self.warm) } else { self.cache.find(slot) }
     }
 
     /// Takes the token of that process, if it is warm here.
@@ -586,25 +586,25 @@ impl LocalTokens {
     /// # Errors
     /// The token, if others are taking what the thread has.
     #[inline(always)]
-    pub(crate) fn keep_at_hand(&self, token: Token) -> Result<Option<Token>, Token> {
+    pub(crate) fn keep_awaiting(&self, token: Token) -> Result<Option<Token>, Token> {
         let raw = token.into_raw();
-        match self.section(0, || exchange(&self.at_hand, raw)) {
+        match self.section(0, || exchange(&self.awaiting, raw)) {
             Some(before) => Ok(taken(before)),
             None => Err(kept_out(raw)),
         }
     }
 
-    /// Takes the token of that process, if it is at hand.
-    pub(super) fn take_at_hand_of(&self, slot: &'static Slot) -> Option<Token> {
+    /// Takes the token of that process, if it is awaiting.
+    pub(super) fn take_awaiting_of(&self, slot: &'static Slot) -> Option<Token> {
         let take = || {
-            let is_it = ptr::eq(self.at_hand.load(Ordering::Relaxed), slot);
-            if is_it { exchange(&self.at_hand, ptr::null_mut()) } else { ptr::null_mut() }
+            let is_it = ptr::eq(self.awaiting.load(Ordering::Relaxed), slot);
+            if is_it { exchange(&self.awaiting, ptr::null_mut()) } else { ptr::null_mut() }
         };
         taken(self.section(0, take)?)
     }
 
-    pub(crate) fn take_at_hand(&self) -> Option<Token> {
-        taken(self.section(0, || exchange(&self.at_hand, ptr::null_mut()))?)
+    pub(crate) fn take_awaiting(&self) -> Option<Token> {
+        taken(self.section(0, || exchange(&self.awaiting, ptr::null_mut()))?)
     }
 
     pub(crate) fn take_warm(&self) -> Option<Token> {
@@ -616,8 +616,8 @@ impl LocalTokens {
     pub(crate) fn flush(&self, mut put: impl FnMut(Kept)) -> KeepsNothing {
         while self.has_any() {
             self.take_warm().map(Kept::Warm).into_iter().for_each(&mut put);
-            self.take_shelved().map(Kept::Warm).for_each(&mut put);
-            self.take_at_hand().map(Kept::AtHand).into_iter().for_each(&mut put);
+            self.take_cached().map(Kept::Warm).for_each(&mut put);
+            self.take_awaiting().map(Kept::Awaiting).into_iter().for_each(&mut put);
             self.take_next().map(Kept::Next).into_iter().for_each(&mut put);
             std::iter::from_fn(|| self.take_vacant()).map(Kept::Vacant).for_each(&mut put);
             if self.has_any() {
@@ -701,7 +701,7 @@ impl Refill<'_> {
         let Self { local, mut token, first, attention } = self;
         token.lanes().refill(first);
         token.slot().permit.set_warm(false);
-        let raw = token.put_down().into_raw();
+        let raw = token.release().into_raw();
         let may_run_next = attention & (LOST | UNWATCHED) == 0 && !local.has_next();
         if may_run_next {
             local.run_next.store(raw, Ordering::Relaxed);
@@ -719,8 +719,8 @@ impl LocalTokens {
         if !self.has_any() {
             return Some(Revoked::default());
         }
-        let has_shelved = self.has_shelved();
-        let (mut vacant, mut shelved) = (VacantSlots::room(), Shelf::room(has_shelved));
+        let has_cached = self.has_cached();
+        let (mut vacant, mut cached) = (VacantSlots::room(), IdleCache::room(has_cached));
         if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
             return None;
         }
@@ -738,15 +738,15 @@ impl LocalTokens {
         let revoked = is_quiet.then(|| {
             // SAFETY: within the lock.
             unsafe { self.vacant.take_all(&mut vacant) };
-            if has_shelved {
-                self.shelf.take_all(&mut shelved);
+            if has_cached {
+                self.cache.take_all(&mut cached);
             }
             let run_next = taken(exchange(&self.run_next, ptr::null_mut()));
             Revoked {
                 run_next: run_next.map(|token| self.push_answer(token)),
-                at_hand: taken(exchange(&self.at_hand, ptr::null_mut())),
+                awaiting: taken(exchange(&self.awaiting, ptr::null_mut())),
                 warm: taken(exchange(&self.warm, ptr::null_mut())),
-                shelved,
+                cached,
                 vacant,
             }
         });
@@ -762,7 +762,7 @@ mod tests {
 
     fn token() -> Token {
         let slot: &'static Slot = Box::leak(Box::new(Slot::unused(0)));
-        Token::claim_free(slot).expect("nothing else has it").put_down()
+        Token::claim_free(slot).expect("nothing else has it").release()
     }
 
     /// Catches: a thread that rests with a token of one kind, because another thread was taking its tokens when it
@@ -774,10 +774,10 @@ mod tests {
             |local| assert!(local.put_next(token()).is_ok()),
             |local| assert!(local.keep_warm(token()).is_ok()),
             |local| {
-                local.set_shelf_open(true);
-                assert!(local.keep_on_shelf(token()).is_ok());
+                local.enable_cache(true);
+                assert!(local.keep_in_cache(token()).is_ok());
             },
-            |local| assert!(local.keep_at_hand(token()).is_ok()),
+            |local| assert!(local.keep_awaiting(token()).is_ok()),
             |local| assert!(local.keep_vacant(token()).is_ok()),
         ];
         for (kind, keep) in kinds.into_iter().enumerate() {

@@ -17,10 +17,11 @@
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
-//! | warm: idle, its token kept, perhaps on a [shelf] | with the thread that ran it last | alive | | that thread |
+//! | warm: idle, its token kept, perhaps in a [cache](idle_cache) | with the thread that ran it last | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
+//! | [awaiting](local_tokens): the same, its token kept | with the thread that ran it last | alive | | that thread |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
-//! | ending | with a thread | exiting | | [`Token::release`] |
+//! | ending | with a thread | exiting | | [`Token::vacate`] |
 //!
 //! Transitions that race are methods with result enums: [`Claim`](crate::mailbox::lanes::Claim) says who has the token
 //! after a push or a wake, [`ParkResult`](crate::mailbox::lanes::ParkResult) what became of parking it.
@@ -30,11 +31,10 @@
 //! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
 //! tokens, and a token belongs to a slot. Their operations:
 //! * [`generation`], [`flags`], [`deficit`], [`last_permit`] and [`counts`]: the slot's words; [`metadata`]: its second
-//!   line;
-//!   [`cold_state`]: data of few processes;
+//!   line; [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`requests`] and [`control`]: all other input;
-//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next, of a warm one, of those on
-//!   its [`shelf`], and of [`vacant_slots`];
+//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next, of a warm and of an
+//!   awaiting one, of those in its [`idle_cache`], and of [`vacant_slots`];
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time holds it.
 
@@ -46,13 +46,13 @@ pub(crate) mod debug_owner;
 pub(crate) mod deficit;
 pub(crate) mod flags;
 mod generation;
+mod idle_cache;
 pub(crate) mod last_permit;
 pub(crate) mod local_tokens;
 pub(crate) mod metadata;
 pub(crate) mod release;
 pub(crate) mod requests;
 pub(crate) mod send;
-mod shelf;
 pub(crate) mod token;
 pub(crate) mod vacant_slots;
 
@@ -89,8 +89,8 @@ pub(crate) trait Schedule: Sync {
         None
     }
 
-    /// Tells the thread that has the process on its [shelf] that something was sent to it.
-    fn rouse_shelved(&'static self, _slot: &'static Slot) {}
+    /// Notifies the thread that caches the process that something was sent to it.
+    fn notify_cacher(&'static self, _slot: &'static Slot) {}
 }
 
 /// Serves the slots of a host, or of a stand-alone mailbox.
@@ -141,8 +141,8 @@ pub(crate) struct SlotOwner {
     pub(crate) host: &'static dyn SlotHost,
     /// Node and host, as in a PID. Changes only while there are no processes: when the record is reused.
     place: AtomicU64,
-    /// The same, or zero while its host is recorded: then no PID seems to be of here, and who looks for a process is
-    /// led to where sends are recorded.
+    /// The same, or zero while its host is recorded: then every lookup misses, so sends take the slow path, which
+    /// records them.
     gate: AtomicU64,
     /// Completions and signals that came too late.
     pub(crate) late: AtomicU64,
@@ -364,49 +364,49 @@ impl Slot {
     }
 
     /// Called when something was pushed. Has the process run, if it is warm and its token is kept by the calling
-    /// thread. A thread that keeps another one sees that in time; for those on its shelf it is told.
+    /// thread. A thread that keeps another one sees that in time; for those in its cache it is notified.
     #[inline(always)]
-    fn rouse_warm(&'static self) {
+    fn run_if_warm(&'static self) {
         if self.permit.is_warm_after_push() {
-            self.rouse_kept_warm();
+            self.run_warm_or_tell();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn rouse_kept_warm(&'static self) {
+    fn run_warm_or_tell(&'static self) {
         if let Some(token) = self.take_warm_or_tell() {
             token.wake();
         }
     }
 
     /// Returns the token of a process that seems to be warm, if the calling thread keeps it. If another one has it on
-    /// its shelf, tells that (*tell* of `shelf`).
+    /// its cache, notifies that (*notify* of `idle_cache`).
     fn take_warm_or_tell(&'static self) -> Option<Token> {
         let token = self.take_warm();
         if token.is_none()
-            && self.permit.is_shelved()
+            && self.permit.is_cached()
             && let Some(owner) = self.owner()
         {
-            owner.scheduler.rouse_shelved(self);
+            owner.scheduler.notify_cacher(self);
         }
         token
     }
 
-    /// As [`rouse_warm`](Self::rouse_warm), also if it is at hand: it has something in its control lane.
+    /// As [`run_if_warm`](Self::run_if_warm), also if it is awaiting: it has something in its control lane.
     #[inline]
-    fn rouse_kept(&'static self) {
+    fn run_if_kept(&'static self) {
         if self.permit.is_kept_after_push() {
-            self.rouse_at_hand_or_warm();
+            self.run_if_kept_here();
         }
     }
 
     #[cold]
-    fn rouse_at_hand_or_warm(&'static self) {
-        if !self.permit.is_at_hand() {
-            self.rouse_kept_warm();
-        } else if let Some(token) = local_tokens::current().and_then(|local| local.take_at_hand_of(self)) {
-            self.permit.set_at_hand(false);
+    fn run_if_kept_here(&'static self) {
+        if !self.permit.is_awaiting() {
+            self.run_warm_or_tell();
+        } else if let Some(token) = local_tokens::current().and_then(|local| local.take_awaiting_of(self)) {
+            self.permit.set_awaiting(false);
             token.wake();
         }
     }

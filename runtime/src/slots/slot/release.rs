@@ -13,9 +13,9 @@ use crate::process::control::Control;
 use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
 
-/// What became of the token of a process that was warm or at hand.
+/// What became of the token of a process that was warm or awaiting.
 #[must_use = "the token may still be held"]
-pub(crate) enum LaidDown {
+pub(crate) enum Evicted {
     Parked,
     /// Something has arrived: the process must be queued.
     HasInput(Token),
@@ -31,32 +31,32 @@ impl Token {
         self.0.debug_owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_idle() } {
-            ParkResult::Refused => Some(self.taken_up()),
+            ParkResult::Refused => Some(self.acquire()),
             ParkResult::Parked => None,
             ParkResult::Reclaimed(claim) => self.fresh(claim),
         }
     }
 
     /// Parks the token of a process that was warm, for code that holds a lock: nothing is scheduled.
-    pub(crate) fn lay_down(self) -> LaidDown {
+    pub(crate) fn evict(self) -> Evicted {
         self.0.permit.set_warm(false);
         let generation = self.generation();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_idle() } {
-            ParkResult::Parked => LaidDown::Parked,
-            ParkResult::Refused => LaidDown::HasInput(self),
-            ParkResult::Reclaimed(_) if self.0.living() == Some(generation) => LaidDown::HasInput(self),
-            ParkResult::Reclaimed(_) => LaidDown::HasEnded(self),
+            ParkResult::Parked => Evicted::Parked,
+            ParkResult::Refused => Evicted::HasInput(self),
+            ParkResult::Reclaimed(_) if self.0.living() == Some(generation) => Evicted::HasInput(self),
+            ParkResult::Reclaimed(_) => Evicted::HasEnded(self),
         }
     }
 
-    /// Parks the token of a process that was at hand, as [`lay_down`](Self::lay_down) does that of a warm one.
-    pub(crate) fn lay_down_at_hand(self) -> LaidDown {
-        self.0.permit.set_at_hand(false);
+    /// Parks the token of a process that was awaiting, as [`evict`](Self::evict) does that of a warm one.
+    pub(crate) fn evict_awaiting(self) -> Evicted {
+        self.0.permit.set_awaiting(false);
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_waiting() } {
-            ParkResult::Parked => LaidDown::Parked,
-            ParkResult::Refused => LaidDown::HasInput(self),
+            ParkResult::Parked => Evicted::Parked,
+            ParkResult::Refused => Evicted::HasInput(self),
             ParkResult::Reclaimed(_) => unreachable!("the mark and the lane are one word"),
         }
     }
@@ -66,7 +66,7 @@ impl Token {
         self.0.debug_owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_waiting() } {
-            ParkResult::Refused => Some(self.taken_up()),
+            ParkResult::Refused => Some(self.acquire()),
             ParkResult::Parked => None,
             ParkResult::Reclaimed(claim) => self.fresh(claim),
         }
@@ -85,7 +85,7 @@ impl Token {
         self.0.generation.vacate();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_vacant() } {
-            ParkResult::Refused | ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()),
+            ParkResult::Refused | ParkResult::Reclaimed(Claim::Vacant) => Some(self.acquire()),
             ParkResult::Parked => None,
             // Between parking and the second look a new process got the slot; this is its token now.
             ParkResult::Reclaimed(claim) => self.fresh(claim),
@@ -175,12 +175,12 @@ impl Token {
     pub(crate) fn pass_on(self) {
         match self.0.living() {
             Some(_) => self.wake(),
-            None => drop(self.taken_up().empty_and_park(None)),
+            None => drop(self.acquire().empty_and_park(None)),
         }
     }
 
     /// Vacates the slot of an ended process. Returns its index if the slot can be reused.
-    pub(crate) fn release(self) -> Option<u32> {
+    pub(crate) fn vacate(self) -> Option<u32> {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.empty_and_park(None);
         reusable.then_some(slot.metadata.index)

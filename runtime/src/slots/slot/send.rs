@@ -231,7 +231,7 @@ impl Slot {
                     // SAFETY: the token is held here, so the content of its lane's empty first node is too.
                     unsafe { node_pool::message_in(first, generation, message, word) };
                     token.lanes().refill(first);
-                    if let Err(token) = local.put_only_next(token.put_down()) {
+                    if let Err(token) = local.put_only_next(token.release()) {
                         token.wake();
                     }
                     return Ok(());
@@ -271,13 +271,13 @@ impl Slot {
             return None;
         }
         let local = local_tokens::current()?;
-        let mut token = local.take_warm_of(self)?.taken_up();
+        let mut token = local.take_warm_of(self)?.acquire();
         self.permit.set_warm(false);
         match token.lanes().empty_first() {
             Some(first) => Some((token, first, local)),
             // Others have sent something first.
             None => {
-                token.put_down().wake();
+                token.release().wake();
                 None
             }
         }
@@ -416,7 +416,7 @@ impl Slot {
     fn pushed(&'static self, mine: NonNull<MailNode>, claim: Claim) -> Result<(), Box<SendRefusal>> {
         match claim {
             Claim::Nothing => {
-                self.rouse_warm();
+                self.run_if_warm();
                 Ok(())
             }
             Claim::Process => {
@@ -463,7 +463,7 @@ impl Slot {
     /// Called with the token of a vacant slot. Returns the envelope in the node `mine`.
     #[cold]
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
-        match Token(self).taken_up().empty_and_park(Some(mine)) {
+        match Token(self).acquire().empty_and_park(Some(mine)) {
             // The message of a placeholder was in the queue when the process ended, and became a dead letter.
             Some(envelope) if envelope.kind != NodeKind::Placeholder => {
                 Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)))

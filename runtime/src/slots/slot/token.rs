@@ -1,7 +1,7 @@
 //! Operations of a token's holder: opening and closing an incarnation, and exclusive access to its data.
 
 use super::cold_state::ColdState;
-use super::flags::{ATTEND, COLD_STATE};
+use super::flags::{CHECKS_COLD_STATE, COLD_STATE};
 use super::{Slot, SlotOwner, Token};
 #[cfg(feature = "test")]
 use crate::links::message::Bindings;
@@ -20,7 +20,7 @@ impl Token {
             return None;
         }
         match slot.lanes.claim() {
-            Claim::Vacant => Some(Self(slot).taken_up()),
+            Claim::Vacant => Some(Self(slot).acquire()),
             Claim::Nothing => None,
             Claim::Process => unreachable!("a free slot carries no process"),
         }
@@ -29,12 +29,12 @@ impl Token {
     /// Takes the token of a slot that was never used, and whose index has been given to the calling thread alone.
     pub(crate) fn claim_unused(slot: &'static Slot) -> Self {
         slot.lanes.begin();
-        Self(slot).taken_up()
+        Self(slot).acquire()
     }
 
     /// Claims the token of a live slot, if it is parked. For the owner of a stand-alone mailbox.
     pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
-        (slot.lanes.claim() == Claim::Process).then(|| Self(slot).taken_up())
+        (slot.lanes.claim() == Claim::Process).then(|| Self(slot).acquire())
     }
 
     /// Converts to an address, for run queues.
@@ -55,14 +55,14 @@ impl Token {
 
     /// The calling thread is about to use it: see [`debug_owner`](crate::slots::slot::debug_owner).
     #[inline(always)]
-    pub(crate) fn taken_up(self) -> Self {
+    pub(crate) fn acquire(self) -> Self {
         self.0.debug_owner.begin();
         self
     }
 
     /// The calling thread is about to give it away.
     #[inline(always)]
-    pub(crate) fn put_down(self) -> Self {
+    pub(crate) fn release(self) -> Self {
         self.0.debug_owner.end();
         self
     }
@@ -138,7 +138,7 @@ impl Token {
         if !self.has_cold_state() {
             return None;
         }
-        self.0.flags.set(COLD_STATE | ATTEND, false);
+        self.0.flags.set(COLD_STATE | CHECKS_COLD_STATE, false);
         // SAFETY: as for the body.
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).take()
     }

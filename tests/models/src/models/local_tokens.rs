@@ -1,11 +1,11 @@
 //! The tokens that a thread keeps to itself (`slots/slot/local_tokens.rs`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/local.rs` (`rest_idle`, `lay_down`, `flush`) and `engine/host/recall.rs`. Who takes tokens
+//! `engine/context/local.rs` (`rest_idle`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
 //! from a thread looks once whether that is within a section, and then gives up.
 //!
-//! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *visit* of `shelf` is
-//! not missed, since the section that follows has one.
+//! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *check* of
+//! `idle_cache` is not missed, since the section that follows has one.
 
 use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
@@ -15,8 +15,8 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
-use crate::slots::slot::local_tokens::{self, Following, Kept, LocalTokens, ROUSED};
-use crate::slots::slot::release::LaidDown;
+use crate::slots::slot::local_tokens::{self, Following, Kept, LocalTokens, NOTIFIED};
+use crate::slots::slot::release::Evicted;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
@@ -26,9 +26,9 @@ use std::ptr::NonNull;
 const SLEEPS_WITH_ALL: u8 = 1;
 /// A planted fault: the thread looks once, and sleeps.
 const LOOKS_ONCE: u8 = 2;
-/// A planted fault: the thread does not see that it was told of something for a shelved process.
+/// A planted fault: the thread does not see that it was notified for a cached process.
 const IS_NOT_TOLD: u8 = 3;
-/// A planted fault: the thread does not look at those that it has shelved.
+/// A planted fault: the thread does not look at those that it has cached.
 const DOES_NOT_LOOK: u8 = 4;
 
 /// A number in a message that is too large for a node.
@@ -50,11 +50,11 @@ impl Schedule for Queue {
         lock(&self.tokens).push(token);
     }
 
-    /// *tell* of `shelf`.
-    fn rouse_shelved(&'static self, slot: &'static Slot) {
-        if self.local.has_on_shelf(slot) {
+    /// *notify* of `idle_cache`.
+    fn notify_cacher(&'static self, slot: &'static Slot) {
+        if self.local.has_cached_process(slot) {
             reach("told");
-            self.local.rouse();
+            self.local.notify();
         }
     }
 }
@@ -80,12 +80,12 @@ impl Scene {
         let slot: &'static Slot = keep(Slot::unused(index));
         let mut token = Token::claim_free(slot).expect("the slot is free");
         let pid = token.open(self.owner);
-        (slot, token.put_down(), pid)
+        (slot, token.release(), pid)
     }
 
     /// Runs a process: it takes what there is, and changes its state.
     fn run(&self, token: Token) -> Token {
-        let mut token = token.taken_up();
+        let mut token = token.acquire();
         // SAFETY: the caller has the token; loom reports two threads that do it at once.
         unsafe { token.slot().own_cold_state() }.labelled = true;
         while let Some(envelope) = token.lanes().pop_data() {
@@ -93,39 +93,39 @@ impl Scene {
             let number = payload.take::<u32>().or_else(|payload| payload.take::<InBlock>().map(|block| block[0]));
             lock(&self.queue.received).push(number.expect("a number"));
         }
-        token.put_down()
+        token.release()
     }
 
     /// Parks a token, or queues it.
     fn rest(&self, token: Token) {
-        if let Some(token) = token.taken_up().park_idle() {
-            token.put_down().wake();
+        if let Some(token) = token.acquire().park_idle() {
+            token.release().wake();
         }
     }
 
     /// `rest_idle`: keeps the token, if its lanes are empty.
     fn keep_warm(&self, token: Token) {
-        let mut token = token.taken_up();
+        let mut token = token.acquire();
         if token.lanes().empty_first().is_none() {
-            return self.rest(token.put_down());
+            return self.rest(token.release());
         }
         token.slot().permit.set_warm(true);
-        match self.local.keep_warm(token.put_down()) {
+        match self.local.keep_warm(token.release()) {
             Ok(None) => {}
-            Ok(Some(before)) => self.shelve(before),
-            Err(token) => self.lay_down(token),
+            Ok(Some(before)) => self.cache(before),
+            Err(token) => self.evict(token),
         }
     }
 
-    /// `shelve`.
-    fn shelve(&self, token: Token) {
-        if let Err(token) = self.local.keep_on_shelf(token) {
-            self.lay_down(token);
+    /// `idle_cache`.
+    fn cache(&self, token: Token) {
+        if let Err(token) = self.local.keep_in_cache(token) {
+            self.evict(token);
         }
     }
 
-    /// `next_when_called` and `look_at_kept`, for what is on the shelf.
-    fn look_at_shelf(&self) {
+    /// `next_when_called` and `look_at_kept`, for what is in the cache.
+    fn look_at_cache(&self) {
         if !fault::is(Fault::Driver(IS_NOT_TOLD)) {
             self.see_what_was_told();
         }
@@ -134,33 +134,33 @@ impl Scene {
         }
         while let Some(token) = self.local.take_filled() {
             reach("seen");
-            self.lay_down(token);
+            self.evict(token);
         }
     }
 
-    /// *clear* of `shelf`.
+    /// *flush* of `idle_cache`.
     fn see_what_was_told(&self) {
-        if self.local.attention() & ROUSED != 0 && self.local.heed(ROUSED, Ordering::SeqCst) != 0 {
-            self.local.take_shelved().for_each(|token| self.lay_down(token));
+        if self.local.attention() & NOTIFIED != 0 && self.local.acknowledge(NOTIFIED, Ordering::SeqCst) != 0 {
+            self.local.take_cached().for_each(|token| self.evict(token));
         }
     }
 
-    fn lay_down(&self, token: Token) {
-        match token.lay_down() {
-            LaidDown::Parked => {}
-            LaidDown::HasInput(token) => token.wake(),
-            LaidDown::HasEnded(_) => unreachable!("the process lives"),
+    fn evict(&self, token: Token) {
+        match token.evict() {
+            Evicted::Parked => {}
+            Evicted::HasInput(token) => token.wake(),
+            Evicted::HasEnded(_) => unreachable!("the process lives"),
         }
     }
 
     /// `recall`.
     fn recall(&self) -> bool {
         let Some(revoked) = self.local.revoke() else { return false };
-        let any = revoked.run_next.is_some() || revoked.warm.is_some() || revoked.at_hand.is_some();
-        let any = any || !revoked.shelved.is_empty();
+        let any = revoked.run_next.is_some() || revoked.warm.is_some() || revoked.awaiting.is_some();
+        let any = any || !revoked.cached.is_empty();
         revoked.run_next.into_iter().for_each(Token::wake);
-        revoked.warm.into_iter().chain(revoked.shelved).for_each(|token| self.lay_down(token));
-        revoked.at_hand.into_iter().for_each(|token| self.lay_down_at_hand(token));
+        revoked.warm.into_iter().chain(revoked.cached).for_each(|token| self.evict(token));
+        revoked.awaiting.into_iter().for_each(|token| self.evict_awaiting(token));
         any
     }
 
@@ -169,13 +169,13 @@ impl Scene {
         match () {
             () if fault::is(Fault::Driver(SLEEPS_WITH_ALL)) => {}
             () if fault::is(Fault::Driver(LOOKS_ONCE)) => {
-                self.local.take_warm().into_iter().for_each(|token| self.lay_down(token));
+                self.local.take_warm().into_iter().for_each(|token| self.evict(token));
                 self.local.take_next().into_iter().for_each(Token::wake);
             }
             () => {
                 let _keeps_nothing = self.local.flush(|kept| match kept {
-                    Kept::Warm(token) => self.lay_down(token),
-                    Kept::AtHand(token) => self.lay_down_at_hand(token),
+                    Kept::Warm(token) => self.evict(token),
+                    Kept::Awaiting(token) => self.evict_awaiting(token),
                     Kept::Next(token) => token.wake(),
                     Kept::Vacant(_) => unreachable!("no process has ended"),
                 });
@@ -184,36 +184,36 @@ impl Scene {
     }
 
     /// `rest_waiting`.
-    fn keep_at_hand(&self, token: Token) {
+    fn keep_awaiting(&self, token: Token) {
         if token.slot().lanes.has_control() {
             return self.wait(token);
         }
-        token.slot().permit.set_at_hand(true);
-        match self.local.keep_at_hand(token) {
+        token.slot().permit.set_awaiting(true);
+        match self.local.keep_awaiting(token) {
             Ok(None) => {}
-            Ok(Some(token)) | Err(token) => self.lay_down_at_hand(token),
+            Ok(Some(token)) | Err(token) => self.evict_awaiting(token),
         }
     }
 
-    fn lay_down_at_hand(&self, token: Token) {
-        match token.lay_down_at_hand() {
-            LaidDown::Parked => {}
-            LaidDown::HasInput(token) => token.wake(),
-            LaidDown::HasEnded(_) => unreachable!("the process lives"),
+    fn evict_awaiting(&self, token: Token) {
+        match token.evict_awaiting() {
+            Evicted::Parked => {}
+            Evicted::HasInput(token) => token.wake(),
+            Evicted::HasEnded(_) => unreachable!("the process lives"),
         }
     }
 
     /// Parks the token of a process that waits for control only, or queues it.
     fn wait(&self, token: Token) {
-        if let Some(token) = token.taken_up().park_waiting() {
-            token.put_down().wake();
+        if let Some(token) = token.acquire().park_waiting() {
+            token.release().wake();
         }
     }
 
     /// Runs a process that waits for control only, with the answer that its token was taken with. Notes the tags of all
     /// answers.
     fn run_waiting(&self, token: Token, brought: Option<NodeBox>) -> Token {
-        let mut token = token.taken_up();
+        let mut token = token.acquire();
         // SAFETY: as in `run`.
         unsafe { token.slot().own_cold_state() }.labelled = true;
         let mut controls = token.lanes().take_control();
@@ -223,7 +223,7 @@ impl Scene {
             drop(node.take());
             node_pool::recycle(node);
         }
-        token.put_down()
+        token.release()
     }
 
     /// As `finish`, for processes that wait for control only.
@@ -423,7 +423,7 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
         let other = thread::spawn(move || scene.recall());
         within(scene.local, || {
             called.0.send(called.2, 1_u32).expect("it lives");
-            let idle = match scene.local.keep_at_hand_for_next(waiting) {
+            let idle = match scene.local.keep_awaiting_for_next(waiting) {
                 Ok(next) => scene.run(next),
                 Err(token) => {
                     reach("kept out");
@@ -462,18 +462,18 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
     });
 }
 
-/// Two processes of a thread: the first has been run and is to be shelved when the second rests. Their lanes have their
+/// Two processes of a thread: the first has been run and is to be cached when the second rests. Their lanes have their
 /// first nodes.
-struct Shelving {
+struct Caching {
     scene: &'static Scene,
     first: (&'static Slot, Pid),
     second: Token,
 }
 
-impl Shelving {
+impl Caching {
     fn begun() -> Self {
         let scene = Scene::new();
-        scene.local.set_shelf_open(true);
+        scene.local.enable_cache(true);
         let (first, second) = (scene.start(0), scene.start(1));
         first.0.send(first.2, 0_u32).expect("it lives");
         second.0.send(second.2, 0_u32).expect("it lives");
@@ -482,80 +482,80 @@ impl Shelving {
     }
 }
 
-/// A process is shelved while another thread sends to it: that is told, or the message is seen at the next visit.
-fn sent_while_it_is_shelved() {
+/// A process is cached while another thread sends to it: its thread is notified, or sees the message at the next visit.
+fn sent_while_it_is_cached() {
     check(deep(2, 3), &["told", "seen", "found without being told"], || {
-        let Shelving { scene, first: (slot, pid), second } = Shelving::begun();
+        let Caching { scene, first: (slot, pid), second } = Caching::begun();
         let other = thread::spawn(move || slot.send(pid, 10_u32).expect("it lives"));
         within(scene.local, || {
             scene.keep_warm(second);
-            scene.look_at_shelf();
+            scene.look_at_cache();
         });
         other.join().unwrap();
-        if scene.local.attention() & ROUSED == 0 {
+        if scene.local.attention() & NOTIFIED == 0 {
             reach("found without being told");
         }
         if !fault::is(Fault::Driver(IS_NOT_TOLD)) {
             scene.see_what_was_told();
         }
-        let waits = scene.local.has_on_shelf(slot) && slot.lanes.depth() > 0;
-        assert!(!waits, "it lies on the shelf with its message");
+        let waits = scene.local.has_cached_process(slot) && slot.lanes.depth() > 0;
+        assert!(!waits, "it lies in the cache with its message");
         assert_eq!(scene.finish(), [0, 0, 10]);
     });
 }
 
 #[test]
-fn a_message_to_a_process_that_is_being_shelved() {
-    sent_while_it_is_shelved();
+fn a_message_to_a_process_that_is_being_cached() {
+    sent_while_it_is_cached();
 }
 
-/// As [`sent_while_it_is_shelved`], by a sender that has seen the mark already, and looks for the place alone. Loom has
+/// As [`sent_while_it_is_cached`], by a sender that has seen the mark already, and looks for the place alone. Loom has
 /// no order of single loads that are sequentially consistent, so each look of *ask* has a fence of its own here. But a
 /// fence orders all that follows: that of the look for the mark would hide that the look for the place needs one too.
 #[test]
 fn a_message_of_a_sender_that_looks_for_the_place_alone() {
     check(deep(2, 3), &["told", "seen"], || {
-        let Shelving { scene, first: (slot, pid), second } = Shelving::begun();
+        let Caching { scene, first: (slot, pid), second } = Caching::begun();
         let other = thread::spawn(move || {
             let message = node_pool::message(pid.generation(), 10_u32, std::ptr::null_mut());
             match slot.lanes.push_data(message, || 0, || ()) {
-                Claim::Nothing => scene.queue.rouse_shelved(slot),
+                Claim::Nothing => scene.queue.notify_cacher(slot),
                 // SAFETY: the push has taken the token.
                 _process => unsafe { Token::from_raw(NonNull::from(slot)) }.wake(),
             }
         });
         within(scene.local, || {
             scene.keep_warm(second);
-            scene.look_at_shelf();
+            scene.look_at_cache();
         });
         other.join().unwrap();
         scene.see_what_was_told();
-        let waits = scene.local.has_on_shelf(slot) && slot.lanes.depth() > 0;
-        assert!(!waits, "it lies on the shelf with its message");
+        let waits = scene.local.has_cached_process(slot) && slot.lanes.depth() > 0;
+        assert!(!waits, "it lies in the cache with its message");
         scene.recall();
         assert_eq!(scene.finish(), [0, 0, 10]);
     });
 }
 
 #[test]
-#[should_panic(expected = "it lies on the shelf with its message")]
-fn fault_the_thread_is_not_told_of_a_message_to_its_shelf() {
-    fault::with(Fault::Driver(IS_NOT_TOLD), sent_while_it_is_shelved);
+#[should_panic(expected = "it lies in the cache with its message")]
+fn fault_the_thread_is_not_told_of_a_message_to_its_cache() {
+    fault::with(Fault::Driver(IS_NOT_TOLD), sent_while_it_is_cached);
 }
 
 #[test]
-#[should_panic(expected = "it lies on the shelf with its message")]
-fn fault_the_thread_does_not_look_at_what_it_has_shelved() {
-    fault::with(Fault::Driver(DOES_NOT_LOOK), sent_while_it_is_shelved);
+#[should_panic(expected = "it lies in the cache with its message")]
+fn fault_the_thread_does_not_look_at_what_it_has_cached() {
+    fault::with(Fault::Driver(DOES_NOT_LOOK), sent_while_it_is_cached);
 }
 
-/// A thread sends to a process on its shelf, while another thread sends to it too, or takes all away.
-fn sent_from_the_shelf(taken_away: bool) {
+/// A thread sends to a process in its cache, while another thread sends to it too, or empties the cache.
+fn sent_from_the_cache(taken_away: bool) {
     let places: &[_] = if taken_away { &["in place", "taken away"] } else { &["in place", "told", "both at once"] };
     check(deep(2, 3), places, move || {
-        let Shelving { scene, first: (slot, pid), second } = Shelving::begun();
+        let Caching { scene, first: (slot, pid), second } = Caching::begun();
         scene.keep_warm(second);
-        assert!(scene.local.has_on_shelf(slot));
+        assert!(scene.local.has_cached_process(slot));
         let other = thread::spawn(move || {
             if !taken_away {
                 slot.send(pid, 10_u32).expect("it lives");
@@ -569,7 +569,7 @@ fn sent_from_the_shelf(taken_away: bool) {
                 reach("in place");
                 scene.keep_warm(scene.run(token));
             }
-            scene.look_at_shelf();
+            scene.look_at_cache();
         });
         if !taken_away {
             scene.sleep();
@@ -591,13 +591,13 @@ fn sent_from_the_shelf(taken_away: bool) {
 }
 
 #[test]
-fn messages_to_a_shelved_process_from_its_thread_and_another() {
-    sent_from_the_shelf(false);
+fn messages_to_a_cached_process_from_its_thread_and_another() {
+    sent_from_the_cache(false);
 }
 
 #[test]
-fn messages_to_a_shelved_process_that_is_taken_away() {
-    sent_from_the_shelf(true);
+fn messages_to_a_cached_process_that_is_taken_away() {
+    sent_from_the_cache(true);
 }
 
 /// A sender sends from another thread, then moves to the one that keeps the process warm, and sends in place.
@@ -633,7 +633,7 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
 /// A thread has a process to run next and a warm one, and goes to sleep while another thread takes both, or gives up.
 /// A message to the warm process arrives meanwhile. When all sleep, nothing looks at the thread's tokens any more.
 fn sleeps_while_they_are_taken() {
-    check(deep(2, 3), &["taken", "given up", "kept out", "laid down with a message"], || {
+    check(deep(2, 3), &["taken", "given up", "kept out", "evicted with a message"], || {
         let scene = Scene::new();
         let (first, second) = (scene.start(0), scene.start(1));
         first.0.send(first.2, 0_u32).expect("it lives");
@@ -655,7 +655,7 @@ fn sleeps_while_they_are_taken() {
         taker.join().unwrap();
         sender.join().unwrap();
         if !lock(&scene.queue.tokens).is_empty() {
-            reach("laid down with a message");
+            reach("evicted with a message");
         }
         assert_eq!(scene.finish(), [0, 10]);
         // Both are idle, and neither token is lost.
@@ -673,7 +673,7 @@ fn answer(slot: &'static Slot, pid: Pid, tag: u32) {
     slot.answer(node, pid.generation());
 }
 
-/// A thread answers a process that it has at hand, twice, while another thread answers it too, or takes it away, or
+/// A thread answers a process whose token it keeps, twice, while another thread answers it too, or takes it away, or
 /// both.
 fn answered(answers: bool, takes: bool) {
     let mut places = vec!["beside the slot", "in the lane"];
@@ -682,7 +682,7 @@ fn answered(answers: bool, takes: bool) {
     check(deep(2, 3), places, move || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
-        scene.keep_at_hand(token);
+        scene.keep_awaiting(token);
         let other = thread::spawn(move || {
             if answers {
                 answer(slot, pid, 10);
@@ -697,14 +697,14 @@ fn answered(answers: bool, takes: bool) {
                 if let Some(token) = scene.local.take_next_to_run() {
                     let brought = scene.local.take_answer(&token);
                     reach(if brought.is_some() { "beside the slot" } else { "in the lane" });
-                    scene.keep_at_hand(scene.run_waiting(token, brought));
+                    scene.keep_awaiting(scene.run_waiting(token, brought));
                 } else {
                     reach("in the lane");
                 }
             }
             // `look_at_kept`.
-            if scene.local.is_at_hand_called() {
-                scene.local.take_at_hand().into_iter().for_each(|token| scene.lay_down_at_hand(token));
+            if scene.local.is_awaiting_called() {
+                scene.local.take_awaiting().into_iter().for_each(|token| scene.evict_awaiting(token));
             }
         });
         other.join().unwrap();
@@ -738,27 +738,27 @@ fn fault_sleeps_after_one_look() {
 }
 
 #[test]
-fn answers_to_a_process_at_hand_and_from_another_thread() {
+fn answers_to_an_awaiting_process_and_from_another_thread() {
     answered(true, false);
 }
 
 #[test]
-fn answers_to_a_process_at_hand_that_is_taken_away() {
+fn answers_to_an_awaiting_process_that_is_taken_away() {
     answered(false, true);
 }
 
 #[test]
-fn answers_to_a_process_at_hand_that_is_answered_and_taken_away() {
+fn answers_to_an_awaiting_process_that_is_answered_and_taken_away() {
     answered(true, true);
 }
 
-/// A process at hand is answered by another thread, and after that by its own.
+/// An awaiting process is answered by another thread, and after that by its own.
 #[test]
 fn an_answer_that_follows_one_from_another_thread() {
     check(3, &["followed", "had not come"], || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
-        scene.keep_at_hand(token);
+        scene.keep_awaiting(token);
         let answered = keep(Mutex::new(false));
         let other = thread::spawn(move || {
             answer(slot, pid, 1);
@@ -772,7 +772,7 @@ fn an_answer_that_follows_one_from_another_thread() {
             }
             if let Some(token) = scene.local.take_next_to_run() {
                 let brought = scene.local.take_answer(&token);
-                scene.keep_at_hand(scene.run_waiting(token, brought));
+                scene.keep_awaiting(scene.run_waiting(token, brought));
             }
         });
         other.join().unwrap();
@@ -782,14 +782,14 @@ fn an_answer_that_follows_one_from_another_thread() {
     });
 }
 
-/// A process is answered at hand, and another one is to run next in its place: the answer stays with its process.
+/// An awaiting process is answered, and another one is to run next in its place: the answer stays with its process.
 #[test]
 fn an_answered_process_that_is_displaced() {
     check(2, &["displaced", "taken away"], || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
         let (_, second, _) = scene.start(1);
-        scene.keep_at_hand(token);
+        scene.keep_awaiting(token);
         let other = thread::spawn(move || {
             if scene.recall() {
                 reach("taken away");

@@ -49,7 +49,7 @@ impl Sink for Host {
 impl Schedule for Host {
     fn wake(&'static self, token: Token) {
         reach("woken");
-        self.run(token.taken_up());
+        self.run(token.acquire());
     }
 }
 

@@ -198,7 +198,7 @@ impl World {
         if fault::is(NO_WAKE) {
             return true;
         }
-        match at.lanes.rouse() {
+        match at.lanes.wake_unless_waiting() {
             Some(Claim::Nothing) => reach("notified a running receiver"),
             Some(Claim::Process) => {
                 reach("woke the receiver");

@@ -167,9 +167,9 @@ impl World {
     }
 
     fn next_when_called(&self, me: usize) -> Option<usize> {
-        // `Worker::heed`.
+        // `Worker::acknowledge`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
-        match self.idle.attend(me, KeepsNothing::in_a_model()) {
+        match self.idle.yield_permit(me, KeepsNothing::in_a_model()) {
             None => self.take_near(me).or_else(|| self.search(me)),
             Some(BecameSpare(next)) => {
                 reach("became spare after its step");

@@ -108,9 +108,9 @@ impl World {
             drop(node.take());
             node_pool::recycle(node);
         }
-        if let Err(token) = self.local.keep_vacant(token.put_down()) {
+        if let Err(token) = self.local.keep_vacant(token.release()) {
             reach("not kept");
-            TABLE.take_back(token.taken_up());
+            TABLE.take_back(token.acquire());
         }
     }
 
@@ -118,7 +118,7 @@ impl World {
     fn take(&self) -> Token {
         loop {
             if let Some(token) = self.local.take_vacant() {
-                let mut token = token.taken_up();
+                let mut token = token.acquire();
                 if !token.lanes().has_control() && token.lanes().is_data_empty() {
                     reach("taken from the list");
                     return token;
@@ -158,18 +158,18 @@ impl World {
 
     /// `Scheduler::queue_unless_empty`.
     fn queue_unless_empty(&self, token: Token) {
-        let token = token.taken_up();
+        let token = token.acquire();
         self.touch();
         if let Some(token) = token.park_vacant() {
             reach("queued with a late message");
-            lock(&self.late).push(token.put_down());
+            lock(&self.late).push(token.release());
         }
     }
 
     /// `ThreadContext::empty_late_slots`, by a worker.
     fn empty_late_slots(&self) {
         while let Some(token) = { lock(&self.late).pop() } {
-            let token = token.taken_up();
+            let token = token.acquire();
             self.touch();
             TABLE.take_back(token);
         }

@@ -23,7 +23,7 @@ thread_local! {
 
 impl Table {
     pub(crate) fn take_back(&self, token: Token) {
-        if token.release().is_some() {
+        if token.vacate().is_some() {
             FREED.set(FREED.get() + 1);
         }
     }

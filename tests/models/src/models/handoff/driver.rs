@@ -328,7 +328,7 @@ impl World {
     /// Ends a step that blocked in async code, when the blocking is over.
     pub(super) fn leave_step(&self, me: &Me) {
         self.come_back(me, true);
-        if let Some(BecameSpare(next)) = self.idle.attend(me.number, KeepsNothing::in_a_model()) {
+        if let Some(BecameSpare(next)) = self.idle.yield_permit(me.number, KeepsNothing::in_a_model()) {
             self.pass_on(next);
         }
     }
@@ -380,11 +380,11 @@ impl World {
         self.take_near(me).or_else(|| self.search(me, self.idle.start_searching()))
     }
 
-    /// `ThreadContext::next_when_called` and `attend`.
+    /// `ThreadContext::next_when_called` and `yield_permit`.
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         self.flush(me);
-        let Some(BecameSpare(next)) = self.idle.attend(me.number, KeepsNothing::in_a_model()) else {
+        let Some(BecameSpare(next)) = self.idle.yield_permit(me.number, KeepsNothing::in_a_model()) else {
             return self.find(me);
         };
         reach("was called away");

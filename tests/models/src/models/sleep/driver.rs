@@ -216,7 +216,7 @@ impl World {
                 self.unpark(thread);
             }
             None if self.idle.is_anyone_searching() || fault::is(NO_G2) => {}
-            None => self.rouse_watchdog(),
+            None => self.notify_watchdog(),
         }
     }
 
@@ -233,12 +233,12 @@ impl World {
     /// `ThreadContext::be_watched`.
     fn be_watched(&self, me: usize) {
         if self.unwatched[me].swap(false, Ordering::Relaxed) && !fault::is(NO_G1) {
-            self.rouse_watchdog();
+            self.notify_watchdog();
         }
     }
 
-    /// `Scheduler::rouse_watchdog`.
-    fn rouse_watchdog(&self) {
+    /// `Scheduler::notify_watchdog`.
+    fn notify_watchdog(&self) {
         if self.habits.watchdog && self.idle.does_watchdog_rest() {
             reach("woke the watchdog");
             self.wake_watchdog();
@@ -276,7 +276,7 @@ impl World {
         match self.idle.timer_set() {
             Some(thread) => self.unpark(thread),
             None if fault::is(NO_G3) => {}
-            None => self.rouse_watchdog(),
+            None => self.notify_watchdog(),
         }
     }
 
@@ -640,7 +640,7 @@ impl World {
 pub(super) enum Begin {
     /// All look for work.
     Awake,
-    /// The first has job 0 at hand, the others look for work.
+    /// The first keeps the awaiting job 0, the others look for work.
     AtWork,
     /// All are on the list of the sleepers, and have not checked the queues again yet.
     Asleep,

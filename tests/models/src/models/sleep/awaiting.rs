@@ -1,4 +1,4 @@
-//! A process at hand (`slots/slot/local_tokens.rs`) while its thread goes to sleep, or is in a step that does not end.
+//! An awaiting process (`slots/slot/local_tokens.rs`) while its thread goes to sleep, or is in a step that does not end.
 //! Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the thread.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
@@ -17,20 +17,20 @@ use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::NodeId;
 use crate::slots::slot::local_tokens::{KeepsNothing, Kept, LocalTokens};
-use crate::slots::slot::release::LaidDown;
+use crate::slots::slot::release::Evicted;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use loom::thread;
 
 /// A thread goes to sleep without a flush: it relies on having laid everything down before.
 const SLEEPS_UNFLUSHED: Fault = Fault::Driver(19);
-/// The watchdog leaves a process at hand where it is.
-const LEFT_AT_HAND: Fault = Fault::Driver(20);
+/// The watchdog leaves an awaiting process where it is.
+const LEFT_AWAITING: Fault = Fault::Driver(20);
 
 /// The tag of the only answer.
 const ANSWER: u64 = 5;
 
-/// A thread with a permit, and its process at hand.
+/// A thread with a permit, and its awaiting process.
 struct World {
     idle: Idle,
     local: LocalTokens,
@@ -59,7 +59,7 @@ impl Schedule for World {
 }
 
 impl World {
-    /// Returns a world with a process at hand, and what answers that.
+    /// Returns a world with an awaiting process, and what answers that.
     fn new() -> (&'static Self, impl FnOnce() + Send + 'static) {
         let idle = Idle::new(1, 1);
         idle.begin(Some(0));
@@ -78,8 +78,8 @@ impl World {
         let mut token = Token::claim_free(slot).expect("the slot is free");
         let generation = token.open(owner).generation();
         // `rest_waiting`.
-        slot.permit.set_at_hand(true);
-        assert!(world.local.keep_at_hand(token.put_down()).is_ok_and(|before| before.is_none()));
+        slot.permit.set_awaiting(true);
+        assert!(world.local.keep_awaiting(token.release()).is_ok_and(|before| before.is_none()));
         let answer = move || {
             let word = std::ptr::without_provenance_mut(ANSWER as usize);
             let (kind, payload) = (NodeKind::Completed, Some(Payload::new(ANSWER)));
@@ -109,7 +109,7 @@ impl World {
 
     /// Runs the process, which has been answered; then all is done.
     fn run(&self, token: Token) {
-        let mut token = token.taken_up();
+        let mut token = token.acquire();
         let mut controls = token.lanes().take_control();
         assert_eq!(controls.answers().collect::<Vec<_>>(), [ANSWER]);
         while let Some(mut node) = controls.pop() {
@@ -141,29 +141,29 @@ impl World {
     fn take_near(&self) -> Option<Token> {
         let queued = self.pop(&self.own).or_else(|| self.pop(&self.global));
         if self.local.has_kept() {
-            self.local.take_at_hand().into_iter().for_each(|token| self.lay_down(token));
+            self.local.take_awaiting().into_iter().for_each(|token| self.evict(token));
             return queued.or_else(|| self.pop(&self.own));
         }
         queued
     }
 
-    /// `ThreadContext::lay_down_at_hand`.
-    fn lay_down(&self, token: Token) {
-        match token.lay_down_at_hand() {
-            LaidDown::Parked => reach("parked its token"),
-            LaidDown::HasInput(token) => {
+    /// `ThreadContext::evict_awaiting`.
+    fn evict(&self, token: Token) {
+        match token.evict_awaiting() {
+            Evicted::Parked => reach("parked its token"),
+            Evicted::HasInput(token) => {
                 reach("found its answer");
                 self.push(&self.own, token);
                 assert_eq!(self.idle.announce_own(), None, "no other thread has a permit");
             }
-            LaidDown::HasEnded(_) => unreachable!("the process lives"),
+            Evicted::HasEnded(_) => unreachable!("the process lives"),
         }
     }
 
     /// `ThreadContext::flush`.
     fn flush(&self) -> KeepsNothing {
         self.local.flush(|kept| match kept {
-            Kept::AtHand(token) => self.lay_down(token),
+            Kept::Awaiting(token) => self.evict(token),
             _ => unreachable!("no process is warm, none is to run next, and none has ended"),
         })
     }
@@ -189,7 +189,7 @@ impl World {
 
     /// `Scheduler::move_local`.
     fn move_local(&self) {
-        if fault::is(LEFT_AT_HAND) {
+        if fault::is(LEFT_AWAITING) {
             return;
         }
         let moved = self.idle.with_permits(|_| {
@@ -197,8 +197,8 @@ impl World {
                 reach("gave up");
                 return false;
             };
-            let laid_down = revoked.at_hand.map(Token::lay_down_at_hand);
-            let Some(LaidDown::HasInput(token)) = laid_down else { return false };
+            let evicted = revoked.awaiting.map(Token::evict_awaiting);
+            let Some(Evicted::HasInput(token)) = evicted else { return false };
             reach("moved it");
             self.push(&self.global, token);
             true
@@ -209,7 +209,7 @@ impl World {
     }
 }
 
-/// A process at hand is answered from outside while its thread goes to sleep, and the watchdog takes what that keeps.
+/// An awaiting process is answered from outside while its thread goes to sleep, and the watchdog takes what the thread keeps.
 fn answered_while_its_thread_goes_to_sleep() {
     let places = ["queued by its answer", "found its answer", "parked its token", "moved it", "gave up", "slept"];
     check(deep(2, 3), Box::leak(Box::new(places)), || {
@@ -222,7 +222,7 @@ fn answered_while_its_thread_goes_to_sleep() {
     });
 }
 
-/// A process is at hand of a thread whose step ends only when that process has run. It is answered from outside: the
+/// A thread keeps an awaiting process in a step that ends only when that process has run. It is answered from outside: the
 /// watchdog moves it, and another thread, here the same, gets the permit and runs it.
 fn answered_behind_a_long_step() {
     check(deep(2, 3), &["queued by its answer", "moved it"], || {
@@ -242,16 +242,16 @@ fn answered_behind_a_long_step() {
 }
 
 #[test]
-fn a_process_at_hand_is_answered_while_its_thread_goes_to_sleep() {
+fn an_awaiting_process_is_answered_while_its_thread_goes_to_sleep() {
     answered_while_its_thread_goes_to_sleep();
 }
 
 #[test]
-fn a_process_at_hand_is_answered_behind_a_long_step() {
+fn an_awaiting_process_is_answered_behind_a_long_step() {
     answered_behind_a_long_step();
 }
 
-/// The watchdog has taken its time to give up: what the thread could not lay down is in no queue.
+/// The watchdog has taken its time to give up: what the thread could not evict is in no queue.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_sleeps_unshared() {
@@ -261,6 +261,6 @@ fn fault_sleeps_unshared() {
 /// The watchdog looks for ever, and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
-fn fault_left_at_hand() {
-    fault::with(LEFT_AT_HAND, answered_behind_a_long_step);
+fn fault_left_awaiting() {
+    fault::with(LEFT_AWAITING, answered_behind_a_long_step);
 }

@@ -1,4 +1,4 @@
-//! Processes that a worker has at hand while they await an answer: each gets its answers, and whatever else comes.
+//! Processes whose tokens a worker keeps while they await an answer: each gets its answers, and whatever else comes.
 
 use super::warm::Hog;
 use postroom::prelude::*;
@@ -105,7 +105,7 @@ fn with_hog(workers: usize, timeout: Duration, body: impl FnOnce(&Runtime, Runni
 
 /// Catches: a deadline that does not reach a caller whose thread is stuck in the step of the process it has called.
 #[test]
-fn a_deadline_reaches_a_process_at_hand_behind_a_step_that_does_not_end() {
+fn a_deadline_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     soon(|| {
         for workers in [1, 2] {
             with_hog(workers, Duration::from_millis(20), |_, caller, _| assert!(caller.wait().unwrap()));
@@ -115,7 +115,7 @@ fn a_deadline_reaches_a_process_at_hand_behind_a_step_that_does_not_end() {
 
 /// Catches: a kill that does not reach it.
 #[test]
-fn a_kill_reaches_a_process_at_hand_behind_a_step_that_does_not_end() {
+fn a_kill_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     soon(|| {
         for workers in [1, 2] {
             with_hog(workers, Duration::MAX, |_, caller, over| {
