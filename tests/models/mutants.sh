@@ -450,7 +450,7 @@ mutant local-answer-of-another $local local_tokens \
 mutant local-answer-overtakes $local local_tokens \
     's/is_free \&\& !slot\.lanes\.has_control\(\)/is_free/'
 mutant local-at-hand-is-not-notified $slot local_tokens \
-    '/fn notify_awaiting/,/^    \}/ s/token\.wake\(\);/drop(token);/'
+    '/fn run_if_kept_here/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
 mutant local-warm-is-not-notified $send local_tokens \

@@ -268,8 +268,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits for the
-    /// next tick of the watchdog.
+    /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits for
+    /// the next tick of the watchdog.
     #[test]
     fn a_thread_is_told_of_a_message_to_its_cache() {
         const RING: usize = 30;

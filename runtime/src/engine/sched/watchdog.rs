@@ -7,8 +7,8 @@
 //!   announces work that is queued for others while permits sleep, since the thread that queued it may have overlooked
 //!   them (`sleep`, *Own work* and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits
 //!   the shared queues and checks the clock before its next time slice (`find`), and a time slice that was marked
-//!   before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the reactor, if
-//!   there is one (`driving`).
+//!   before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the reactor,
+//!   if there is one (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
 //! process holds no permit and keeps no thread from one: it may take any time, and is not watched.

@@ -485,8 +485,8 @@ impl LocalTokens {
         result
     }
 
-    /// Moves the warm process into the cache, if there is room, for another one that is to be warm. For the one who has the
-    /// lock.
+    /// Moves the warm process into the cache, if there is room, for another one that is to be warm. For the one who has
+    /// the lock.
     #[inline(never)]
     fn cache(&self, warm: *mut Slot) -> bool {
         // SAFETY: the warm process, whose token is here and replaced by the caller.

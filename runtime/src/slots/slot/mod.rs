@@ -17,9 +17,9 @@
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
-//! | warm: idle, its token kept, perhaps in a [cache](idle_cache) | with the thread that ran it last | alive | | that thread |
+//! | warm: idle, its token kept, perhaps [cached](idle_cache) | with the thread that ran it | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
-//! | [awaiting](local_tokens): the same, its token kept | with the thread that ran it last | alive | | that thread |
+//! | [awaiting](local_tokens): the same, its token kept | with the thread that ran it | alive | | that thread |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
 //! | ending | with a thread | exiting | | [`Token::vacate`] |
 //!

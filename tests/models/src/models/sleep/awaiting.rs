@@ -1,5 +1,5 @@
-//! An awaiting process (`slots/slot/local_tokens.rs`) while its thread goes to sleep, or is in a step that does not end.
-//! Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the thread.
+//! An awaiting process (`slots/slot/local_tokens.rs`) while its thread goes to sleep, or is in a step that does not
+//! end. Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the thread.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
 //! steps of `find.rs`, `spare.rs`, `context/local.rs` and `recall.rs`, of one thread with a permit.
@@ -209,7 +209,8 @@ impl World {
     }
 }
 
-/// An awaiting process is answered from outside while its thread goes to sleep, and the watchdog takes what the thread keeps.
+/// An awaiting process is answered from outside while its thread goes to sleep, and the watchdog takes what the thread
+/// keeps.
 fn answered_while_its_thread_goes_to_sleep() {
     let places = ["queued by its answer", "found its answer", "parked its token", "moved it", "gave up", "slept"];
     check(deep(2, 3), Box::leak(Box::new(places)), || {
@@ -222,8 +223,8 @@ fn answered_while_its_thread_goes_to_sleep() {
     });
 }
 
-/// A thread keeps an awaiting process in a step that ends only when that process has run. It is answered from outside: the
-/// watchdog moves it, and another thread, here the same, gets the permit and runs it.
+/// A thread keeps an awaiting process in a step that ends only when that process has run. It is answered from outside:
+/// the watchdog moves it, and another thread, here the same, gets the permit and runs it.
 fn answered_behind_a_long_step() {
     check(deep(2, 3), &["queued by its answer", "moved it"], || {
         let (world, answer) = World::new();
