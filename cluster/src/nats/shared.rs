@@ -126,7 +126,7 @@ impl Shared {
             unsent: read(&self.counters.unsent),
             dropped: read(&self.counters.dropped),
             panics: read(&self.counters.panics),
-            refused: read(&self.counters.refused),
+            refused: self.counters.refused.load(Ordering::Acquire),
             misdelivered: read(&self.counters.misdelivered),
         }
     }
@@ -150,9 +150,10 @@ impl Shared {
 
     /// Notes what the server refuses. It is a problem if the node cannot do without it.
     pub(super) fn refused(&self, lane: Lane, refusal: &Violation) {
-        self.counters.refused.fetch_add(1, Ordering::Relaxed);
         let text = refusal.to_string();
         *self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        // After the text: who sees it counted finds that, or a later one.
+        self.counters.refused.fetch_add(1, Ordering::Release);
         if refusal.is_of_need(&self.settings) {
             self.set_problem(Part::Rights(lane), Some(Problem::forbidden(&self.settings, &refusal.subject)));
         }
