@@ -21,7 +21,7 @@
 //!
 //! What is frequent, slices and messages, is recorded while a *sample* is open: in a recording from its beginning to
 //! its end, in a flight recorder again and again for a short time. A session knows when that was, and what a thread
-//! writes outside of that, because it sees the end of a sample only after its turn, is left out when the recording is
+//! writes outside of that, because it sees the end of a sample only after its slice, is left out when the recording is
 //! read. Rare events are recorded whether or not a sample is open.
 //!
 //! (Rejected: a mark that travels with one message in a thousand, and has it recorded along its causal path. Each send
