@@ -27,7 +27,7 @@
 //!   the old one but what its watch had not been told, which is less than [`MARGIN`]. Only a node that has seen nothing
 //!   can create a table too low, and the first that has seen more finds it below its floor.
 //! * **An older copy comes back.** No clock helps: each table goes on where the copy ends. But every node writes its
-//!   lease every three seconds, and all watch all leases. So the last revision of the leases tells each node that was
+//!   lease every 2.5 seconds, and all watch all leases. So the last revision of the leases tells each node that was
 //!   connected before that the copy is older, whatever the other tables contain. The first that comes back empties them
 //!   before it makes an access. What they held is of the past: the leases in the copy are over, and so are all
 //!   memberships, and with them the names and the members of groups.
