@@ -102,6 +102,8 @@ pub(crate) struct Driver {
     was_member: bool,
     /// How many attempts to join have failed since it was.
     failures: u32,
+    /// What keeps this node from the broker while it is out, as far as the log has said it.
+    obstacle: Option<String>,
     /// Other nodes that run under this node's name.
     namesakes: BTreeSet<NodeId>,
     peers: BTreeMap<NodeId, Connected>,
@@ -188,6 +190,7 @@ impl Driver {
             join_at: Some(Moment::START),
             was_member: false,
             failures: 0,
+            obstacle: None,
             namesakes: BTreeSet::new(),
             peers: BTreeMap::new(),
             begin_at: BTreeMap::new(),
@@ -254,6 +257,7 @@ impl Driver {
         self.probe_neighbours(now);
         self.advance_membership(now);
         self.advance_lease(now);
+        self.note_obstacle(now);
         self.advance_names(now);
         self.advance_directory(now);
         self.begin_sessions(now);

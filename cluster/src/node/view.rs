@@ -40,6 +40,12 @@ pub enum Outage {
     /// It could not join again.
     #[error(transparent)]
     Refused(JoinError),
+    /// The broker does not take this node any more, and that does not end by itself.
+    #[error("{problem}")]
+    Broker {
+        /// What the engine says, and what to do about it.
+        problem: String,
+    },
 }
 
 /// What the driver knows and users look at.

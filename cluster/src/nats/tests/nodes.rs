@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use super::{GUARD, wait_until};
-use crate::{Cluster, Status};
+use crate::{Cluster, Outage, Status};
 use postroom::prelude::*;
 use postroom::{NodeId, Runtime};
 use std::sync::mpsc;
@@ -54,4 +54,25 @@ fn a_node_leaves_while_its_server_is_gone() {
         taken.is_some()
     });
     assert!(taken > Some(token));
+}
+
+/// Catches: a node that the broker does not take any more, and that only says that it was late.
+#[test]
+fn a_node_that_is_kept_out_by_its_server_says_why_and_comes_back() {
+    let Some(mut server) = Server::start() else { return };
+    let runtime = runtime();
+    let cluster = Cluster::builder("bank").node("eu-1").join_within(GUARD).join(&runtime, server.nats()).unwrap();
+    server.restart_with(&["-js", "--auth", "secret"]);
+    let mut reason = String::new();
+    wait_until(|| match cluster.status() {
+        Status::Out(Outage::Broker { problem }) => {
+            reason = problem;
+            true
+        }
+        _ => false,
+    });
+    assert!(reason.contains("refuses this node") && reason.contains(".token("), "{reason}");
+    server.restart_with(&["-js"]);
+    wait_until(|| cluster.status() == Status::Member);
+    assert_eq!(cluster.statistics().outages, 1);
 }

@@ -151,6 +151,12 @@ impl Server {
         self.launch();
     }
 
+    /// The same, with other arguments.
+    pub(super) fn restart_with(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(ToString::to_string).collect();
+        self.restart();
+    }
+
     /// Deletes what the server has stored. It must not run.
     pub(crate) fn forget(&self) {
         std::fs::remove_dir_all(self.directory.join("store")).unwrap();
