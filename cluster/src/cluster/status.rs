@@ -39,7 +39,8 @@ impl Cluster {
         } else if view.is_member {
             Status::Member
         } else {
-            view.outage.clone().map_or(Status::Joining, Status::Out)
+            let obstacle = view.obstacle.clone().map(|problem| Outage::Broker { problem });
+            obstacle.or_else(|| view.outage.clone()).map_or(Status::Joining, Status::Out)
         }
     }
 }

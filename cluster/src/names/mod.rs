@@ -84,7 +84,7 @@ use std::time::Duration;
 /// A fencing token: greater than those of all earlier holders of the name.
 ///
 /// Whatever a holder writes to keeps the greatest token that it has seen, and refuses a write with a smaller one. So a
-/// holder that was cut off and does not know it yet, or whose step goes on after its node was fenced, can do no harm.
+/// holder that was cut off and does not know it yet, or whose step continues after its node was fenced, can do no harm.
 ///
 /// It grows through the loss of the broker's store, too. It is a number of at most 2^53 for the next two centuries, and
 /// can be a part of a message, and a column of a table.

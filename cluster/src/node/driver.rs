@@ -102,8 +102,6 @@ pub(crate) struct Driver {
     was_member: bool,
     /// How many attempts to join have failed since it was.
     failures: u32,
-    /// What keeps this node from the broker while it is out, as far as the log has said it.
-    obstacle: Option<String>,
     /// Other nodes that run under this node's name.
     namesakes: BTreeSet<NodeId>,
     peers: BTreeMap<NodeId, Connected>,
@@ -190,7 +188,6 @@ impl Driver {
             join_at: Some(Moment::START),
             was_member: false,
             failures: 0,
-            obstacle: None,
             namesakes: BTreeSet::new(),
             peers: BTreeMap::new(),
             begin_at: BTreeMap::new(),

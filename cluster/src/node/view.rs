@@ -66,6 +66,8 @@ pub(crate) struct ViewState {
     pub(crate) is_member: bool,
     /// Why it is no member, if it was one, or came so far that the store has its record.
     pub(crate) outage: Option<Outage>,
+    /// What keeps it from the broker now, while it is out.
+    pub(crate) obstacle: Option<String>,
     /// It will be no member any more: it has left, or was refused when it joined for the first time.
     pub(crate) is_over: Option<Option<JoinError>>,
     /// All with records that are known. Of several with one name, users see the [latest](Self::latest).

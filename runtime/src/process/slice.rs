@@ -130,7 +130,7 @@ mod tests {
         slice.tick();
         assert!(slice.is_over(7));
         slice.tick();
-        assert!(slice.is_over(7), "and nothing goes on with it");
+        assert!(slice.is_over(7), "and nothing continues it");
     }
 
     #[test]

@@ -100,7 +100,7 @@ struct RecorderState {
     samples: u64,
 }
 
-/// When slices and messages were recorded in a session. Whoever wants them to be has a sample open; samples of several
+/// When slices and messages were recorded in a session. Who wants that keeps a sample open; samples of several
 /// are one.
 #[derive(Default)]
 struct SampleTimes {

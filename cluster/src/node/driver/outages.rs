@@ -95,22 +95,18 @@ impl Driver {
     /// Notes what keeps this node from the broker while it is out, as soon as the engine knows it: to the lease it is
     /// a connection like any other that is lost.
     pub(super) fn note_obstacle(&mut self, now: Moment) {
-        if !self.was_member || self.leaving.is_some() || self.may_send(now) || self.setup.view.lock().is_member {
-            self.obstacle = None;
+        let is_out = self.was_member && self.leaving.is_none() && !self.may_send(now);
+        let is_out = is_out && !self.setup.view.lock().is_member;
+        let obstacle = if is_out { self.setup.engine.obstacle() } else { None };
+        if self.setup.view.lock().obstacle == obstacle {
             return;
         }
-        let obstacle = self.setup.engine.obstacle();
-        if obstacle.is_none() || obstacle == self.obstacle {
-            return;
-        }
-        self.obstacle.clone_from(&obstacle);
-        let outage = obstacle.map(|problem| Outage::Broker { problem });
-        self.setup.view.change(|view| view.outage.clone_from(&outage));
+        self.setup.view.change(|view| view.obstacle.clone_from(&obstacle));
+        let Some(reason) = obstacle else { return };
         self.say(move |cluster, node| {
-            let reason = outage.map(|outage| outage.to_string()).unwrap_or_default();
             tracing::error!(
                 target: "postroom", cluster, node, reason,
-                "the broker keeps the node out of its cluster; it goes on trying"
+                "the broker keeps the node out of its cluster; it keeps trying"
             );
         });
     }

@@ -30,7 +30,7 @@
 //! token, and the one that takes the answer out of the control lane. The answering process has the other one run next,
 //! and the answer lies beside the run-next slot ([`LocalTokens::put_answered_next`]). It stays with the token: if the
 //! thread takes that to run the process, the answer comes first in the step; if the token is displaced, or taken by
-//! others, whoever has it then pushes the answer into the control lane.
+//! others, its new holder pushes the answer into the control lane.
 //!
 //! An answer goes this way only while the control lane is empty, and so comes before what is pushed there later. Only
 //! if others take the process just then may it come after what the same thread has sent next. No process notices:
