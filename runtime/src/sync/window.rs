@@ -20,6 +20,8 @@ pub(crate) enum Window {
     BeforeReuse,
     /// A flush has not got all tokens.
     InFlush,
+    /// A thread has seen that it has its permit, and has not queued a process in its deque.
+    BeforeSharing,
 }
 
 type Action = Box<dyn FnOnce()>;

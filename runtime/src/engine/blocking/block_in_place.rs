@@ -322,6 +322,7 @@ mod tests {
     use crate as postroom;
     use crate::manual::{Events, Process, StepOutput};
     use crate::prelude::*;
+    use crate::sync::window::{Window, do_in};
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, yield_now};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
@@ -383,6 +384,61 @@ mod tests {
             (statistics.blocking.detached, statistics.blocking.spare) == (0, 1)
         });
         assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
+    }
+
+    /// A process that never rests, until it is told to.
+    struct Restless(Arc<AtomicBool>);
+
+    impl Process for Restless {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while events.next().is_some() {}
+            if self.0.load(Ordering::SeqCst) {
+                out.idle()
+            } else {
+                out.go_on()
+            }
+            Ok(())
+        }
+    }
+
+    /// Catches: what a thread queues in its deque after its permit was taken over, where a thread with enough to do of
+    /// its own does not look while the step blocks.
+    #[test]
+    fn what_a_step_has_queued_too_late_runs_while_it_blocks() {
+        let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
+        let runtime = builder.build().expect("it starts");
+        let counted = Arc::new(AtomicUsize::new(0));
+        let counts = counted.clone();
+        let counter = Steps(move |events: &mut Events<'_>| {
+            while events.next().is_some() {
+                counts.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let counter = runtime.spawn_process(counter).start().expect("it starts");
+        runtime.until_idle().expect("it comes to rest");
+        let rest = Arc::new(AtomicBool::new(false));
+        let restless = runtime.spawn_process(Restless(rest.clone())).start().expect("it starts");
+        let (host, (let_go, wait)) = (runtime.host(), channel::<()>());
+        let (begun, begins) = channel();
+        let blocks = Steps(move |_: &mut Events<'_>| {
+            do_in(Window::BeforeSharing, move || {
+                let scheduler = host.scheduler();
+                assert!(scheduler.take_over(0), "it had its permit");
+                // What was in the deque then has been taken.
+                until(|| scheduler.threads.get(0).is_some_and(|thread| !thread.is_left.load(Ordering::SeqCst)));
+            });
+            host.send(counter, ()).expect("it lives");
+            begun.send(()).expect("it is waited for");
+            postroom::block_in_place(|| _ = wait.recv());
+        });
+        let blocks = runtime.spawn_process(blocks).start().expect("it starts");
+        begins.recv().expect("it runs");
+        let deadline = std::time::Instant::now() + LIMIT;
+        until(|| counted.load(Ordering::SeqCst) == 1 || std::time::Instant::now() > deadline);
+        assert_eq!(counted.load(Ordering::SeqCst), 1, "while the step blocks");
+        rest.store(true, Ordering::SeqCst);
+        drop(let_go);
+        assert!(restless.is_alive() && blocks.is_alive() && runtime.shutdown().expect("not inside").is_clean());
     }
 
     const LIMIT: Duration = Duration::from_secs(60);

@@ -334,6 +334,8 @@ impl ThreadContext {
         if self.thread.attention() & LOST != 0 {
             return self.host.push_global(token);
         }
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::BeforeSharing);
         self.be_watched();
         self.push_own(token);
     }

@@ -39,7 +39,7 @@
 //! decides (`call::call_id`). A supervised process is left out, whose supervisor may have kept the message for the next
 //! incarnation; so are messages that are passed on in a package.
 //!
-//! A model is in `tests/models`.
+//! Models of both are in `tests/models` (`vacant_slots`).
 
 use super::Slot;
 use super::generation::LifePhase;
@@ -154,7 +154,7 @@ impl Slot {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "test"))]
 impl super::SlotOwner {
     /// Counts a requester of each of its slots until the result is dropped.
     pub(crate) fn count_requesters(&self) -> impl Sized + '_ {

@@ -1,10 +1,22 @@
-//! A stand-in for callers: no envelope of a model carries one.
+//! A stand-in for callers: it counts how often one is told that its call has failed.
 
 use super::call_id::CallId;
+use crate::check::{keep, reach};
 use crate::errors::CallError;
 use crate::exit::ExitReason;
 use crate::mailbox::node::{MailNode, NodeBox};
 use crate::pid::Pid;
+use std::cell::Cell;
+
+thread_local! {
+    /// All threads of a model are one thread of the system. Invisible to loom, so that it orders nothing.
+    static TOLD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Returns how often callers were told since it was last asked.
+pub(crate) fn told() -> u32 {
+    TOLD.take()
+}
 
 /// The slot of a caller, which receives the reply.
 pub(crate) trait Port: Send + Sync {
@@ -20,46 +32,53 @@ pub(crate) trait Port: Send + Sync {
     fn recorded(&'static self) -> &'static dyn Port;
 }
 
-pub(crate) enum Caller {}
+/// The word of its envelope is the node that waits for the answer.
+pub(crate) struct Caller(CallId);
 
 impl Caller {
+    pub(crate) fn new(number: u64) -> Self {
+        Self(CallId::issue(keep(MailNode::empty()), number))
+    }
+
     pub(crate) fn record(&mut self) -> Option<u64> {
-        match *self {}
+        None
     }
 
     pub(crate) fn id(&self) -> CallId {
-        match *self {}
+        self.0
     }
 
     /// Returns the word of a message that carries this caller.
     pub(crate) fn into_word(self) -> *mut MailNode {
-        match self {}
+        std::ptr::from_ref(self.0.node()).cast_mut()
     }
 
     /// # Safety
-    /// `word` is null.
+    /// `word` was made by [`into_word`](Self::into_word) in this execution, or is null.
     pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
-        assert!(word.is_null(), "no envelope of a model carries a caller");
-        None
+        // SAFETY: the caller's promise: the node is kept until the end of the execution.
+        unsafe { word.as_ref() }.map(|node| Self(CallId::held_by(node)))
     }
 
     pub(crate) fn pid(&self) -> Option<Pid> {
-        match *self {}
+        None
     }
 
     pub(crate) fn was_sent(&self) -> bool {
-        match *self {}
+        true
     }
 
     pub(crate) fn is_withdrawn(&self) -> bool {
-        match *self {}
+        false
     }
 
     pub(crate) fn fail(self, _error: CallError) {
-        match self {}
+        reach("failed by who had its message");
+        TOLD.set(TOLD.get() + 1);
     }
 }
 
 pub(crate) fn fail_stranded(_call: CallId, _reason: ExitReason) {
-    unreachable!("no envelope of a model carries a caller")
+    reach("withdrawn after its push");
+    TOLD.set(TOLD.get() + 1);
 }

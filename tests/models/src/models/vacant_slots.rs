@@ -5,13 +5,16 @@
 //! `engine/context/vacant.rs`, `engine/host/late_slots.rs`, `engine/lifecycle/{exit,spawn}.rs` and
 //! `slots/directory.rs`. The watchdog looks once whether the thread is within a section, and then gives up.
 //!
-//! Not covered: the kernel's barrier, which is a fence here; a thread that is suspended while it uses its list.
+//! Not covered: the kernel's barrier, which is a fence here; a thread that is suspended while it uses its list; a
+//! caller that passes no heavy barrier after its push, where the fence that only models have stands in for it.
 
+use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::Claim;
+use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
@@ -82,9 +85,18 @@ impl World {
     }
 
     /// `Scheduler::start_process`, and the only step of the process, which finds nothing that was meant for it.
-    fn run(&self, mut token: Token) -> Token {
-        let pid = token.open(self.owner);
+    fn run(&self, token: Token) -> Token {
+        self.step(self.start(token))
+    }
+
+    fn start(&self, mut token: Token) -> Token {
+        token.open(self.owner);
         self.touch();
+        token
+    }
+
+    fn step(&self, mut token: Token) -> Token {
+        let pid = token.pid().expect("it lives");
         assert!(!token.lanes().has_control(), "a request for another process");
         while let Some(envelope) = token.lanes().pop_data() {
             assert!(envelope.generation < pid.generation(), "nobody knows this process");
@@ -266,6 +278,59 @@ fn a_request_does_not_wait_for_the_next_process() {
 #[test]
 fn a_request_is_answered_without_the_next_process() {
     a_request_does_not_wait_for_the_next_process();
+}
+
+/// A planted fault: the caller looks whether the process is alive before its push, and not after it.
+const LOOKS_BEFORE_THE_PUSH: Fault = Fault::Driver(2);
+
+/// Another thread calls the first process, and is told before the second one has taken a step.
+fn a_call_does_not_wait_for_the_next_process() {
+    let places = ["failed by who had its message", "withdrawn after its push", "came back", "in time"];
+    check(deep(4, 5), &places, || {
+        caller::told();
+        let world = World::new();
+        let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
+        let pid = first.pid().expect("it lives");
+        let waits = thread::spawn(move || {
+            let refused = if fault::is(LOOKS_BEFORE_THE_PUSH) {
+                world
+                    .slot
+                    .enqueue(NodeKind::Message, pid, Caller::new(1).into_word(), Some(Payload::new(10_u32)))
+                    .is_err()
+            } else {
+                world.slot.call(pid, 10_u32, Caller::new(1)).is_err()
+            };
+            reach(if refused { "came back" } else { "sent" });
+            refused
+        });
+        world.end(first);
+        let second = world.start(world.take());
+        let came_back = waits.join().unwrap();
+        assert!(came_back || caller::told() > 0, "the caller waits for the next process");
+        let second = world.step(second);
+        world.end(second);
+        world.give_back();
+        world.close(1, u32::from(came_back));
+    });
+}
+
+#[test]
+fn a_call_is_answered_without_the_next_process() {
+    a_call_does_not_wait_for_the_next_process();
+}
+
+/// Without a look after the push, as messages that nothing is awaited for are sent.
+#[test]
+#[should_panic = "the caller waits for the next process"]
+fn fault_calls_look_before_the_push_only() {
+    fault::with(LOOKS_BEFORE_THE_PUSH, a_call_does_not_wait_for_the_next_process);
+}
+
+/// Without the barrier of *vacate*.
+#[test]
+#[should_panic = "the caller waits for the next process"]
+fn fault_vacated_without_a_light_barrier_for_calls() {
+    fault::with(Fault::NoLightBarrier, a_call_does_not_wait_for_the_next_process);
 }
 
 /// Without the requester's barrier, the slot is kept, or claimed, before its request is there.
