@@ -21,7 +21,7 @@ mod values;
 mod waiting;
 
 use deed::{Deed, Hostile};
-use postroom::__private::caught;
+use postroom::__private::{ThreadKind, caught, ran_on};
 use postroom_tests::within;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,6 +59,32 @@ fn everywhere(deed: Deed) {
             hostile.panics()
         });
         assert!(!panics || caught_at(site) > before, "{name}: the guard `{site}` has caught nothing");
+    }
+    if only.is_none() {
+        each_ran_where_it_may();
+    }
+}
+
+/// Returns the kinds of threads that code may run on at a site.
+fn allowed_at(site: &str) -> Vec<ThreadKind> {
+    match site {
+        "Make" => vec![ThreadKind::Pinned],
+        // In a step.
+        "Slice" | "TrapsExits" | "HandlesCancel" | "AskedToUpgrade" | "StateDebug" | "MessageDebug" | "UpgradeMake"
+        | "StatusDrop" | "EventDrop" | "Handler" | "CompleteHook" => vec![ThreadKind::Worker, ThreadKind::Pinned],
+        // What threads that must run no code of users have to tell.
+        "StallHook" | "DumpHook" | "OutsideTimer" => vec![ThreadKind::Notifier],
+        _ => ThreadKind::ALL.iter().copied().filter(|kind| kind.runs_users_code()).collect(),
+    }
+}
+
+/// Checks on which kinds of threads the code of all cases has run: in a debug build, where the runtime notes that.
+fn each_ran_where_it_may() {
+    assert!(cfg!(debug_assertions), "a release build does not note threads: run these tests in a debug build");
+    for (site, kinds) in ran_on().into_iter().filter(|(site, _)| site != "Backstop") {
+        let allowed = allowed_at(&site);
+        assert!(!kinds.is_empty(), "no code has run at the site `{site}`, or it notes no thread");
+        assert!(kinds.iter().all(|kind| allowed.contains(kind)), "`{site}` on {kinds:?}: allowed are {allowed:?}");
     }
 }
 
