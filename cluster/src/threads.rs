@@ -7,14 +7,19 @@
 
 use postroom::__private::{ThreadKind, run_users_code};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread::{Builder, JoinHandle};
 
-/// Starts a thread of a cluster.
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+/// Starts a thread of a cluster. That it panics is a fault of this crate, and is logged.
+pub(crate) fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name(name.into()).spawn(move || {
         ThreadKind::Cluster.enter();
-        run();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+            users_code(move || {
+                tracing::error!(target: "postroom", thread = name, "a thread of the cluster panicked: its node ends");
+            });
+            resume_unwind(panic);
+        }
     })
 }
 

@@ -225,7 +225,7 @@ impl Builder {
             return crate::testing::turns::begin(self, &sim, *host, engine).map(|begun| begun.cluster);
         }
         let (cluster, driver, delivery) = self.prepare(*host, engine, Arc::new(|| SystemClock.now()))?;
-        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+        let spawn = |name: &'static str, run: Box<dyn FnOnce() + Send>| {
             let thread = threads::spawn(name, run);
             thread.map(drop).map_err(|error| JoinError::Thread(error.to_string()))
         };

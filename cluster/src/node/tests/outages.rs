@@ -102,6 +102,16 @@ fn overwrite(intruder: &Client, node: &Node) {
     assert_eq!(answers.recv_timeout(Duration::from_secs(60)).expect("an answer"), Ok(()));
 }
 
+/// Catches: a node that ends without a word, since its thread has panicked.
+#[test]
+fn a_thread_of_the_cluster_that_panics_says_so() {
+    Log::install();
+    let thread = crate::threads::spawn("doomed", || panic!("a fault of this crate")).unwrap();
+    assert!(thread.join().is_err());
+    let is_its = |event: &(Level, Fields)| event.1.get("thread").is_some_and(|thread| thread == "doomed");
+    until("it is logged", || EVENTS.lock().unwrap().iter().any(is_its));
+}
+
 /// Catches: a refusal that ends a node which was a member; silently, and for good.
 #[test]
 fn a_node_whose_record_was_overwritten_says_so_and_comes_back() {
