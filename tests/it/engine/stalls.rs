@@ -345,11 +345,12 @@ fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
 /// A step may compute for any time while no process waits.
 #[test]
 fn a_long_step_that_no_process_waits_for_is_no_stall() {
-    within(Duration::from_secs(60), || while !is_no_stall() {});
+    (0..3).for_each(|_| no_stall_unless_a_process_waited());
 }
 
-/// Returns whether no process had to wait, as one does whose thread is preempted for a tick.
-fn is_no_stall() -> bool {
+/// Weak where a process had to wait, as one does whose thread is preempted for a tick: then a stall is rightly told of.
+/// The unit tests of the detector have a clock of their own.
+fn no_stall_unless_a_process_waited() {
     const LIMIT: Duration = Duration::from_millis(100);
     let stalls = StallLog::default();
     let runtime = stalls.by(Runtime::builder().workers(2).stall_limit(LIMIT)).build().unwrap();
@@ -377,11 +378,8 @@ fn is_no_stall() -> bool {
     });
     until.open();
     runtime.shutdown().unwrap();
-    if longest >= LIMIT / 5 {
-        return false;
-    }
-    assert_eq!(stalls.of::<Loop>(), []);
-    true
+    let told = stalls.of::<Loop>();
+    assert!(told.is_empty() || longest >= LIMIT / 5, "{told:?}, and no process waited for longer than {longest:?}");
 }
 
 /// A pinned process has no worker that others could wait for: only its own messages wait, which its info shows.
