@@ -8,7 +8,7 @@ use super::generics;
 use crate::check::bare::{self, bare};
 use crate::check::diagnostics::Diagnostics;
 use crate::check::owned;
-use crate::check::self_type::SelfType;
+use crate::check::self_type::{SelfType, respan};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{ReturnType, Type};
@@ -102,13 +102,18 @@ impl Asked {
 /// Returns the constant that says whether the type is a `Result`.
 fn is_result(ty: &TokenStream, self_type: &SelfType) -> TokenStream {
     let private = self_type.private();
+    // Errors about the type are shown there.
+    let span = ty.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+    let span = span.resolved_at(Span::call_site());
     let probe = match generics::for_any(&self_type.generics, ty) {
         // A constant in a type cannot mention parameters.
-        Some(ty) => quote!(GenericAnswer::<for<'__postroom> fn(&'__postroom ()) -> #ty>),
-        None => quote!(AnswerType::<#ty>),
+        Some(ty) => quote_spanned!(span=> GenericAnswer::<for<'__postroom> fn(&'__postroom ()) -> #ty>),
+        None => quote_spanned!(span=> AnswerType::<#ty>),
     };
+    let place = respan(private.clone(), span);
+    let probe = quote_spanned!(span=> #place::probe::#probe::__POSTROOM_IS_RESULT);
     quote!({
         use #private::probe::MayBeResult as _;
-        #private::probe::#probe::__POSTROOM_IS_RESULT
+        #probe
     })
 }

@@ -190,6 +190,17 @@ fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     }
 }
 
+/// As the guide promises, of a network that loses nothing.
+#[postroom::test(seeds = 12)]
+fn all_views_are_right_half_a_minute_after_the_loss(sim: Sim) {
+    let (broker, nodes, _) = at_work(&sim, 0);
+    let copy = broker.copy_store();
+    broker.pass(Duration::from_millis(16_000 + sim.random() % 20_000));
+    replace(&broker, sim.chance(0.5).then_some(copy));
+    broker.pass(Duration::from_secs(30));
+    check_views(&nodes.each_ref(), &KEPT);
+}
+
 /// A node is cut off when the store is lost, and comes back when the others have been members of the new one.
 #[postroom::test(seeds = 12)]
 fn a_node_that_was_away_finds_another_store(sim: Sim) {
