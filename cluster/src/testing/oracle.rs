@@ -9,9 +9,10 @@ use postroom::Pid;
 use postroom::routing::Node;
 use std::collections::BTreeMap;
 
-/// What is known of the holders of names: the last holder of each, by key, and its token.
+/// What is known of the holders of names: the last holder of each, by key, if it has not given the name up, and its
+/// token.
 #[derive(Default)]
-struct Oracle(BTreeMap<String, (Pid, u64)>);
+struct Oracle(BTreeMap<String, (Option<Pid>, u64)>);
 
 /// Has the writes of names observed, if they are not yet.
 pub(super) fn install(broker: &SimulatedBroker) {
@@ -30,21 +31,35 @@ pub(super) fn install(broker: &SimulatedBroker) {
 
 impl Oracle {
     fn written(&mut self, written: &Written<'_>) -> Option<String> {
-        let (Access::Create(value) | Access::Update(value, _)) = written.access else { return None };
         if written.bucket != Bucket::Names {
             return None;
         }
+        let is_of = |node: &str, pid: Pid| Identity::parse(node).is_some_and(|node| node.id == pid.node());
+        let value = match written.access {
+            Access::Create(value) | Access::Update(value, _) => value,
+            // Its own node gives it up for it, and it may live. Others do that when its membership is over.
+            Access::Delete(_) => {
+                if let Some((holder, _)) = self.0.get_mut(written.key)
+                    && holder.zip(written.writer).is_some_and(|(pid, writer)| is_of(writer, pid))
+                {
+                    *holder = None;
+                }
+                return None;
+            }
+            Access::Get => return None,
+        };
         let (name, holder) = match decode_record(value.clone()) {
             Ok(decoded) => decoded,
             Err(error) => return Some(format!("a node has written a record of a name that is none: {error}")),
         };
-        let before = self.0.insert(written.key.to_owned(), (holder.pid, written.revision));
-        let (pid, token) = before?;
+        let before = self.0.insert(written.key.to_owned(), (Some(holder.pid), written.revision));
+        let (before, token) = before?;
         if written.revision <= token {
             return Some(format!("the name `{name}` had the token {token}, and has {} now", written.revision));
         }
-        // A paused node cannot act; when it goes on, it learns that it may not.
-        let is_paused = written.paused.iter().any(|key| Identity::parse(key).is_some_and(|node| node.id == pid.node()));
+        let pid = before?;
+        // A paused node cannot act; when it continues, it learns that it may not.
+        let is_paused = written.paused.iter().any(|key| is_of(key, pid));
         let is_alive = Node::of(pid.node()).is_some_and(|node| node.enter(|| pid.is_alive()));
         (pid != holder.pid && is_alive && !is_paused)
             .then(|| format!("the name `{name}` has passed to {}, and {pid} that held it is alive", holder.pid))

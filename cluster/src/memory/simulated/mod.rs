@@ -96,6 +96,8 @@ pub(crate) struct Written<'a> {
     pub(crate) key: &'a str,
     pub(crate) access: &'a Access,
     pub(crate) revision: u64,
+    /// The key of the lease of the node that has written it, if it has one.
+    pub(crate) writer: Option<&'a str>,
     /// The keys of the leases of nodes that are paused.
     pub(crate) paused: &'a [String],
 }
@@ -468,9 +470,11 @@ impl Shared {
         let is_paused = |client: &usize| state.paused.get(client).is_some_and(|until| now <= *until);
         let paused: Vec<_> =
             state.leases.iter().filter(|(client, _)| is_paused(client)).map(|(_, key)| key.clone()).collect();
+        let writer = state.leases.get(&client).cloned();
         let mut observers = std::mem::take(&mut state.observers);
         drop(state);
-        let written = Seen::Written(Written { bucket, key, access, revision, paused: &paused });
+        let writer = writer.as_deref();
+        let written = Seen::Written(Written { bucket, key, access, revision, writer, paused: &paused });
         let objections: Vec<_> = observers.iter_mut().filter_map(|observer| observer(&written)).collect();
         let mut state = self.lock();
         state.observers.append(&mut observers);

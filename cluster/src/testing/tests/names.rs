@@ -128,6 +128,18 @@ fn the_name_of_a_killed_node_passes_on(sim: Sim) {
     broker.settle(&[&a, &c]);
 }
 
+/// Its node gives the name up for it, and it lives: it is no second holder when another one has the name. (This has
+/// failed: the broker took it for one, with seed 108 of `a_node_that_was_away_finds_another_store`.)
+#[postroom::test(seeds = 4)]
+fn a_name_passes_on_from_a_living_process_that_has_given_it_up(sim: Sim) {
+    let (_broker, [a, b, _c]) = three(&sim);
+    let [first, next] = [&b, &a].map(|node| node.host().spawn(Sink::default()).serve().unwrap());
+    let token = registered(&sim, &b, first.pid());
+    assert!(b.release("leader", first).wait(), "it held the name");
+    assert!(registered(&sim, &a, next.pid()) > token);
+    assert!(first.pid().is_alive());
+}
+
 /// Registers until the name is free, and the store has answered.
 fn registered(sim: &Sim, node: &SimulatedNode, pid: Pid) -> Token {
     let until = sim.elapsed() + Duration::from_secs(60);
@@ -156,11 +168,8 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     for _ in 0..8 {
         let pid = b.host().spawn(Sink::default()).serve().unwrap().pid();
         unknown += u32::from(matches!(b.register("leader", pid).wait(), Err(RegisterError::Unknown { .. })));
-        // Each ends before the next: the broker takes for a holder whom the store names, and one that was told
-        // `Unknown` is none, though it may be alive when its entry is deleted. (So it was with seed 41.)
-        let end = pid.join();
+        // One that was told `Unknown` may be alive when its node deletes its entry, and another one gets the name.
         let _was_alive = pid.stop();
-        end.wait();
     }
     broker.faults(Faults::default());
     sometimes!(unknown > 0, "the store has not answered");
