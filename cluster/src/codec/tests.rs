@@ -278,7 +278,12 @@ mod new {
         #[message]
         pub(super) fn arrived(&mut self) {}
         #[message(codec = "named")]
-        pub(super) fn note(&mut self, text: String, #[cfg_attr(all(), serde(default))] urgent: bool, by: Option<String>) {
+        pub(super) fn note(
+            &mut self,
+            text: String,
+            #[cfg_attr(all(), serde(default))] urgent: bool,
+            by: Option<String>,
+        ) {
             let _ = (text, urgent, by);
         }
         #[message]

@@ -1,6 +1,7 @@
 //! Several servers, and servers that are stopped: these tests take longer.
 
 mod bank;
+mod leaders;
 mod twenty;
 
 use super::server::{Server, cluster, directory};

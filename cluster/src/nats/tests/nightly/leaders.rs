@@ -1,0 +1,79 @@
+//! Nodes whose store loses its leader.
+
+use super::super::server::cluster;
+use super::super::{GUARD, wait_until};
+use crate::nats::Nats;
+use crate::{Cluster, Status};
+use postroom::prelude::*;
+use postroom::{NodeId, Runtime};
+
+#[process]
+#[derive(Default)]
+struct Holder;
+
+#[process]
+impl Holder {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn answer(&mut self) -> u8 {
+        7
+    }
+}
+
+/// Each server is killed in turn, and one of them has the leader of each table. The nodes are members afterwards and
+/// know each other, and a name has one living holder, with the token that it had or a larger one. How often a node was
+/// fenced is printed: by itself a change of the leader fences none, but a machine that is busy may take too long for it.
+#[test]
+fn nodes_outlive_the_loss_of_each_server() {
+    let Some(mut servers) = cluster(3) else { return };
+    let addresses: Vec<_> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let nodes: Vec<(Runtime, Cluster)> = ["eu-1", "eu-2", "eu-3"]
+        .into_iter()
+        .map(|name| {
+            let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
+            let nats = Nats::at(addresses.join(",")).replicas(3);
+            let cluster = Cluster::builder("bank").node(name).join_within(GUARD).join(&runtime, nats).unwrap();
+            (runtime, cluster)
+        })
+        .collect();
+    let are_whole = || {
+        nodes.iter().all(|(_, node)| {
+            node.status() == Status::Member && node.members().iter().filter(|member| member.is_connected).count() == 2
+        })
+    };
+    wait_until(are_whole);
+    let (first, cluster) = &nodes[0];
+    let mut holder = first.spawn(Holder).serve().unwrap();
+    let mut token = cluster.register("acct-7", holder).wait().unwrap();
+    for (killed, server) in servers.iter_mut().enumerate() {
+        let before: Vec<u64> = nodes.iter().map(|(_, node)| node.statistics().outages).collect();
+        server.kill();
+        // While a server is away, and after it has come back.
+        for restarts in [false, true] {
+            if restarts {
+                server.restart();
+            }
+            wait_until(are_whole);
+            // One that was fenced has cancelled its holder, and its name is free when that has ended.
+            wait_until(|| {
+                if !holder.pid().is_alive() {
+                    holder = first.spawn(Holder).serve().unwrap();
+                }
+                match cluster.register("acct-7", holder).wait() {
+                    Ok(larger) => {
+                        assert!(larger >= token, "{larger} after {token}");
+                        token = larger;
+                        true
+                    }
+                    Err(_) => false,
+                }
+            });
+            assert_eq!(holder.answer().wait(), Ok(7));
+            wait_until(|| nodes.iter().all(|(_, node)| node.holder("acct-7") == Some((holder.pid(), token))));
+        }
+        let outages = nodes.iter().zip(before).map(|((_, node), before)| node.statistics().outages - before);
+        println!("server {killed} killed: {:?} outages of the nodes", outages.collect::<Vec<_>>());
+    }
+}
