@@ -15,10 +15,10 @@ mod topic;
 
 use crate::engine::Engine;
 use crate::names::{RegisterError, Token};
-use crate::node::delivery::Counters;
+use crate::node::delivery::NodeCounters;
 use crate::node::directory::Directory;
 use crate::node::inbox::{Inbox, Input};
-use crate::node::keys::Keys;
+use crate::node::keys::StartKeys;
 use crate::node::peer::Peer;
 use crate::node::view::View;
 use crate::reply::{Pending, pair};
@@ -71,10 +71,10 @@ pub use topic::ClusterTopic;
 /// ```
 #[derive(Clone)]
 pub struct Cluster {
-    shared: Arc<Shared>,
+    shared: Arc<NodeShared>,
 }
 
-struct Shared {
+struct NodeShared {
     id: NodeId,
     name: String,
     host: Host,
@@ -82,13 +82,13 @@ struct Shared {
     view: Arc<View>,
     /// The driver's: when the node has left, its connections end.
     engine: Weak<dyn Engine>,
-    counters: Arc<Counters>,
+    counters: Arc<NodeCounters>,
     /// Which member is asked next by [`Cluster::any`].
     turn: AtomicUsize,
     /// The names of the types that this node exports.
     exports: BTreeSet<&'static str>,
     /// The keys of processes that were started here.
-    keys: Arc<Keys>,
+    keys: Arc<StartKeys>,
     /// The addresses that follow names.
     pointers: named::Pointers,
     directory: Arc<Directory>,
@@ -259,7 +259,7 @@ fn held_by(pid: Pid) -> Pid {
     pid.resolve().unwrap_or(pid)
 }
 
-impl Drop for Shared {
+impl Drop for NodeShared {
     fn drop(&mut self) {
         let (_, then) = pair(());
         self.inbox.push(Input::Leave(then));

@@ -11,28 +11,28 @@ use std::task::{Context, Poll, Waker};
 /// Dropping it changes nothing about what was asked for.
 #[must_use = "await it, or wait for it, to learn what came of it"]
 pub struct Pending<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<ReplySlot<T>>,
 }
 
 /// Answers a [`Pending`]; dropped, it answers that with what it was made with.
 pub(crate) struct Completer<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<ReplySlot<T>>,
     /// `None` after the answer.
     if_dropped: Option<T>,
 }
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct ReplySlot<T> {
+    state: Mutex<ReplyState<T>>,
 }
 
-enum State<T> {
+enum ReplyState<T> {
     Waiting(Option<Waker>),
     Answered(T),
     Taken,
 }
 
-impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+impl<T> ReplySlot<T> {
+    fn lock(&self) -> MutexGuard<'_, ReplyState<T>> {
         // Nothing of a user runs under the lock but the clone of a waker, before anything has changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,7 +40,7 @@ impl<T> Shared<T> {
 
 /// Returns an answer that will come, and what gives it. If the second is dropped, the answer is `if_dropped`.
 pub(crate) fn pair<T>(if_dropped: T) -> (Pending<T>, Completer<T>) {
-    let shared = Arc::new(Shared { state: Mutex::new(State::Waiting(None)) });
+    let shared = Arc::new(ReplySlot { state: Mutex::new(ReplyState::Waiting(None)) });
     (Pending { shared: Arc::clone(&shared) }, Completer { shared, if_dropped: Some(if_dropped) })
 }
 
@@ -51,9 +51,9 @@ impl<T> Completer<T> {
     }
 
     fn put(&self, answer: T) {
-        let before = std::mem::replace(&mut *self.shared.lock(), State::Answered(answer));
+        let before = std::mem::replace(&mut *self.shared.lock(), ReplyState::Answered(answer));
         // Outside the lock: a waker is a user's.
-        if let State::Waiting(Some(waker)) = before {
+        if let ReplyState::Waiting(Some(waker)) = before {
             users_code(move || waker.wake());
         }
     }
@@ -84,11 +84,11 @@ impl<T> Future for Pending<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let waker = context.waker().clone();
         let mut state = self.shared.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Answered(answer) => Poll::Ready(answer),
-            State::Taken => panic!("the answer was taken before: do not wait for what was polled to its end"),
-            State::Waiting(before) => {
-                *state = State::Waiting(Some(waker));
+        match std::mem::replace(&mut *state, ReplyState::Taken) {
+            ReplyState::Answered(answer) => Poll::Ready(answer),
+            ReplyState::Taken => panic!("the answer was taken before: do not wait for what was polled to its end"),
+            ReplyState::Waiting(before) => {
+                *state = ReplyState::Waiting(Some(waker));
                 drop(state);
                 drop(before);
                 Poll::Pending

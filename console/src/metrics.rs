@@ -18,7 +18,7 @@ pub(crate) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const MOST_TYPES: usize = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
     /// Its samples have the names and labels that the text format asks for.
@@ -28,7 +28,7 @@ enum Kind {
 /// Figures of one name.
 struct Family {
     name: &'static str,
-    kind: Kind,
+    kind: MetricKind,
     help: &'static str,
     samples: Vec<Sample>,
 }
@@ -56,7 +56,7 @@ impl fmt::Display for Value {
 }
 
 impl Family {
-    fn new(kind: Kind, name: &'static str, help: &'static str) -> Self {
+    fn new(kind: MetricKind, name: &'static str, help: &'static str) -> Self {
         Self { name, kind, help, samples: Vec::new() }
     }
 
@@ -95,11 +95,11 @@ impl Family {
 }
 
 fn counter(name: &'static str, help: &'static str) -> Family {
-    Family::new(Kind::Counter, name, help)
+    Family::new(MetricKind::Counter, name, help)
 }
 
 fn gauge(name: &'static str, help: &'static str) -> Family {
-    Family::new(Kind::Gauge, name, help)
+    Family::new(MetricKind::Gauge, name, help)
 }
 
 /// Looks at a host.
@@ -170,7 +170,7 @@ fn bounded(types: BTreeMap<&'static str, TypeTotals>) -> Vec<(&'static str, Type
 
 fn depths(types: &[(&'static str, TypeTotals)]) -> Family {
     let mut family =
-        Family::new(Kind::Histogram, "postroom_mailbox_depth", "Messages in each mailbox, at this moment.");
+        Family::new(MetricKind::Histogram, "postroom_mailbox_depth", "Messages in each mailbox, at this moment.");
     for (process, totals) in types {
         let labels = || vec![("type", Cow::Borrowed(*process))];
         let bounds = DEPTHS.iter().map(|bound| bound.to_string().into()).chain([Cow::Borrowed("+Inf")]);
@@ -183,12 +183,12 @@ fn depths(types: &[(&'static str, TypeTotals)]) -> Family {
 /// Times as sampled since the first look: those of the looks at the console, and of scrapes.
 fn times(totals: &Totals) -> [Family; 2] {
     let waiting = "Seconds that messages wait in mailboxes that are not empty, as measured while someone looks.";
-    let mut waiting = Family::new(Kind::Histogram, "postroom_mailbox_wait_seconds", waiting);
+    let mut waiting = Family::new(MetricKind::Histogram, "postroom_mailbox_wait_seconds", waiting);
     for (process, buckets) in &totals.waiting {
         add_times(&mut waiting, || vec![("type", Cow::Borrowed(*process))], buckets);
     }
     let handling = "Seconds that the handling of a message takes until its first await, of a sample.";
-    let mut handling = Family::new(Kind::Histogram, "postroom_handling_seconds", handling);
+    let mut handling = Family::new(MetricKind::Histogram, "postroom_handling_seconds", handling);
     for ((process, method), buckets) in &totals.handling {
         let labels = || vec![("type", Cow::Borrowed(*process)), ("method", method_of(process, method))];
         add_times(&mut handling, labels, buckets);
@@ -218,9 +218,9 @@ pub(crate) fn text(sight: &Sight) -> String {
 fn write_family(text: &mut String, host: &str, family: &Family) -> fmt::Result {
     let Family { name, kind, help, samples } = family;
     let kind = match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
     };
     write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n")?;
     for Sample { suffix, labels, value } in samples {
@@ -255,15 +255,15 @@ pub fn publish_metrics(host: &Host) {
                 [metrics::Label::new("host", name)].into_iter().chain(labels.into_iter().map(label)).collect();
             let Value::Count(value) = value else { continue };
             match kind {
-                Kind::Counter => {
+                MetricKind::Counter => {
                     metrics::describe_counter!(family, help);
                     metrics::counter!(family, labels).absolute(value);
                 }
-                Kind::Gauge => {
+                MetricKind::Gauge => {
                     metrics::describe_gauge!(family, help);
                     metrics::gauge!(family, labels).set(value as f64);
                 }
-                Kind::Histogram => break,
+                MetricKind::Histogram => break,
             }
         }
     }

@@ -1,14 +1,15 @@
-//! One meaning per name: no two types of the runtime have the same name, wherever they are.
+//! One meaning per name: no two types of a crate have the same name, wherever they are.
 
-use crate::source::{File, runtime};
+use crate::source::{File, cluster, console, macros, runtime};
 use proc_macro2::TokenTree;
 use std::collections::BTreeMap;
 
 #[test]
 fn every_type_has_a_name_of_its_own() {
-    let files = runtime();
-    let twice = twice(&files);
-    assert!(twice.is_empty(), "types that are defined in several places: {twice:#?}");
+    for files in [runtime(), macros(), cluster(), console()] {
+        let twice = twice(&files);
+        assert!(twice.is_empty(), "types that are defined in several places: {twice:#?}");
+    }
 }
 
 /// Returns the types that are defined more than once, with their files.

@@ -1,10 +1,10 @@
-//! The source of the runtime as tokens, without its tests.
+//! The source of the crates as tokens, without their tests.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::fs;
 use std::path::Path;
 
-/// A file of `runtime/src`, or of `macros/src`.
+/// A file of a crate's `src`.
 pub(crate) struct File {
     /// Its path relative to that folder.
     pub(crate) path: String,
@@ -34,37 +34,69 @@ impl File {
     }
 }
 
-/// Returns all files of the runtime, except those that contain only tests.
+/// Returns all files of the runtime, except tests; what only tests use is there.
 pub(crate) fn runtime() -> Vec<File> {
-    files("../runtime/src", 150)
+    files("../runtime/src", 150).0
 }
 
 /// Returns all files of the macros.
 pub(crate) fn macros() -> Vec<File> {
-    files("../macros/src", 25)
+    files("../macros/src", 25).0
 }
 
-fn files(folder: &str, at_least: usize) -> Vec<File> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut files = Vec::new();
-    walk(&root, &root, &mut files);
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(files.len() >= at_least, "only {} files were found", files.len());
+/// Returns all files of the cluster's library.
+pub(crate) fn cluster() -> Vec<File> {
+    without_what_tests_use(files("../cluster/src", 100))
+}
+
+/// Returns all files of the console.
+pub(crate) fn console() -> Vec<File> {
+    without_what_tests_use(files("../console/src", 30))
+}
+
+fn without_what_tests_use((mut files, tests): (Vec<File>, Vec<String>)) -> Vec<File> {
+    files.retain(|file| !tests.contains(&file.module().join("/")));
     files
 }
 
-fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) {
-    for entry in fs::read_dir(folder).expect("the runtime's source is a folder") {
+/// Returns the files of a folder, and the modules that only tests have.
+fn files(folder: &str, at_least: usize) -> (Vec<File>, Vec<String>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let (mut files, mut tests) = (Vec::new(), Vec::new());
+    walk(&root, &root, &mut files, &mut tests);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(files.len() >= at_least, "only {} files were found", files.len());
+    (files, tests)
+}
+
+/// Collects the files of a folder, and the modules that only tests have, by `#[cfg(test)] mod name;`.
+fn walk(root: &Path, folder: &Path, files: &mut Vec<File>, tests: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("the source is a folder") {
         let path = entry.expect("its entries can be read").path();
         let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
-        if path.is_dir() && name != "tests" {
-            walk(root, &path, files);
+        if path.is_dir() && name != "tests" && name != "bin" {
+            walk(root, &path, files, tests);
         } else if name.ends_with(".rs") && name != "tests.rs" {
             let text = fs::read_to_string(&path).expect("it is text");
             let path = path.strip_prefix(root).expect("it lies below the root").to_string_lossy().replace('\\', "/");
-            files.push(File::new(&path, &text));
+            let file = File::new(&path, &text);
+            let module = |name: &str| [file.module(), vec![name]].concat().join("/");
+            tests.extend(of_tests(&text).map(module));
+            files.push(file);
         }
     }
+}
+
+/// Returns the names of the modules that a file declares for tests.
+fn of_tests(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(str::trim);
+    let pairs = lines.clone().zip(lines.skip(1));
+    pairs.filter(|(before, _)| before.starts_with("#[cfg(test)]") || before.starts_with("#[cfg(all(test")).filter_map(
+        |(_, line)| {
+            let (_, name) = line.strip_suffix(';')?.split_once("mod ")?;
+            Some(name)
+        },
+    )
 }
 
 /// Drops each item that follows an attribute `#[cfg(test)]`, or `#[cfg(all(test, ..))]`.

@@ -26,7 +26,7 @@ Files that are there already are not written over. Each node takes its own secre
 
 /// What is wrong with the arguments, or why the files were not written.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum ToolError {
     #[error("there is no command; it is `postroom-cluster keys`")]
     NoCommand,
     #[error("`{0}` is no command; it is `postroom-cluster keys`")]
@@ -47,7 +47,7 @@ enum Failure {
     Keys(#[from] KeysError),
 }
 
-impl Failure {
+impl ToolError {
     /// 2 if the arguments are to blame.
     fn code(&self) -> u8 {
         match self {
@@ -67,17 +67,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), Failure> {
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.into_string().map_err(|_| Failure::NotText));
+fn run() -> Result<(), ToolError> {
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.into_string().map_err(|_| ToolError::NotText));
     let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         print!("{HELP}");
         return Ok(());
     }
     match arguments.split_first() {
-        None => Err(Failure::NoCommand),
+        None => Err(ToolError::NoCommand),
         Some((command, rest)) if command == "keys" => keys(rest),
-        Some((command, _)) => Err(Failure::Command(command.clone())),
+        Some((command, _)) => Err(ToolError::Command(command.clone())),
     }
 }
 
@@ -94,7 +94,7 @@ struct Options {
 }
 
 impl Options {
-    fn read(arguments: &[String]) -> Result<Self, Failure> {
+    fn read(arguments: &[String]) -> Result<Self, ToolError> {
         let mut options = Self::default();
         let mut arguments = arguments.iter();
         while let Some(option) = arguments.next() {
@@ -110,27 +110,27 @@ impl Options {
                 "--tls-key" => &mut options.key,
                 "--listen" => &mut options.listen,
                 "--store" => &mut options.store,
-                _ => return Err(Failure::Option(option.clone())),
+                _ => return Err(ToolError::Option(option.clone())),
             };
-            let value = value.or_else(|| arguments.next().cloned()).ok_or_else(|| Failure::Value(name.into()))?;
+            let value = value.or_else(|| arguments.next().cloned()).ok_or_else(|| ToolError::Value(name.into()))?;
             if place.replace(value).is_some() {
-                return Err(Failure::Twice(name.into()));
+                return Err(ToolError::Twice(name.into()));
             }
         }
         Ok(options)
     }
 }
 
-fn keys(arguments: &[String]) -> Result<(), Failure> {
+fn keys(arguments: &[String]) -> Result<(), ToolError> {
     let Options { cluster, nodes, out, certificate, key, listen, store } = Options::read(arguments)?;
-    let cluster = cluster.ok_or(Failure::Missing("--cluster"))?;
-    let nodes = nodes.ok_or(Failure::Missing("--nodes"))?;
+    let cluster = cluster.ok_or(ToolError::Missing("--cluster"))?;
+    let nodes = nodes.ok_or(ToolError::Missing("--nodes"))?;
     let mut plan = Plan::new(cluster, nodes.split(',').map(str::trim));
     let has_tls = certificate.is_some();
     plan = match (certificate, key) {
         (Some(certificate), Some(key)) => plan.tls(certificate, key),
         (None, None) => plan,
-        _ => return Err(Failure::HalfOfTls),
+        _ => return Err(ToolError::HalfOfTls),
     };
     plan = listen.into_iter().fold(plan, Plan::listen);
     plan = store.into_iter().fold(plan, Plan::store);

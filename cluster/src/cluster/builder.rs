@@ -1,16 +1,16 @@
 //! Joining: what a node is told before it is one, and the making of its parts.
 
-use super::{Cluster, Shared};
+use super::{Cluster, NodeShared};
 use crate::clock::SystemClock;
 use crate::codec::{Codecs, CodecsBuilder, ExportError};
 use crate::engine::{Attempt, Connect, Engine, SubscribeError};
 use crate::lease::{Timing, TimingError};
 use crate::membership::{self, Record, RecordError};
-use crate::node::delivery::{self, Arrivals, Counters, Delivery};
+use crate::node::delivery::{self, Arrivals, Delivery, NodeCounters};
 use crate::node::directory::{Directory, Parts};
-use crate::node::driver::{Driver, Setup};
+use crate::node::driver::{Driver, DriverSetup};
 use crate::node::inbox::{Check, Inbox, Input};
-use crate::node::keys::Keys;
+use crate::node::keys::StartKeys;
 use crate::node::peer::{Gate, SharedClock};
 use crate::node::porter::{OnEnd, Porter};
 use crate::node::view::View;
@@ -89,7 +89,7 @@ pub enum JoinError {
     Runtime,
     /// The store refuses this node.
     #[error(transparent)]
-    Membership(#[from] membership::JoinError),
+    Membership(#[from] membership::JoinRefusal),
     /// The broker does not take this node, and that does not end by itself.
     #[error("{problem}")]
     Broker {
@@ -257,11 +257,11 @@ impl Builder {
         let exports: BTreeSet<_> = self.exports.keys().copied().collect();
         self.exports.into_values().for_each(|register| register(host));
         let (inbox, arrivals, view) = (Arc::<Inbox>::default(), Arc::<Arrivals>::default(), Arc::<View>::default());
-        let counters = Arc::<Counters>::default();
-        let keys = Arc::new(Keys::new(Arc::clone(&clock), Arc::clone(&counters)));
+        let counters = Arc::<NodeCounters>::default();
+        let keys = Arc::new(StartKeys::new(Arc::clone(&clock), Arc::clone(&counters)));
         let ended = Arc::clone(&inbox);
         // The delivery ends them, once there is one.
-        let mut begun = Begun(Vec::new());
+        let mut begun = StopOnDrop(Vec::new());
         let mut porter = |on_end: OnEnd| {
             let porter = Porter::begin(host, on_end).ok_or(JoinError::Runtime)?;
             begun.0.push(porter.pid());
@@ -285,7 +285,7 @@ impl Builder {
             longest: self.session.data.message,
         };
         let directory = Directory::begin(parts).ok_or(JoinError::Runtime)?;
-        let delivery = Delivery::new(delivery::Setup {
+        let delivery = Delivery::new(delivery::DeliverySetup {
             node,
             host,
             porters,
@@ -298,7 +298,7 @@ impl Builder {
             max_bonds: self.max_bonds,
         });
         begun.0.clear();
-        let setup = Setup {
+        let setup = DriverSetup {
             cluster: self.cluster,
             name: name.clone(),
             node: id,
@@ -320,7 +320,8 @@ impl Builder {
         let driver = Driver::new(setup)?;
         let (turn, pointers) = Default::default();
         let engine = weak;
-        let shared = Shared { id, name, host, inbox, view, engine, counters, turn, exports, keys, pointers, directory };
+        let shared =
+            NodeShared { id, name, host, inbox, view, engine, counters, turn, exports, keys, pointers, directory };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
     }
 }
@@ -400,9 +401,9 @@ fn log_if_late(cluster: &Cluster) -> Check {
 }
 
 /// Processes of a node that is being made: stopped if that comes to nothing.
-struct Begun(Vec<Pid>);
+struct StopOnDrop(Vec<Pid>);
 
-impl Drop for Begun {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.iter().for_each(|pid| _ = pid.stop());
     }
@@ -441,7 +442,8 @@ mod tests {
         let (pending, then) = pair(Err(JoinError::Runtime));
         await_membership(cluster, Duration::from_secs(60), then);
         let error = pending.wait().unwrap_err();
-        let is_it = matches!(&error, JoinError::Membership(membership::JoinError::Store(StoreError::Forbidden { .. })));
+        let is_it =
+            matches!(&error, JoinError::Membership(membership::JoinRefusal::Store(StoreError::Forbidden { .. })));
         assert!(is_it, "{error:?}");
     }
 }

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What a start asks for.
-pub(super) struct Request {
+pub(super) struct StartRequest {
     process: &'static str,
     entry: String,
     inputs: Payloads,
@@ -21,7 +21,7 @@ pub(super) struct Request {
 
 impl<P: Remote + Addressed> Starting<P> {
     pub(super) fn new(node: RemoteNode, entry: &str, inputs: Payloads) -> Self {
-        let request = Request { process: P::NAME, entry: entry.to_owned(), inputs, key: None };
+        let request = StartRequest { process: P::NAME, entry: entry.to_owned(), inputs, key: None };
         Self { node, request, process: PhantomData }
     }
 
@@ -74,8 +74,8 @@ impl<P: Remote + Addressed> Starting<P> {
 }
 
 impl RemoteNode {
-    fn request(&self, request: Request) -> Result<Pending<Started>, StartError> {
-        let Request { process, entry, inputs, key } = request;
+    fn request(&self, request: StartRequest) -> Result<Pending<Started>, StartError> {
+        let StartRequest { process, entry, inputs, key } = request;
         let shared = &self.cluster.shared;
         let (pending, then) = pair(Err("it was lost before it answered".into()));
         if self.id == shared.id {

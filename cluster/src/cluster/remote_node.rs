@@ -93,7 +93,7 @@ impl RemoteNode {
 #[must_use = "nothing is started until it is awaited, or waited for"]
 pub struct Starting<P> {
     pub(super) node: RemoteNode,
-    pub(super) request: keyed_start::Request,
+    pub(super) request: keyed_start::StartRequest,
     pub(super) process: std::marker::PhantomData<fn() -> P>,
 }
 

@@ -6,7 +6,7 @@ use crate::codec::{decode_value, encode_value};
 use crate::directory::is_name;
 use crate::engine::{Lane, Message, Subscription};
 use crate::node::directory::{Channel, Directory};
-use crate::topics::{Backlog, Event, TopicPublishError, TopicSubscribeError, subject};
+use crate::topics::{Backlog, EncodedEvent, TopicPublishError, TopicSubscribeError, subject};
 use postroom::Pid;
 use postroom::error::SendFailure;
 use postroom::generic::SendTo;
@@ -88,7 +88,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
             return Err(TopicPublishError::Length { bytes: self.name.len() });
         }
         let value = encode_value(&event)?;
-        let event = Event { shape: self.shape, type_name: type_name::<E>().to_owned(), value };
+        let event = EncodedEvent { shape: self.shape, type_name: type_name::<E>().to_owned(), value };
         if !self.directory.gate.may_send(self.directory.now()) {
             return Err(TopicPublishError::NotAMember);
         }
@@ -203,7 +203,7 @@ impl<E: RemoteValue> Channel for Subscribed<E> {
         for _ in 0..BATCH {
             let event = lock(&self.backlog).pop();
             let Some(event) = event else { return false };
-            let Some(event) = Event::decode(event) else {
+            let Some(event) = EncodedEvent::decode(event) else {
                 directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
@@ -220,7 +220,7 @@ impl<E: RemoteValue> Channel for Subscribed<E> {
 }
 
 impl<E: RemoteValue> Subscribed<E> {
-    fn hand_out_one(&self, directory: &Directory, event: &Event) {
+    fn hand_out_one(&self, directory: &Directory, event: &EncodedEvent) {
         if event.shape != self.shape {
             directory.counters.mismatched.fetch_add(1, Ordering::Relaxed);
             if !self.is_logged.swap(true, Ordering::Relaxed) {

@@ -3,7 +3,7 @@
 use super::error::CodecError;
 use super::form::{Form, FormKind, are_compatible};
 use super::format::cut;
-use super::{Codecs, Encoded, MessageId, Start};
+use super::{Codecs, DecodedStart, Encoded, MessageId};
 use crate::frame::Table;
 use postroom::error::EntryError;
 use postroom::{Payload, Payloads};
@@ -197,11 +197,11 @@ impl Agreement {
     ///
     /// # Errors
     /// If this node does not know the entry, or the bytes are anything but its inputs.
-    pub fn decode_inputs(&self, theirs: MessageId, bytes: &[u8]) -> Result<Start, CodecError> {
+    pub fn decode_inputs(&self, theirs: MessageId, bytes: &[u8]) -> Result<DecodedStart, CodecError> {
         let form = self.codecs.form(self.here(theirs)?);
         let FormKind::Entry(entry) = &form.kind else { return Err(wrong_kind(form, false)) };
         let inputs = (entry.decode)(bytes, form.codec).map_err(|fault| CodecError::of_reading(form.name, fault))?;
-        Ok(Start { process: entry.process, entry: entry.entry, inputs })
+        Ok(DecodedStart { process: entry.process, entry: entry.entry, inputs })
     }
 
     /// Returns whether the peer can start a process of that name, at one entry at least.

@@ -1,7 +1,7 @@
 //! One value as bytes and back, in either format.
 
 use super::MAX_MESSAGE;
-use super::guard::{Guard, Limit};
+use super::guard::{DecodeGuard, Limit};
 use bytes::Bytes;
 use postroom::remote::{RemoteValue, WireCodec};
 use serde::{Serialize, de::DeserializeOwned};
@@ -71,7 +71,7 @@ pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) ->
         Some((&came, rest)) if came == expected => rest,
         other => return Err(Fault::Codec { expected, came: other.map(|(came, _)| *came) }),
     };
-    let guard = Guard::new(bytes.len());
+    let guard = DecodeGuard::new(bytes.len());
     // A value that is refused is dropped inside: its drop is the type's own code too.
     contain(|| {
         let (value, left) = match codec {

@@ -28,13 +28,13 @@ pub(super) enum Limit {
 }
 
 /// The counts for one message.
-pub(super) struct Guard {
+pub(super) struct DecodeGuard {
     depth: Cell<usize>,
     elements: Cell<usize>,
     reached: Cell<Option<Limit>>,
 }
 
-impl Guard {
+impl DecodeGuard {
     /// Returns the guard for a message of so many bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self { depth: Cell::new(0), elements: Cell::new(bytes + EMPTY_ELEMENTS), reached: Cell::new(None) }
@@ -73,7 +73,7 @@ impl Guard {
 
 /// A level that is being read.
 struct Level<'g> {
-    guard: &'g Guard,
+    guard: &'g DecodeGuard,
     /// How many levels are around it.
     depth: usize,
 }
@@ -87,7 +87,7 @@ impl Drop for Level<'_> {
 /// A deserializer under guard.
 pub(super) struct Guarded<'g, D> {
     inner: D,
-    guard: &'g Guard,
+    guard: &'g DecodeGuard,
 }
 
 macro_rules! flat {
@@ -142,7 +142,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guarded<'_, D> {
 
 struct GuardedVisitor<'g, V> {
     inner: V,
-    guard: &'g Guard,
+    guard: &'g DecodeGuard,
     /// The number of elements comes from the message.
     is_list: bool,
 }
@@ -203,7 +203,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for GuardedVisitor<'_, V> {
 /// The access to the parts of a value, under guard.
 struct GuardedAccess<'g, A> {
     inner: A,
-    guard: &'g Guard,
+    guard: &'g DecodeGuard,
     is_list: bool,
 }
 

@@ -115,7 +115,7 @@ pub struct Encoded {
 
 /// The start of a process that a peer asks for: the arguments of [`Host::start`](postroom::Host::start).
 #[derive(Debug)]
-pub struct Start {
+pub struct DecodedStart {
     /// The name of the process's type.
     pub process: &'static str,
     /// The name of the entry.

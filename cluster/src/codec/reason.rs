@@ -215,14 +215,14 @@ fn read<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, C
 
 /// Returns the name for the rest of the program's life.
 pub(crate) fn kept(name: &str) -> &'static str {
-    static NAMES: Mutex<Names> = Mutex::new(Names(BTreeSet::new()));
+    static NAMES: Mutex<KeptNames> = Mutex::new(KeptNames(BTreeSet::new()));
     NAMES.lock().unwrap_or_else(PoisonError::into_inner).keep(name)
 }
 
 /// Names of methods and types of other nodes. What these can make this one keep is bounded.
-pub(super) struct Names(pub(super) BTreeSet<&'static str>);
+pub(super) struct KeptNames(pub(super) BTreeSet<&'static str>);
 
-impl Names {
+impl KeptNames {
     pub(super) fn keep(&mut self, name: &str) -> &'static str {
         if let Some(kept) = self.0.get(name) {
             return kept;

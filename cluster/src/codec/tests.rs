@@ -194,7 +194,7 @@ fn inputs_start_a_process_and_its_messages_reach_it() {
     let runtime = Runtime::new().unwrap();
     runtime.register_type::<Account>();
     let sent = to_there.encode_inputs("Account", "serve", payloads![100_u8, "Ada"]).unwrap();
-    let Start { process, entry, inputs } = to_here.decode_inputs(sent.id, &sent.bytes).unwrap();
+    let DecodedStart { process, entry, inputs } = to_here.decode_inputs(sent.id, &sent.bytes).unwrap();
     let pid = runtime.start(process, entry, inputs).unwrap();
     let account: Address<Account> = runtime.address(pid).unwrap();
 
@@ -650,13 +650,13 @@ fn what_is_no_reason_is_refused() {
 /// Names of other nodes that errors hold are kept for good, up to a number.
 #[test]
 fn names_of_other_nodes_cannot_fill_the_memory() {
-    let mut names = reason::Names(Default::default());
+    let mut names = reason::KeptNames(Default::default());
     for at in 0..1_024 {
         assert_eq!(names.keep(&format!("Type{at}")), format!("Type{at}"));
     }
     assert_eq!(names.keep("Type1024"), "a name of another node");
     assert_eq!(names.keep("Type7"), "Type7");
-    let mut names = reason::Names(Default::default());
+    let mut names = reason::KeptNames(Default::default());
     assert_eq!(names.keep(&"a".repeat(256)), "a".repeat(256));
     assert_eq!(names.keep(&"a".repeat(257)), "a name of another node");
 }

@@ -14,14 +14,14 @@ const RETRY: Duration = Duration::from_millis(5);
 /// Notices for processes, each process's in their order. The caller delivers a [batch](Self::poll) and says with
 /// [`back`](Self::back) which notices had no room; until then no others are handed out for that process.
 pub(crate) struct Notices<T> {
-    queues: BTreeMap<Pid, Queue<T>>,
+    queues: BTreeMap<Pid, NoticeQueue<T>>,
     ready: BTreeSet<Pid>,
     /// Processes whose mailboxes were full.
     full: BTreeSet<Pid>,
     retry_at: Option<Moment>,
 }
 
-struct Queue<T> {
+struct NoticeQueue<T> {
     waiting: VecDeque<T>,
     /// A batch has been handed out.
     is_out: bool,
@@ -35,7 +35,7 @@ impl<T> Default for Notices<T> {
 
 impl<T> Notices<T> {
     pub(crate) fn push(&mut self, pid: Pid, notice: T) {
-        let queue = self.queues.entry(pid).or_insert_with(|| Queue { waiting: VecDeque::new(), is_out: false });
+        let queue = self.queues.entry(pid).or_insert_with(|| NoticeQueue { waiting: VecDeque::new(), is_out: false });
         queue.waiting.push_back(notice);
         if !queue.is_out && !self.full.contains(&pid) {
             self.ready.insert(pid);

@@ -51,7 +51,7 @@ impl Frame {
         if bytes.len() > MAX_FRAME {
             return Err(DecodeError::TooLong(bytes.len()));
         }
-        let mut input = Input { whole: bytes.len(), rest: bytes };
+        let mut input = FrameReader { whole: bytes.len(), rest: bytes };
         let major = input.u8("version")?;
         if major != Versions::MAJOR {
             return Err(VersionError::Major { here: Versions::MAJOR, there: major }.into());
@@ -74,13 +74,13 @@ impl Frame {
 }
 
 /// What is left of a frame.
-struct Input {
+struct FrameReader {
     rest: Bytes,
     /// The length of the frame.
     whole: usize,
 }
 
-impl Input {
+impl FrameReader {
     /// Takes the next `length` bytes.
     fn take(&mut self, length: usize, field: &'static str) -> Result<Bytes, DecodeError> {
         if length > self.rest.len() {

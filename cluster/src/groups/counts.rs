@@ -18,7 +18,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const ORPHANED: Duration = Bucket::LEASE_TTL;
 
 /// The entries of all nodes, as one node knows them.
-pub(super) struct Counts {
+pub(super) struct GroupCounts {
     node: NodeId,
     /// This node's membership; `None` while it has none.
     epoch: Option<Revision>,
@@ -27,13 +27,13 @@ pub(super) struct Counts {
     /// This node's entries, by key.
     own: BTreeMap<String, OwnCount>,
     /// The entries of other nodes, by key.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, KnownCount>,
     /// The nodes of `known`, by group.
     nodes_with: BTreeMap<String, BTreeSet<NodeId>>,
     /// The keys of the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<String>>,
     requests: VecDeque<CountRequest>,
-    asked: BTreeMap<u64, Asked>,
+    asked: BTreeMap<u64, CountAccess>,
     again_at: Option<Moment>,
     /// There may be entries of nodes that are no members.
     has_orphans: bool,
@@ -44,7 +44,7 @@ pub(super) struct Counts {
 struct OwnCount {
     group: String,
     members: u32,
-    stored: Stored,
+    stored: StoredCount,
     is_asked: bool,
     /// Up to which revision the entry is gone, as far as the watch has reported. It may do so before the answer comes.
     gone: Revision,
@@ -52,7 +52,7 @@ struct OwnCount {
     rests: bool,
 }
 
-enum Stored {
+enum StoredCount {
     Nothing,
     /// This count, of this membership.
     Count(Revision, Option<(u32, Revision)>),
@@ -60,7 +60,7 @@ enum Stored {
     Unknown,
 }
 
-enum Asked {
+enum CountAccess {
     Count {
         key: String,
         wrote: Option<(u32, Revision)>,
@@ -69,7 +69,7 @@ enum Asked {
     Orphan,
 }
 
-struct Known {
+struct KnownCount {
     node: NodeId,
     group: String,
     epoch: Revision,
@@ -78,7 +78,7 @@ struct Known {
     orphaned: Option<Moment>,
 }
 
-impl Counts {
+impl GroupCounts {
     /// Returns what a node knows that is no member yet.
     pub(super) fn new(node: NodeId) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl Counts {
         let count = self.own.entry(key.clone()).or_insert_with(|| OwnCount {
             group: group.to_owned(),
             members: 0,
-            stored: Stored::Nothing,
+            stored: StoredCount::Nothing,
             is_asked: false,
             gone: Revision(0),
             rests: false,
@@ -131,7 +131,7 @@ impl Counts {
         if epoch.is_some() && self.epoch == epoch && self.members != *members {
             let over: Vec<_> = self.members.iter().filter(|(node, epoch)| members.get(node) != Some(epoch)).collect();
             let is_over =
-                |known: &Known| over.iter().any(|(node, epoch)| **node == known.node && **epoch == known.epoch);
+                |known: &KnownCount| over.iter().any(|(node, epoch)| **node == known.node && **epoch == known.epoch);
             let keys: Vec<_> =
                 self.known.iter().filter(|(_, known)| is_over(known)).map(|(key, _)| key.clone()).collect();
             keys.into_iter().for_each(|key| self.delete_orphan(&key));
@@ -146,7 +146,7 @@ impl Counts {
         self.epoch = epoch;
         self.has_orphans = true;
         // The others delete the entries of the membership that is over, some time.
-        self.own.values_mut().for_each(|count| (count.stored, count.rests) = (Stored::Unknown, false));
+        self.own.values_mut().for_each(|count| (count.stored, count.rests) = (StoredCount::Unknown, false));
         let keys: Vec<_> = self.own.keys().cloned().collect();
         keys.into_iter().for_each(|key| self.write(&key));
         true
@@ -162,45 +162,45 @@ impl Counts {
         let record = || Count { group: count.group.clone(), epoch, members }.encode();
         let wrote = (members > 0).then_some((members, epoch));
         let access = match count.stored {
-            Stored::Unknown => Access::Get,
-            Stored::Nothing if members == 0 => {
+            StoredCount::Unknown => Access::Get,
+            StoredCount::Nothing if members == 0 => {
                 self.own.remove(key);
                 return;
             }
-            Stored::Nothing => Access::Create(record()),
-            Stored::Count(revision, _) if members == 0 => Access::Delete(revision),
-            Stored::Count(_, stored) if stored == wrote => return,
-            Stored::Count(revision, _) => Access::Update(record(), revision),
+            StoredCount::Nothing => Access::Create(record()),
+            StoredCount::Count(revision, _) if members == 0 => Access::Delete(revision),
+            StoredCount::Count(_, stored) if stored == wrote => return,
+            StoredCount::Count(revision, _) => Access::Update(record(), revision),
         };
         count.is_asked = true;
         let number = self.number();
-        self.asked.insert(number, Asked::Count { key: key.to_owned(), wrote });
+        self.asked.insert(number, CountAccess::Count { key: key.to_owned(), wrote });
         self.requests.push_back(CountRequest { number, key: key.to_owned(), access });
     }
 
     pub(super) fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
-        let Some(Asked::Count { key, wrote }) = self.asked.remove(&number) else { return };
+        let Some(CountAccess::Count { key, wrote }) = self.asked.remove(&number) else { return };
         let epoch = self.epoch;
         let Some(count) = self.own.get_mut(&key) else { return };
         count.is_asked = false;
         count.stored = match answer {
             Answer::Written(Ok(revision)) => match wrote {
                 // If the membership has changed meanwhile, it is of the earlier one, and may be deleted.
-                Some(_) if wrote.map(|(_, epoch)| epoch) != epoch || revision <= count.gone => Stored::Unknown,
-                Some(wrote) => Stored::Count(revision, Some(wrote)),
-                None => Stored::Nothing,
+                Some(_) if wrote.map(|(_, epoch)| epoch) != epoch || revision <= count.gone => StoredCount::Unknown,
+                Some(wrote) => StoredCount::Count(revision, Some(wrote)),
+                None => StoredCount::Nothing,
             },
-            Answer::Read(Ok(None)) => Stored::Nothing,
+            Answer::Read(Ok(None)) => StoredCount::Nothing,
             Answer::Read(Ok(Some(entry))) if entry.revision > count.gone => {
                 let stored = Count::decode(entry.value).filter(|stored| stored.group == count.group);
-                Stored::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
+                StoredCount::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
             }
-            Answer::Written(Err(StoreError::Conflict { .. })) => Stored::Unknown,
+            Answer::Written(Err(StoreError::Conflict { .. })) => StoredCount::Unknown,
             // A read of what is gone may be one by a leader that was cut off, and has the same answer for a while.
             Answer::Written(Err(_)) | Answer::Read(_) => {
                 count.rests = true;
                 self.again_at.get_or_insert(now + AGAIN);
-                Stored::Unknown
+                StoredCount::Unknown
             }
         };
         self.write(&key);
@@ -220,7 +220,8 @@ impl Counts {
             }
             Change::Synced { revision } => {
                 let snapshot = self.snapshot.take()?;
-                let is_gone = |(key, known): &(&String, &Known)| known.revision <= revision && !snapshot.contains(*key);
+                let is_gone =
+                    |(key, known): &(&String, &KnownCount)| known.revision <= revision && !snapshot.contains(*key);
                 let gone: Vec<_> = self.known.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
                 gone.into_iter().for_each(|key| self.forget(&key));
                 let own: Vec<_> = self.own.keys().filter(|key| !snapshot.contains(*key)).cloned().collect();
@@ -248,12 +249,12 @@ impl Counts {
         let Count { group, epoch, .. } = Count::decode(value)?;
         self.nodes_with.entry(group.clone()).or_default().insert(node);
         self.has_orphans |= self.members.get(&node) != Some(&epoch);
-        self.known.insert(key, Known { node, group: group.clone(), epoch, revision, orphaned: None });
+        self.known.insert(key, KnownCount { node, group: group.clone(), epoch, revision, orphaned: None });
         Some(group)
     }
 
     fn forget(&mut self, key: &str) {
-        let Some(Known { node, group, .. }) = self.known.remove(key) else { return };
+        let Some(KnownCount { node, group, .. }) = self.known.remove(key) else { return };
         if let Some(nodes) = self.nodes_with.get_mut(&group) {
             nodes.remove(&node);
             if nodes.is_empty() {
@@ -267,8 +268,8 @@ impl Counts {
     fn own_entry_gone(&mut self, key: &str, revision: Revision) {
         let Some(count) = self.own.get_mut(key) else { return };
         count.gone = revision.max(count.gone);
-        if matches!(count.stored, Stored::Count(stored, _) if stored <= revision) && !count.is_asked {
-            count.stored = Stored::Unknown;
+        if matches!(count.stored, StoredCount::Count(stored, _) if stored <= revision) && !count.is_asked {
+            count.stored = StoredCount::Unknown;
             self.write(key);
         }
     }
@@ -277,7 +278,7 @@ impl Counts {
         let Some(revision) = self.known.get(key).map(|known| known.revision) else { return };
         let number = self.number();
         // Not repeated if it fails, but found again. A conflict means that another node was faster.
-        self.asked.insert(number, Asked::Orphan);
+        self.asked.insert(number, CountAccess::Orphan);
         self.requests.push_back(CountRequest { number, key: key.to_owned(), access: Access::Delete(revision) });
     }
 
@@ -333,8 +334,8 @@ mod tests {
     const NOW: Moment = Moment::START;
 
     /// What a node knows that has asked the store to create an entry.
-    fn asking() -> (Counts, CountRequest) {
-        let mut counts = Counts::new(NodeId::new(1).unwrap());
+    fn asking() -> (GroupCounts, CountRequest) {
+        let mut counts = GroupCounts::new(NodeId::new(1).unwrap());
         counts.set_membership(Some(Revision(4)), &BTreeMap::new());
         counts.set("sinks", 1);
         let request = counts.poll_request().unwrap();
@@ -342,7 +343,7 @@ mod tests {
         (counts, request)
     }
 
-    fn next(counts: &mut Counts) -> Option<Access> {
+    fn next(counts: &mut GroupCounts) -> Option<Access> {
         counts.poll_request().map(|request| request.access)
     }
 

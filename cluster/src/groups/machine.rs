@@ -1,6 +1,6 @@
 //! One node's view of the groups: its members and subscribers, and what it tells other nodes and hears of them.
 
-use super::counts::Counts;
+use super::counts::GroupCounts;
 use super::{CountRequest, Listed, MembershipError};
 use crate::access::Answer;
 use crate::clock::Moment;
@@ -27,7 +27,7 @@ pub struct Groups {
     /// How many members this node may have in one group.
     most: usize,
     /// What this node and the others say in the store.
-    counts: Counts,
+    counts: GroupCounts,
     /// The members that this node has, and how often each has joined.
     own: BTreeMap<String, BTreeMap<Pid, u32>>,
     /// The groups of each of this node's members and subscribers.
@@ -56,12 +56,12 @@ struct Follower {
 struct Followed {
     /// The members of each node that was asked; `None` until it has answered.
     nodes: BTreeMap<NodeId, Option<BTreeSet<Pid>>>,
-    subscribers: BTreeMap<Pid, Subscriber>,
+    subscribers: BTreeMap<Pid, GroupSubscriber>,
     /// Questions for the members that wait for answers.
     questions: Vec<u64>,
 }
 
-struct Subscriber {
+struct GroupSubscriber {
     /// The number of the subscription: what an earlier one was to be told does not count.
     number: u64,
     /// The members as far as it was told of them, once its queue had become too long.
@@ -74,7 +74,7 @@ impl Groups {
         Self {
             node,
             most: MAX_MEMBERS,
-            counts: Counts::new(node),
+            counts: GroupCounts::new(node),
             own: BTreeMap::new(),
             groups_of: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -263,7 +263,7 @@ impl Groups {
         let members: Vec<_> = self.members_known(group).into_iter().collect();
         let number = self.number();
         let followed = self.followed.entry(group.to_owned()).or_default();
-        followed.subscribers.entry(pid).or_insert(Subscriber { number, told: None });
+        followed.subscribers.entry(pid).or_insert(GroupSubscriber { number, told: None });
         self.follow(group);
         Ok(members)
     }
@@ -273,7 +273,7 @@ impl Groups {
         let Some(followed) = self.followed.get_mut(group) else { return false };
         let removed = followed.subscribers.remove(&pid);
         let was_there = removed.is_some();
-        if let Some(Subscriber { number, .. }) = removed {
+        if let Some(GroupSubscriber { number, .. }) = removed {
             self.notices.retain(pid, |(of, _)| *of != number);
             // Those that are behind for it are told by no other batch.
             if self.notices.is_idle(pid) {

@@ -1,7 +1,7 @@
 //! One node's part of the processes by key.
 
 use super::rendezvous::{KeyHash, home};
-use super::{Found, KeyRefusal, KeyedError, Start};
+use super::{Found, KeyRefusal, KeyedError, KeyedStart};
 use crate::clock::Moment;
 use crate::directory::is_name;
 use crate::directory::message::DirectoryMessage;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MEETING: Duration = Duration::from_secs(2);
 
 /// One node's part of the processes by key. The head of the [module](super) has the protocol.
-pub struct Keys {
+pub struct KeyedProcesses {
     node: NodeId,
     is_member: bool,
     /// The other members with which there has been no session yet.
@@ -40,13 +40,13 @@ pub struct Keys {
     /// The types that this node exports.
     exports: BTreeSet<&'static str>,
     /// Of the nodes that there is a session with, what they export.
-    peers: BTreeMap<NodeId, Peer>,
+    peers: BTreeMap<NodeId, ExportingPeer>,
     questions: BTreeMap<u64, Question>,
     /// The processes of this node, by type and key.
     places: BTreeMap<(String, String), Place>,
     keys_of: BTreeMap<Pid, (String, String)>,
     waiting: usize,
-    starts: VecDeque<Start>,
+    starts: VecDeque<KeyedStart>,
     stops: VecDeque<Pid>,
     found: VecDeque<Found>,
     /// Nodes that have asked for more than they take.
@@ -55,7 +55,7 @@ pub struct Keys {
 }
 
 #[derive(Default)]
-struct Peer {
+struct ExportingPeer {
     exports: BTreeSet<&'static str>,
     /// The questions that it has not been sent.
     asks: BTreeSet<u64>,
@@ -104,7 +104,7 @@ fn size_of_answer(answer: &DirectoryMessage) -> usize {
     size_of::<DirectoryMessage>() + text
 }
 
-impl Keys {
+impl KeyedProcesses {
     /// Returns the part of a node that exports these types.
     pub fn new(node: NodeId, exports: BTreeSet<&'static str>) -> Self {
         Self {
@@ -224,7 +224,7 @@ impl Keys {
             None => {
                 self.places.insert(place, Place::Starting(vec![waiter]));
                 self.waiting += 1;
-                self.starts.push_back(Start { process, key, entry });
+                self.starts.push_back(KeyedStart { process, key, entry });
             }
         }
     }
@@ -275,7 +275,7 @@ impl Keys {
     }
 
     /// A process was started, or not.
-    pub fn started(&mut self, start: &Start, result: Result<Pid, String>) {
+    pub fn started(&mut self, start: &KeyedStart, result: Result<Pid, String>) {
         let place = (start.process.clone(), start.key.clone());
         let Some(Place::Starting(waiters)) = self.places.remove(&place) else { return };
         self.waiting -= waiters.len();
@@ -368,7 +368,7 @@ impl Keys {
             exports.contains(process) && hash.weight(node) > hash.weight(own)
         });
         self.unmet.remove(&node);
-        self.peers.insert(node, Peer { exports, ..Peer::default() });
+        self.peers.insert(node, ExportingPeer { exports, ..ExportingPeer::default() });
     }
 
     /// The session with a node is over.
@@ -433,7 +433,7 @@ impl Keys {
     }
 
     /// Returns the next process to start.
-    pub fn poll_start(&mut self) -> Option<Start> {
+    pub fn poll_start(&mut self) -> Option<KeyedStart> {
         self.starts.pop_front()
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Which node that is follows from the key alone: of the nodes that export the type, the one with the greatest hash of
 //! its ID and the key (rendezvous hashing; Thaler and Ravishankar 1998). So nodes that see the same exporters agree
-//! without a word, and when a node comes or goes only its own keys move. A [`Keys`] is one node's part: what it asks
-//! others, and the processes that it has. It is a state machine without clock, thread or store.
+//! without a word, and when a node comes or goes only its own keys move. A [`KeyedProcesses`] is one node's part: what
+//! it asks others, and the processes that it has. It is a state machine without clock, thread or store.
 //!
 //! # Protocol
 //! * **ask.** The node of a key is asked for its process. It answers with the process that it has, or starts one: once,
@@ -27,24 +27,24 @@
 //! 2. Each question is answered once, at the latest at its deadline.
 //!
 //! # Seam
-//! [`Start`] is all that a process by key needs of the rest: its type, its entry, and the key as the only input. It is
-//! the place for a start with a key of another kind.
+//! [`KeyedStart`] is all that a process by key needs of the rest: its type, its entry, and the key as the only input.
+//! It is the place for a start with a key of another kind.
 
 mod machine;
 mod rendezvous;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Keys, MAX_ANSWERS, MAX_KEYS};
+pub use machine::{KeyedProcesses, MAX_ANSWERS, MAX_KEYS};
 pub use rendezvous::home;
 
 use crate::directory::MAX_NAME;
 use crate::directory::message::MAX_TEXT;
 use postroom::Pid;
 
-/// A process to be started on this node, and exactly once answered by [`Keys::started`].
+/// A process to be started on this node, and exactly once answered by [`KeyedProcesses::started`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Start {
+pub struct KeyedStart {
     /// The name of its type.
     pub process: String,
     /// Its key, the only input.
@@ -56,7 +56,7 @@ pub struct Start {
 /// What came of a question for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The number that [`Keys::ask`] has returned.
+    /// The number that [`KeyedProcesses::ask`] has returned.
     pub number: u64,
     /// The process, or why there is none.
     pub result: Result<Pid, KeyedError>,

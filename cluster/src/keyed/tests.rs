@@ -12,10 +12,10 @@ use std::time::Duration;
 const NODES: usize = 4;
 
 struct World {
-    nodes: Vec<Keys>,
+    nodes: Vec<KeyedProcesses>,
     sessions: BTreeMap<(usize, usize), VecDeque<DirectoryMessage>>,
     /// Starts that have not been answered.
-    starting: Vec<(usize, Start)>,
+    starting: Vec<(usize, KeyedStart)>,
     /// The processes that live, with their keys; those in the second set have been told to stop.
     living: BTreeMap<Pid, String>,
     stopping: BTreeSet<Pid>,
@@ -34,7 +34,7 @@ impl World {
     /// All but the first node export the type.
     fn new() -> Self {
         let exports = |at| if at == 0 { BTreeSet::new() } else { BTreeSet::from(["Account"]) };
-        let mut nodes: Vec<_> = (0..NODES).map(|at| Keys::new(id(at), exports(at))).collect();
+        let mut nodes: Vec<_> = (0..NODES).map(|at| KeyedProcesses::new(id(at), exports(at))).collect();
         nodes.iter_mut().for_each(|node| node.set_member(true));
         Self {
             nodes,
@@ -195,15 +195,15 @@ fn when_all_have_met_each_key_has_one_process() {
 }
 
 /// A node that exports the type, and another that does.
-fn two() -> (Keys, NodeId) {
-    let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+fn two() -> (KeyedProcesses, NodeId) {
+    let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
     keys.set_member(true);
     keys.connected(id(1), BTreeSet::from(["Account"]));
     (keys, id(1))
 }
 
 /// Returns a key that is at home there.
-fn key_of(keys: &Keys, node: NodeId) -> String {
+fn key_of(keys: &KeyedProcesses, node: NodeId) -> String {
     (0..).map(|key| format!("key-{key}")).find(|key| keys.home("Account", key) == Some(node)).unwrap()
 }
 
@@ -254,9 +254,9 @@ fn only_the_node_that_was_asked_answers() {
 
 #[test]
 fn what_cannot_be_asked_for_is_refused() {
-    let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+    let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
     let now = Moment::START;
-    let ask = |keys: &mut Keys, process: &str, key: &str| {
+    let ask = |keys: &mut KeyedProcesses, process: &str, key: &str| {
         let number = keys.ask(now, process, "open", key);
         let found = keys.poll_found().filter(|found| found.number == number);
         found.map(|found| found.result.unwrap_err())
@@ -279,7 +279,7 @@ fn what_cannot_be_asked_for_is_refused() {
 }
 
 /// Has a process started for each of these keys, which are at home on this node.
-fn run_all(keys: &mut Keys, count: u64) {
+fn run_all(keys: &mut KeyedProcesses, count: u64) {
     for number in 0..count {
         keys.ask(Moment::START, "Account", "open", &format!("key-{number}"));
         let start = keys.poll_start().expect("it is at home here");
@@ -292,7 +292,7 @@ fn run_all(keys: &mut Keys, count: u64) {
 /// compared with each of the peers.)
 #[test]
 fn a_node_that_comes_costs_two_weights_for_each_key() {
-    let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+    let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
     keys.set_member(true);
     run_all(&mut keys, 10_000);
     let mut running: BTreeSet<_> = (0..10_000).map(|number| format!("key-{number}")).collect();
@@ -372,7 +372,7 @@ fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meetin
     let (known, other) = two();
     let (here, there) = (key_of(&known, id(0)), key_of(&known, other));
     let fresh = || {
-        let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+        let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
         keys.set_member(true);
         keys.set_members(&BTreeMap::from([(other, Revision(7))]));
         keys

@@ -147,7 +147,7 @@ pub enum TimingError {
 
 /// An access to the entry, to be made at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct LeaseRequest {
     /// The number to pass to [`Lease::handle`] with the answer.
     pub attempt: u64,
     /// What to do with the entry.
@@ -156,7 +156,7 @@ pub struct Request {
 
 /// What became of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum LeaseEvent {
     /// The node may act as a member.
     Acquired,
     /// The node may act as a member no more: the last event.
@@ -228,7 +228,7 @@ pub struct Lease {
     /// Whether the entry is to be deleted.
     delete: bool,
     fence: Option<Fence>,
-    events: VecDeque<Event>,
+    events: VecDeque<LeaseEvent>,
 }
 
 impl Lease {
@@ -262,7 +262,7 @@ impl Lease {
     }
 
     /// Returns the access to make now, if one is due.
-    pub fn poll_request(&mut self, now: Moment) -> Option<Request> {
+    pub fn poll_request(&mut self, now: Moment) -> Option<LeaseRequest> {
         let access = if std::mem::take(&mut self.delete) {
             self.revision.map(Access::Delete)?
         } else if self.fence.is_some() || self.next_at.is_some_and(|at| at > now) {
@@ -281,7 +281,7 @@ impl Lease {
             self.attempts.pop_front();
         }
         self.attempts.push_back((self.last_attempt, access.clone(), now));
-        Some(Request { attempt: self.last_attempt, access })
+        Some(LeaseRequest { attempt: self.last_attempt, access })
     }
 
     /// Handles the answer to a request, which came at `now`.
@@ -343,7 +343,7 @@ impl Lease {
             self.written = Some(sent);
         }
         if !was_held && self.written.is_some() {
-            self.events.push_back(Event::Acquired);
+            self.events.push_back(LeaseEvent::Acquired);
         }
     }
 
@@ -373,7 +373,7 @@ impl Lease {
     fn end(&mut self, fence: Fence) {
         if self.fence.is_none() {
             self.fence = Some(fence);
-            self.events.push_back(Event::Fenced(fence));
+            self.events.push_back(LeaseEvent::Fenced(fence));
         }
     }
 
@@ -404,7 +404,7 @@ impl Lease {
     }
 
     /// Returns the next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<LeaseEvent> {
         self.events.pop_front()
     }
 }

@@ -28,7 +28,7 @@ fn held() -> Lease {
     let mut lease = lease();
     let request = lease.poll_request(at(0)).unwrap();
     lease.handle(at(5), request.attempt, Answer::Written(Ok(Revision(1))));
-    assert_eq!(lease.poll_event(), Some(Event::Acquired));
+    assert_eq!(lease.poll_event(), Some(LeaseEvent::Acquired));
     lease
 }
 
@@ -60,7 +60,7 @@ fn a_fence_is_final() {
     lease.handle_timeout(at(9_999));
     assert_eq!(lease.poll_event(), None);
     lease.handle_timeout(at(10_000));
-    assert_eq!(lease.poll_event(), Some(Event::Fenced(Fence::Late)));
+    assert_eq!(lease.poll_event(), Some(LeaseEvent::Fenced(Fence::Late)));
     lease.handle(at(10_001), request.attempt, Answer::Written(Ok(Revision(2))));
     lease.release();
     assert!(!lease.may_send(at(10_002)) && !lease.may_send(at(0)));
@@ -74,7 +74,7 @@ fn an_answer_that_comes_after_the_fence_does_not_lift_it() {
     let request = lease.poll_request(at(3_000)).unwrap();
     lease.handle(at(10_000), request.attempt, Answer::Written(Ok(Revision(2))));
     assert!(!lease.may_send(at(10_000)));
-    assert_eq!(lease.poll_event(), Some(Event::Fenced(Fence::Late)));
+    assert_eq!(lease.poll_event(), Some(LeaseEvent::Fenced(Fence::Late)));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn an_entry_that_is_anothers_or_gone_fences_at_once() {
         assert_eq!(request.access, Access::Get);
         lease.handle(at(6_100), request.attempt, answer);
         assert!(!lease.may_send(at(6_100)));
-        assert_eq!(lease.poll_event(), Some(Event::Fenced(fence)));
+        assert_eq!(lease.poll_event(), Some(LeaseEvent::Fenced(fence)));
     }
 }
 
@@ -205,7 +205,7 @@ fn an_older_entry_is_read_again_before_it_counts() {
     };
     let (mut lease, attempt) = doubting(4);
     lease.handle(at(7_020), attempt, read(HOLDER, 4));
-    assert_eq!((lease.may_send(at(7_020)), lease.poll_event()), (false, Some(Event::Fenced(Fence::Expired))));
+    assert_eq!((lease.may_send(at(7_020)), lease.poll_event()), (false, Some(LeaseEvent::Fenced(Fence::Expired))));
 
     let (mut lease, attempt) = doubting(1);
     lease.handle(at(7_020), attempt, read(HOLDER, 5));
@@ -231,11 +231,11 @@ fn acquiring_finds_its_own_entry_or_anothers_or_none() {
     let request = lease.poll_request(at(20)).unwrap();
     assert_eq!(request.access, Access::Update(Bytes::from_static(HOLDER), Revision(4)));
     lease.handle(at(30), request.attempt, Answer::Written(Ok(Revision(5))));
-    assert_eq!((lease.may_send(at(30)), lease.poll_event()), (true, Some(Event::Acquired)));
+    assert_eq!((lease.may_send(at(30)), lease.poll_event()), (true, Some(LeaseEvent::Acquired)));
 
     let (mut lease, attempt) = begin();
     lease.handle(at(20), attempt, read(b"them", 4));
-    assert_eq!(lease.poll_event(), Some(Event::Fenced(Fence::Taken)));
+    assert_eq!(lease.poll_event(), Some(LeaseEvent::Fenced(Fence::Taken)));
 
     let (mut lease, attempt) = begin();
     lease.handle(at(20), attempt, Answer::Read(Ok(None)));
@@ -252,7 +252,7 @@ fn an_acquisition_that_took_too_long_is_renewed_before_it_counts() {
     let request = lease.poll_request(at(10_000)).unwrap();
     assert_eq!(request.access, Access::Update(Bytes::from_static(HOLDER), Revision(1)));
     lease.handle(at(10_005), request.attempt, Answer::Written(Ok(Revision(2))));
-    assert_eq!((lease.may_send(at(10_005)), lease.poll_event()), (true, Some(Event::Acquired)));
+    assert_eq!((lease.may_send(at(10_005)), lease.poll_event()), (true, Some(LeaseEvent::Acquired)));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_store_that_refuses_the_entry_ends_it() {
     let mut lease = lease();
     let request = lease.poll_request(at(0)).unwrap();
     lease.handle(at(1), request.attempt, Answer::Written(Err(StoreError::Closed)));
-    assert_eq!(lease.poll_event(), Some(Event::Fenced(Fence::Refused)));
+    assert_eq!(lease.poll_event(), Some(LeaseEvent::Fenced(Fence::Refused)));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_lease_that_is_released_is_deleted_and_not_valid_from_then_on() {
     let mut lease = held();
     lease.release();
     assert!(!lease.may_send(at(10)));
-    assert_eq!(lease.poll_event(), Some(Event::Fenced(Fence::Released)));
+    assert_eq!(lease.poll_event(), Some(LeaseEvent::Fenced(Fence::Released)));
     assert!(lease.next_timeout().is_some());
     assert_eq!(lease.poll_request(at(10)).unwrap().access, Access::Delete(Revision(1)));
     assert_eq!((lease.poll_request(at(10)), lease.next_timeout()), (None, None));
@@ -397,8 +397,8 @@ fn run(seed: u64, timing: Timing, weather: &Weather) -> Option<Fence> {
             }
             while let Some(event) = lease.poll_event() {
                 match event {
-                    Event::Acquired => assert!(!std::mem::replace(&mut acquired, true), "acquired twice"),
-                    Event::Fenced(why) => {
+                    LeaseEvent::Acquired => assert!(!std::mem::replace(&mut acquired, true), "acquired twice"),
+                    LeaseEvent::Fenced(why) => {
                         assert_eq!(fence.replace(why), None, "fenced twice");
                         // Found to be gone before its time: no clock here is wrong.
                         assert!(!acquired || why == Fence::Late, "{why:?}, seed {seed}");

@@ -2,8 +2,8 @@
 
 use super::record::read;
 use super::{
-    Event, Finding, GRACE, Identity, Inquiry, JoinError, Loss, MAX_BINDINGS, PROBE_AGAIN, RETRY, Record, RecordError,
-    Request,
+    Finding, GRACE, Identity, Inquiry, JoinRefusal, Loss, MAX_BINDINGS, MembershipEvent, MembershipRequest,
+    PROBE_AGAIN, RETRY, Record, RecordError,
 };
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
@@ -38,7 +38,7 @@ pub struct Membership {
     node: NodeId,
     record: Record,
     own: Own,
-    members: BTreeMap<NodeId, Member>,
+    members: BTreeMap<NodeId, TrackedMember>,
     /// Members that were reported lost, though their records may still be seen, with the last revision that was.
     departed: BTreeMap<NodeId, Revision>,
     bindings: KnownNames,
@@ -48,9 +48,9 @@ pub struct Membership {
     snapshot: Option<BTreeSet<NodeId>>,
     /// When to go on with a node.
     timers: BTreeMap<NodeId, Moment>,
-    requests: VecDeque<Request>,
+    requests: VecDeque<MembershipRequest>,
     last_number: u64,
-    events: VecDeque<Event>,
+    events: VecDeque<MembershipEvent>,
 }
 
 /// Which name each ID belongs to: that of the first record that was seen with it.
@@ -123,15 +123,15 @@ enum OwnStep {
     Out,
 }
 
-struct Member {
+struct TrackedMember {
     revision: Revision,
-    step: Step,
+    step: LossCheck,
     pending: u64,
 }
 
 /// What is being done about a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum LossCheck {
     /// Nothing.
     Rest,
     /// Its record is read: it may be gone. If it is not, go on with that.
@@ -156,7 +156,7 @@ enum IfThere {
     Expire,
 }
 
-impl Step {
+impl LossCheck {
     /// What to do when the record turns out to be there after all.
     fn if_there(self) -> IfThere {
         match self {
@@ -168,7 +168,7 @@ impl Step {
     }
 }
 
-impl From<IfThere> for Step {
+impl From<IfThere> for LossCheck {
     fn from(then: IfThere) -> Self {
         match then {
             IfThere::Rest => Self::Rest,
@@ -262,7 +262,7 @@ impl Membership {
         if let Err(error) = self.bindings.bind(&identity) {
             // Two nodes have drawn one ID. When others know this one's already, it is a claim.
             if node == self.node && self.own.is_new && matches!(self.own.step, OwnStep::Create | OwnStep::Check) {
-                return self.refuse(JoinError::Collision { node, holder: identity.name });
+                return self.refuse(JoinRefusal::Collision { node, holder: identity.name });
             }
             return self.unreadable(&entry.key, error);
         }
@@ -290,7 +290,7 @@ impl Membership {
 
     fn evicted(&mut self) {
         self.abandon();
-        self.events.push_back(Event::Evicted);
+        self.events.push_back(MembershipEvent::Evicted);
     }
 
     /// There is a record: the member's own, which is known, or that of a membership that begins.
@@ -305,8 +305,8 @@ impl Membership {
         match read(&identity, entry.value) {
             Ok(record) => {
                 let revision = entry.revision;
-                self.members.insert(node, Member { revision, step: Step::Rest, pending: 0 });
-                self.events.push_back(Event::Joined { node, revision, record });
+                self.members.insert(node, TrackedMember { revision, step: LossCheck::Rest, pending: 0 });
+                self.events.push_back(MembershipEvent::Joined { node, revision, record });
             }
             Err(error) => {
                 self.departed.insert(node, entry.revision);
@@ -316,7 +316,7 @@ impl Membership {
     }
 
     fn unreadable(&mut self, key: &str, error: RecordError) {
-        self.events.push_back(Event::Unreadable { key: key.chars().take(80).collect(), error });
+        self.events.push_back(MembershipEvent::Unreadable { key: key.chars().take(80).collect(), error });
     }
 
     fn deleted(&mut self, node: NodeId, revision: Revision) {
@@ -338,7 +338,7 @@ impl Membership {
         let missing: Vec<_> = self.members.keys().filter(|node| !snapshot.contains(node)).copied().collect();
         for node in missing {
             let then = self.members[&node].step.if_there();
-            self.go(node, Step::Read(then));
+            self.go(node, LossCheck::Read(then));
         }
         self.departed.retain(|node, departed| snapshot.contains(node) || *departed > revision);
         self.forget();
@@ -369,8 +369,8 @@ impl Membership {
     /// A hint: this node may be down.
     pub fn suspect(&mut self, node: NodeId) {
         match self.members.get_mut(&node).map(|member| &mut member.step) {
-            Some(Step::Rest) => self.go(node, Step::Probe),
-            Some(Step::Read(then @ IfThere::Rest)) => *then = IfThere::Probe,
+            Some(LossCheck::Rest) => self.go(node, LossCheck::Probe),
+            Some(LossCheck::Read(then @ IfThere::Rest)) => *then = IfThere::Probe,
             _ => {}
         }
     }
@@ -379,7 +379,7 @@ impl Membership {
     /// checked that its key has the name that the ID [belongs to](Self::bindings).
     pub fn lease_expired(&mut self, node: NodeId, revision: Revision) {
         if self.members.get(&node).is_some_and(|member| member.revision == revision) {
-            self.go(node, Step::Expire);
+            self.go(node, LossCheck::Expire);
         }
         // It said goodbye, and did not come to deleting its record. Whatever the answer is, it is no member.
         if self.departed.get(&node) == Some(&revision) && self.own.step != OwnStep::Out {
@@ -422,24 +422,24 @@ impl Membership {
 
     /// Reports a member as lost, if it is one.
     fn lose(&mut self, node: NodeId, cause: Loss) {
-        if let Some(Member { revision, .. }) = self.members.remove(&node) {
+        if let Some(TrackedMember { revision, .. }) = self.members.remove(&node) {
             self.timers.remove(&node);
             self.departed.insert(node, revision);
-            self.events.push_back(Event::Lost { node, revision, cause });
+            self.events.push_back(MembershipEvent::Lost { node, revision, cause });
         }
     }
 
     /// Begins a step of a member.
-    fn go(&mut self, node: NodeId, step: Step) {
+    fn go(&mut self, node: NodeId, step: LossCheck) {
         let Some(member) = self.members.get_mut(&node) else { return };
         // What is still to be answered belongs to an earlier step.
         (member.step, member.pending) = (step, 0);
         self.timers.remove(&node);
         let inquiry = match step {
-            Step::Rest | Step::Grace => return,
-            Step::Read(_) => Inquiry::Record(Access::Get),
-            Step::Probe | Step::ProbeAgain => Inquiry::Probe,
-            Step::Delete | Step::Expire => Inquiry::Record(Access::Delete(member.revision)),
+            LossCheck::Rest | LossCheck::Grace => return,
+            LossCheck::Read(_) => Inquiry::Record(Access::Get),
+            LossCheck::Probe | LossCheck::ProbeAgain => Inquiry::Probe,
+            LossCheck::Delete | LossCheck::Expire => Inquiry::Record(Access::Delete(member.revision)),
         };
         let number = self.request(node, inquiry);
         if let Some(member) = self.members.get_mut(&node) {
@@ -463,12 +463,12 @@ impl Membership {
         // All that anything is asked about are bound.
         let name = self.bindings.name_of(node).unwrap_or_default().to_owned();
         let node = Identity { name, id: node };
-        self.requests.push_back(Request { number: self.last_number, node, inquiry });
+        self.requests.push_back(MembershipRequest { number: self.last_number, node, inquiry });
         self.last_number
     }
 
     /// Returns the next request.
-    pub fn poll_request(&mut self) -> Option<Request> {
+    pub fn poll_request(&mut self) -> Option<MembershipRequest> {
         self.requests.pop_front()
     }
 
@@ -485,16 +485,18 @@ impl Membership {
             return;
         }
         let found = self.members.iter().find(|(_, member)| member.pending == number);
-        let Some((&node, &Member { revision, step, .. })) = found else { return };
+        let Some((&node, &TrackedMember { revision, step, .. })) = found else { return };
         match (step, finding) {
-            (Step::Read(then), Finding::Record(Answer::Read(answer))) => self.handle_read(now, node, then, answer),
-            (Step::Probe | Step::ProbeAgain, Finding::Probe(outcome)) => self.handle_probe(now, node, step, outcome),
-            (Step::Delete | Step::Expire, Finding::Record(Answer::Written(answer))) => match answer {
+            (LossCheck::Read(then), Finding::Record(Answer::Read(answer))) => self.handle_read(now, node, then, answer),
+            (LossCheck::Probe | LossCheck::ProbeAgain, Finding::Probe(outcome)) => {
+                self.handle_probe(now, node, step, outcome)
+            }
+            (LossCheck::Delete | LossCheck::Expire, Finding::Record(Answer::Written(answer))) => match answer {
                 Ok(_) => self.lose(node, Loss::Down),
                 // By the time of the next attempt, what the probes have found may be true no more.
                 Err(StoreError::Unavailable) => self.wait(now + RETRY, node, step.if_there().into()),
                 // Another was quicker, or the answer to this deletion was lost, or the node has joined again.
-                Err(_) => self.go(node, Step::Read(step.if_there())),
+                Err(_) => self.go(node, LossCheck::Read(step.if_there())),
             },
             (step, finding) => unreachable!("{finding:?} for {step:?} of {node} with {revision}"),
         }
@@ -509,22 +511,22 @@ impl Membership {
                 let name = self.bindings.name_of(node).unwrap_or_default().to_owned();
                 self.found(Identity { name, id: node }, entry);
             }
-            Err(_) => self.wait(now + RETRY, node, Step::Read(then)),
+            Err(_) => self.wait(now + RETRY, node, LossCheck::Read(then)),
         }
     }
 
-    fn handle_probe(&mut self, now: Moment, node: NodeId, step: Step, outcome: ProbeOutcome) {
+    fn handle_probe(&mut self, now: Moment, node: NodeId, step: LossCheck, outcome: ProbeOutcome) {
         match (outcome, step) {
-            (ProbeOutcome::Responders, _) => self.go(node, Step::Rest),
-            (ProbeOutcome::NoResponders, Step::ProbeAgain) => self.go(node, Step::Delete),
-            (ProbeOutcome::NoResponders, _) => self.wait(now + GRACE, node, Step::Grace),
+            (ProbeOutcome::Responders, _) => self.go(node, LossCheck::Rest),
+            (ProbeOutcome::NoResponders, LossCheck::ProbeAgain) => self.go(node, LossCheck::Delete),
+            (ProbeOutcome::NoResponders, _) => self.wait(now + GRACE, node, LossCheck::Grace),
             // Both probes again: they are to be a grace apart, without an answer in between.
-            (ProbeOutcome::Unknown, _) => self.wait(now + PROBE_AGAIN, node, Step::Probe),
+            (ProbeOutcome::Unknown, _) => self.wait(now + PROBE_AGAIN, node, LossCheck::Probe),
         }
     }
 
     /// Begins a step later.
-    fn wait(&mut self, until: Moment, node: NodeId, step: Step) {
+    fn wait(&mut self, until: Moment, node: NodeId, step: LossCheck) {
         if let Some(member) = self.members.get_mut(&node) {
             (member.step, member.pending) = (step, 0);
             self.timers.insert(node, until);
@@ -543,12 +545,12 @@ impl Membership {
             (OwnStep::Remove(_), Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown))) => {
                 self.wait_own(now);
             }
-            (OwnStep::Remove(_), Answer::Written(Err(error))) => self.refuse(JoinError::Store(error)),
+            (OwnStep::Remove(_), Answer::Written(Err(error))) => self.refuse(JoinRefusal::Store(error)),
             (OwnStep::Create, Answer::Written(Ok(revision))) => self.enter(revision),
             (OwnStep::Create, Answer::Written(Err(error))) => match error {
                 StoreError::Conflict { .. } | StoreError::Unknown => self.ask_own(OwnStep::Check),
                 StoreError::Unavailable => self.wait_own(now),
-                error => self.refuse(JoinError::Store(error)),
+                error => self.refuse(JoinRefusal::Store(error)),
             },
             (OwnStep::Check, Answer::Read(Ok(None))) => self.ask_own(OwnStep::Create),
             (OwnStep::Check, Answer::Read(Ok(Some(entry)))) => {
@@ -562,7 +564,7 @@ impl Membership {
                     return self.wait_own(now);
                 }
                 let holder = Record::decode(entry.value).map_or_else(|_| "?".into(), |record| record.name().to_owned());
-                self.refuse(JoinError::Collision { node: self.node, holder });
+                self.refuse(JoinRefusal::Collision { node: self.node, holder });
             }
             (OwnStep::Doubt(revision), Answer::Read(Ok(entry))) => {
                 if entry.is_some_and(|entry| entry.revision == revision) {
@@ -611,14 +613,14 @@ impl Membership {
 
     fn enter(&mut self, revision: Revision) {
         self.own.step = OwnStep::In(revision);
-        self.events.push_back(Event::Entered(revision));
+        self.events.push_back(MembershipEvent::Entered(revision));
         self.own_changed(revision);
         self.doubt();
     }
 
-    fn refuse(&mut self, error: JoinError) {
+    fn refuse(&mut self, error: JoinRefusal) {
         self.abandon();
-        self.events.push_back(Event::Refused(error));
+        self.events.push_back(MembershipEvent::Refused(error));
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -634,13 +636,13 @@ impl Membership {
             if node == self.node {
                 self.ask_own(self.own.step);
             } else if let Some(step) = self.members.get(&node).map(|member| member.step) {
-                self.go(node, if step == Step::Grace { Step::ProbeAgain } else { step });
+                self.go(node, if step == LossCheck::Grace { LossCheck::ProbeAgain } else { step });
             }
         }
     }
 
     /// Returns the next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<MembershipEvent> {
         self.events.pop_front()
     }
 

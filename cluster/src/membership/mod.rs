@@ -3,7 +3,8 @@
 //! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`Identity`]: its name and its
 //! [`NodeId`]. **The records decide**, not who hears from whom: all nodes see the same ones, in one order. A
 //! [`Membership`] is one node's view. It is a state machine without clock, thread or store: the caller passes in what
-//! the watch of the bucket reports, makes the [requests](Membership::poll_request), and hears of [events](Event).
+//! the watch of the bucket reports, makes the [requests](Membership::poll_request), and hears of
+//! [events](MembershipEvent).
 //!
 //! # Protocol
 //! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost;
@@ -33,8 +34,8 @@
 //!   write it, but cannot become the other by that. So a node that is away is not replaced while it is.
 //!
 //! # Invariants
-//! 1. For each node, joins and losses alternate, and the revisions grow: each [`Event::Lost`] belongs to the
-//!    [`Event::Joined`] before it. So each loss is reported exactly once.
+//! 1. For each node, joins and losses alternate, and the revisions grow: each [`MembershipEvent::Lost`] belongs to the
+//!    [`MembershipEvent::Joined`] before it. So each loss is reported exactly once.
 //! 2. A node that restarts is another node: it has drawn a new ID. One that joins again with its ID has another
 //!    revision, and its peers first hear that the old one is lost.
 //! 3. A record is deleted by others only after two probes found no subscriber, [`GRACE`] apart, or when its lease was
@@ -85,7 +86,7 @@ pub const MAX_BINDINGS: usize = 65_536;
 
 /// What the caller is to do; each is to be answered exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct MembershipRequest {
     /// The number to pass to [`Membership::handle`] with the answer.
     pub number: u64,
     /// The node that it is about. Its record has the key that this writes.
@@ -103,7 +104,7 @@ pub enum Inquiry {
     Probe,
 }
 
-/// What came of a [`Request`].
+/// What came of a [`MembershipRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The answer to [`Inquiry::Record`].
@@ -114,11 +115,11 @@ pub enum Finding {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum MembershipEvent {
     /// This node is a member, with this epoch.
     Entered(Revision),
     /// This node cannot join in this attempt: the last event.
-    Refused(JoinError),
+    Refused(JoinRefusal),
     /// This node is no member any more. Its peers have been reported lost: the last event.
     Evicted,
     /// A node has become a member.
@@ -165,7 +166,7 @@ pub enum Loss {
 
 /// Why a node cannot join.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum JoinError {
+pub enum JoinRefusal {
     /// The record with its ID is another's.
     #[error(
         "the node ID {node} belongs to `{holder}`; restart the program, which draws another, or, for several nodes in \

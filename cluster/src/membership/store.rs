@@ -1,6 +1,6 @@
 //! Several nodes, one store, and a broker that delays, loses answers and cuts connections. For tests.
 
-use super::{Event, Finding, Identity, Inquiry, Loss, Membership, Record};
+use super::{Finding, Identity, Inquiry, Loss, Membership, MembershipEvent, Record};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Change, Entry, ProbeOutcome, Revision, StoreError};
@@ -25,7 +25,7 @@ pub(super) struct Machine {
     watch: VecDeque<(u64, Change)>,
     /// The last that it has heard of each node: its revision, and whether it is a member.
     view: BTreeMap<NodeId, (Revision, bool)>,
-    pub(super) ends: Vec<Event>,
+    pub(super) ends: Vec<MembershipEvent>,
     pub(super) losses: Vec<(NodeId, Revision, Loss)>,
 }
 
@@ -320,32 +320,32 @@ impl World {
     }
 
     /// Checks the invariants that a single event can break.
-    fn check(&mut self, at: usize, event: Event) {
+    fn check(&mut self, at: usize, event: MembershipEvent) {
         let machine = &mut self.machines[at];
         match event {
-            Event::Entered(revision) => {
+            MembershipEvent::Entered(revision) => {
                 assert!(machine.ends.is_empty() && machine.entered.replace(revision).is_none(), "entered twice");
                 machine.revision = Some(revision);
             }
-            Event::Joined { node, revision, record } => {
+            MembershipEvent::Joined { node, revision, record } => {
                 assert_ne!(node, machine.node);
                 assert_eq!(record.name(), format!("node-{node}"));
                 let before = machine.view.insert(node, (revision, true));
                 assert!(before.is_none_or(|(last, is_member)| last < revision && !is_member), "{node} joined twice");
             }
-            Event::Lost { node, revision, cause } => {
+            MembershipEvent::Lost { node, revision, cause } => {
                 let before = machine.view.insert(node, (revision, false));
                 assert_eq!(before, Some((revision, true)), "{node} was lost twice");
                 machine.losses.push((node, revision, cause));
                 let excused = cause == Loss::Fenced || self.excused.contains(&(node, revision));
                 assert!(excused, "{node} was reported lost, {cause:?}, and nothing had happened to it");
             }
-            end @ (Event::Evicted | Event::Refused(_)) => {
+            end @ (MembershipEvent::Evicted | MembershipEvent::Refused(_)) => {
                 let excused = machine.entered.take().is_none_or(|own| self.excused.contains(&(machine.node, own)));
                 assert!(excused && machine.ends.is_empty(), "{end:?}");
                 machine.ends.push(end);
             }
-            Event::Unreadable { key, error } => panic!("{key}: {error}"),
+            MembershipEvent::Unreadable { key, error } => panic!("{key}: {error}"),
         }
     }
 

@@ -54,7 +54,7 @@ fn act(world: &mut World, next_id: &mut u64) {
 fn rejoin(world: &mut World) {
     for at in 0..world.machines.len() {
         let machine = &mut world.machines[at];
-        if machine.is_alive && !machine.is_cut && machine.ends == [Event::Evicted] {
+        if machine.is_alive && !machine.is_cut && machine.ends == [MembershipEvent::Evicted] {
             machine.is_alive = false;
             let node = machine.node;
             world.start(node);
@@ -157,7 +157,7 @@ fn a_node_that_was_cut_off_for_long_finds_itself_evicted_and_joins_as_another() 
     world.run(5_000);
     world.heal(2);
     world.run(5_000);
-    assert_eq!(world.machines[2].ends, [Event::Evicted]);
+    assert_eq!(world.machines[2].ends, [MembershipEvent::Evicted]);
     let fenced = world.machines[2].losses.iter().map(|(node, _, cause)| (*node, *cause)).collect::<Vec<_>>();
     assert_eq!(fenced, [(id(1), Loss::Fenced), (id(2), Loss::Fenced)]);
     rejoin(&mut world);
@@ -170,7 +170,7 @@ fn a_node_that_was_cut_off_for_long_finds_itself_evicted_and_joins_as_another() 
 fn a_goodbye_counts_at_once_and_the_record_that_is_still_there_does_not() {
     let mut members = entered();
     members.on_change(put(2, 5));
-    assert!(matches!(next(&mut members), Event::Joined { .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Joined { .. }));
     members.goodbye(id(2), Revision(4));
     assert_eq!(members.poll_event(), None, "of an earlier membership");
     members.goodbye(id(2), Revision(5));
@@ -186,7 +186,7 @@ fn a_goodbye_counts_at_once_and_the_record_that_is_still_there_does_not() {
     members.on_change(Change::Deleted { key: "node-2.2".into(), revision: Revision(10) });
     assert_eq!((members.poll_event(), members.poll_request()), (None, None));
     members.on_change(put(2, 11));
-    assert!(matches!(next(&mut members), Event::Joined { .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Joined { .. }));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_member_without_a_lease_is_lost_though_it_answers() {
     world.lease_expires(0, id(2), revision);
     world.run(1_000);
     assert!(matches!(world.machines[0].losses[..], [(node, lost, _)] if node == id(2) && lost == revision));
-    assert_eq!(world.machines[1].ends, [Event::Evicted]);
+    assert_eq!(world.machines[1].ends, [MembershipEvent::Evicted]);
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn a_second_node_with_the_same_id_is_refused_with_the_name_of_the_first() {
     let mut world = cluster(2);
     let second = world.start(id(2));
     world.run(1_000);
-    let error = JoinError::Collision { node: id(2), holder: "node-2".into() };
+    let error = JoinRefusal::Collision { node: id(2), holder: "node-2".into() };
     assert!(error.to_string().contains("logical_node"));
-    assert_eq!(world.machines[second].ends, [Event::Refused(error)]);
+    assert_eq!(world.machines[second].ends, [MembershipEvent::Refused(error)]);
     assert!(world.machines[1].ends.is_empty());
 }
 
@@ -237,7 +237,7 @@ fn entered() -> Membership {
     let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
     let request = members.poll_request().unwrap();
     answer(&mut members, request.number, Answer::Written(Ok(Revision(3))));
-    assert_eq!(next(&mut members), Event::Entered(Revision(3)));
+    assert_eq!(next(&mut members), MembershipEvent::Entered(Revision(3)));
     members
 }
 
@@ -245,7 +245,7 @@ fn answer(members: &mut Membership, number: u64, answer: Answer) {
     members.handle(Moment::START, number, Finding::Record(answer));
 }
 
-fn next(members: &mut Membership) -> Event {
+fn next(members: &mut Membership) -> MembershipEvent {
     members.poll_event().expect("an event")
 }
 
@@ -258,8 +258,8 @@ fn put(number: u64, revision: u64) -> Change {
     Change::Put(entry(number, revision))
 }
 
-fn lost(number: u64, revision: u64, cause: Loss) -> Event {
-    Event::Lost { node: id(number), revision: Revision(revision), cause }
+fn lost(number: u64, revision: u64, cause: Loss) -> MembershipEvent {
+    MembershipEvent::Lost { node: id(number), revision: Revision(revision), cause }
 }
 
 fn conflict() -> Answer {
@@ -277,7 +277,7 @@ fn a_creation_whose_answer_was_lost_is_found() {
         assert_eq!(request.inquiry, Inquiry::Record(Access::Get));
         let entry = Entry { key: "node-1.1".into(), value: record.encode(), revision: Revision(9) };
         answer(&mut members, request.number, Answer::Read(Ok(Some(entry))));
-        assert_eq!(next(&mut members), Event::Entered(Revision(9)));
+        assert_eq!(next(&mut members), MembershipEvent::Entered(Revision(9)));
     }
 }
 
@@ -293,7 +293,7 @@ fn a_store_that_refuses_the_record_ends_the_attempt_and_one_that_is_away_does_no
     let request = members.poll_request().unwrap();
     assert!(matches!(request.inquiry, Inquiry::Record(Access::Create(_))));
     answer(&mut members, request.number, Answer::Written(Err(StoreError::Closed)));
-    assert_eq!(next(&mut members), Event::Refused(JoinError::Store(StoreError::Closed)));
+    assert_eq!(next(&mut members), MembershipEvent::Refused(JoinRefusal::Store(StoreError::Closed)));
 }
 
 /// The watch is quicker than the answer to the creation.
@@ -304,7 +304,10 @@ fn an_eviction_before_the_entry_is_known_is_not_missed() {
     members.on_change(put(1, 3));
     members.on_change(Change::Deleted { key: "node-1.1".into(), revision: Revision(4) });
     answer(&mut members, request.number, Answer::Written(Ok(Revision(3))));
-    assert_eq!((next(&mut members), next(&mut members)), (Event::Entered(Revision(3)), Event::Evicted));
+    assert_eq!(
+        (next(&mut members), next(&mut members)),
+        (MembershipEvent::Entered(Revision(3)), MembershipEvent::Evicted)
+    );
 
     let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
     let request = members.poll_request().unwrap();
@@ -343,10 +346,10 @@ fn what_a_snapshot_does_not_have_is_read_again_before_it_counts() {
     assert_eq!(next(&mut members), lost(3, 13, Loss::Removed));
     answer(&mut members, requests[2].number, Answer::Read(Ok(Some(entry(4, 22)))));
     assert_eq!(next(&mut members), lost(4, 14, Loss::Rejoined));
-    assert!(matches!(next(&mut members), Event::Joined { revision: Revision(22), .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Joined { revision: Revision(22), .. }));
     answer(&mut members, requests[3].number, Answer::Read(Ok(None)));
     assert_eq!((next(&mut members), next(&mut members)), (lost(2, 12, Loss::Fenced), lost(4, 22, Loss::Fenced)));
-    assert_eq!((next(&mut members), members.poll_event()), (Event::Evicted, None));
+    assert_eq!((next(&mut members), members.poll_event()), (MembershipEvent::Evicted, None));
 }
 
 /// A member with revision 5, and the number of the first probe of it.
@@ -362,7 +365,7 @@ fn suspected() -> (Membership, u64) {
 }
 
 /// Lets the time pass until the next timer, and returns the request that it brings.
-fn after_timer(members: &mut Membership) -> Request {
+fn after_timer(members: &mut Membership) -> MembershipRequest {
     assert_eq!(members.poll_request(), None);
     let next = members.next_timeout().expect("a timer");
     members.handle_timeout(next);
@@ -481,13 +484,13 @@ fn records_that_are_none_are_reported_and_ignored() {
         Change::Put(Entry { key: key.into(), value: Bytes::from_static(value), revision: Revision(9) })
     };
     members.on_change(strange("no id", b"x"));
-    assert!(matches!(next(&mut members), Event::Unreadable { error: RecordError::Key, .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Key, .. }));
     members.on_change(put(2, 5));
     next(&mut members);
     // Whatever wrote this, the member that was is no more.
     members.on_change(strange("node-2.2", b"\x09strange"));
     assert_eq!(next(&mut members), lost(2, 5, Loss::Rejoined));
-    assert!(matches!(next(&mut members), Event::Unreadable { error: RecordError::Form { form: 9 }, .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Form { form: 9 }, .. }));
     members.on_change(put(2, 5));
     members.on_change(Change::Deleted { key: "no id".into(), revision: Revision(10) });
     assert_eq!(members.poll_event(), None);
@@ -547,7 +550,7 @@ fn a_node_that_joins_again_removes_its_own_record_first() {
         let request = members.poll_request().unwrap();
         assert_eq!(request.inquiry, Inquiry::Record(Access::Create(record.encode())));
         members.handle(now, request.number, Finding::Record(Answer::Written(Ok(Revision(10)))));
-        assert_eq!(members.poll_event(), Some(Event::Entered(Revision(10))));
+        assert_eq!(members.poll_event(), Some(MembershipEvent::Entered(Revision(10))));
         assert_eq!(members.poll_event(), None);
     }
     let mut members = Membership::rejoin(id(1), Record::new("eu-1", 2).unwrap(), Revision(4));
@@ -608,10 +611,10 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     let mut members = entered();
     members.on_change(put(2, 5));
     next(&mut members);
-    let is_claim = |event: Event| {
+    let is_claim = |event: MembershipEvent| {
         let error = RecordError::Claimed { key: "thief.2".into(), holder: "node-2".into() };
         assert!(error.to_string().contains("`thief.2`") && error.to_string().contains("`node-2`"));
-        assert_eq!(event, Event::Unreadable { key: "thief.2".into(), error });
+        assert_eq!(event, MembershipEvent::Unreadable { key: "thief.2".into(), error });
     };
     // While it is a member; and when it is away, and comes back.
     members.on_change(claim(6));
@@ -623,7 +626,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     members.on_change(claim(9));
     is_claim(next(&mut members));
     members.on_change(put(2, 10));
-    assert!(matches!(next(&mut members), Event::Joined { revision: Revision(10), .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Joined { revision: Revision(10), .. }));
 
     // It is remembered when this node joins again.
     let bindings = members.bindings().clone();
@@ -641,17 +644,17 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     let record = Record::new("thief", 1).unwrap();
     let entry = Entry { key: "thief.1".into(), value: record.encode(), revision: Revision(11) };
     members.on_change(Change::Put(entry));
-    assert!(matches!(next(&mut members), Event::Unreadable { error: RecordError::Claimed { .. }, .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Claimed { .. }, .. }));
     let request = members.poll_request().unwrap();
     answer(&mut members, request.number, Answer::Written(Ok(Revision(13))));
-    assert_eq!(next(&mut members), Event::Entered(Revision(13)));
+    assert_eq!(next(&mut members), MembershipEvent::Entered(Revision(13)));
 
     // No one takes this node's own ID from it.
     let mut members = entered();
     let record = Record::new("thief", 1).unwrap();
     let entry = Entry { key: "thief.1".into(), value: record.encode(), revision: Revision(6) };
     members.on_change(Change::Put(entry));
-    assert!(matches!(next(&mut members), Event::Unreadable { error: RecordError::Claimed { .. }, .. }));
+    assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Claimed { .. }, .. }));
     members.on_change(Change::Deleted { key: "thief.1".into(), revision: Revision(7) });
     assert_eq!(members.poll_event(), None);
 }
@@ -661,6 +664,6 @@ fn a_node_that_has_drawn_the_id_of_another_does_not_join() {
     let mut members = Membership::new(id(2), Record::new("node-1", 7).unwrap());
     members.on_change(Change::Resync);
     members.on_change(put(2, 5));
-    let error = JoinError::Collision { node: id(2), holder: "node-2".into() };
-    assert_eq!((next(&mut members), members.poll_request()), (Event::Refused(error), None));
+    let error = JoinRefusal::Collision { node: id(2), holder: "node-2".into() };
+    assert_eq!((next(&mut members), members.poll_request()), (MembershipEvent::Refused(error), None));
 }

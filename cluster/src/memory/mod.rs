@@ -37,7 +37,7 @@ use crate::rights::Rights;
 use crate::subject::{is_pattern, is_subject, shortened};
 use bytes::Bytes;
 pub use state::StoreCopy;
-use state::{Connection, ConnectionState, Job, State, Subscriber, Watcher};
+use state::{BrokerJob, BrokerState, BrokerSubscriber, Connection, ConnectionState, Watcher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -74,7 +74,7 @@ pub const MAX_HISTORY: usize = 1_024;
 /// ```
 #[derive(Clone, Default)]
 pub struct Broker {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<BrokerState>>,
     /// There is a job.
     asked: Arc<Condvar>,
 }
@@ -204,35 +204,35 @@ impl Broker {
 
     /// Waits until something is asked for, for at most `time`.
     fn wait(&self, time: Duration) {
-        let is_idle = |state: &mut State| state.jobs.is_empty();
+        let is_idle = |state: &mut BrokerState| state.jobs.is_empty();
         let waited = self.asked.wait_timeout_while(self.lock(), time, is_idle);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn ask(&self, job: Job) {
+    fn ask(&self, job: BrokerJob) {
         let mut state = self.lock();
         state.jobs.push_back(job);
         self.notify(state);
     }
 
     /// Has what was asked for done, by the thread or the process that runs the broker.
-    fn notify(&self, mut state: MutexGuard<'_, State>) {
+    fn notify(&self, mut state: MutexGuard<'_, BrokerState>) {
         let waker = state.waker.take();
         drop(state);
         self.asked.notify_one();
         waker.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BrokerState> {
         // Nothing panics while it is locked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Callbacks run without the lock. Returns false if one has panicked.
-    fn perform(&self, mut state: MutexGuard<'_, State>, job: Job) -> bool {
+    fn perform(&self, mut state: MutexGuard<'_, BrokerState>, job: BrokerJob) -> bool {
         match job {
-            Job::Publish { client, lane, message } => state.publish(client, lane, &message),
-            Job::Deliver { subscription, breaks, message } => {
+            BrokerJob::Publish { client, lane, message } => state.publish(client, lane, &message),
+            BrokerJob::Deliver { subscription, breaks, message } => {
                 let Some(mut on_message) = state.take_subscriber(subscription, breaks) else { return true };
                 drop(state);
                 let is_fine = run(|| on_message(message));
@@ -241,18 +241,18 @@ impl Broker {
                 }
                 return is_fine;
             }
-            Job::Probe { client, subject, then } => {
+            BrokerJob::Probe { client, subject, then } => {
                 let outcome = state.probe(client, &subject);
                 drop(state);
                 return run(|| then(outcome));
             }
-            Job::Access { client, bucket, key, access, then } => {
+            BrokerJob::Access { client, bucket, key, access, then } => {
                 let answer = state.access(client, bucket, key, access);
                 drop(state);
                 return run(|| then(answer));
             }
-            Job::Watch { watch, breaks, after } => state.begin_watch(watch, breaks, after),
-            Job::Report { watch, breaks, change } => {
+            BrokerJob::Watch { watch, breaks, after } => state.begin_watch(watch, breaks, after),
+            BrokerJob::Report { watch, breaks, change } => {
                 let Some((client, bucket)) = state.watches.get(&watch).map(|watcher| (watcher.client, watcher.bucket))
                 else {
                     return true;
@@ -323,7 +323,7 @@ impl Client {
             broker.lock().clients[number].was_answered(bucket, &answer);
             then(answer);
         });
-        let job = Job::Access { client: self.number, bucket, key: key.into(), access, then };
+        let job = BrokerJob::Access { client: self.number, bucket, key: key.into(), access, then };
         self.broker.ask(job);
     }
 }
@@ -357,7 +357,7 @@ impl Engine for Client {
         }
         *queued += 1;
         let message = Message { subject: subject.into(), payload };
-        state.jobs.push_back(Job::Publish { client: self.number, lane, message });
+        state.jobs.push_back(BrokerJob::Publish { client: self.number, lane, message });
         self.broker.notify(state);
         Ok(())
     }
@@ -375,7 +375,8 @@ impl Engine for Client {
             return Ok(Subscription::new(|| {}));
         }
         let number = state.number();
-        let subscriber = Subscriber { client: self.number, pattern: pattern.into(), on_message: Some(on_message) };
+        let subscriber =
+            BrokerSubscriber { client: self.number, pattern: pattern.into(), on_message: Some(on_message) };
         state.subscriptions.insert(number, subscriber);
         let broker = self.broker.clone();
         Ok(Subscription::new(move || {
@@ -386,7 +387,7 @@ impl Engine for Client {
     }
 
     fn probe(&self, subject: &str, then: OnProbe) {
-        let job = Job::Probe { client: self.number, subject: subject.into(), then };
+        let job = BrokerJob::Probe { client: self.number, subject: subject.into(), then };
         self.broker.ask(job);
     }
 
@@ -423,7 +424,7 @@ impl Engine for Client {
         let watch = state.number();
         let breaks = state.clients[self.number].breaks;
         state.watches.insert(watch, Watcher { client: self.number, bucket, on_change: Some(on_change) });
-        state.jobs.push_back(Job::Watch { watch, breaks, after });
+        state.jobs.push_back(BrokerJob::Watch { watch, breaks, after });
         self.broker.notify(state);
         let broker = self.broker.clone();
         Ok(Subscription::new(move || {

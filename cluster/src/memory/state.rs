@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct BrokerState {
     pub(super) now: Moment,
     pub(super) clients: Vec<Connection>,
-    pub(super) jobs: VecDeque<Job>,
-    pub(super) subscriptions: BTreeMap<u64, Subscriber>,
+    pub(super) jobs: VecDeque<BrokerJob>,
+    pub(super) subscriptions: BTreeMap<u64, BrokerSubscriber>,
     pub(super) watches: BTreeMap<u64, Watcher>,
     pub(super) last_number: u64,
     pub(super) buckets: BTreeMap<Bucket, Records>,
@@ -53,7 +53,7 @@ pub(super) enum ConnectionState {
     Closed,
 }
 
-pub(super) struct Subscriber {
+pub(super) struct BrokerSubscriber {
     pub(super) client: usize,
     pub(super) pattern: String,
     /// Taken while it runs.
@@ -85,7 +85,7 @@ impl std::fmt::Debug for StoreCopy {
 }
 
 /// What a step does.
-pub(super) enum Job {
+pub(super) enum BrokerJob {
     Publish { client: usize, lane: Lane, message: Message },
     Deliver { subscription: u64, breaks: u64, message: Message },
     Probe { client: usize, subject: String, then: OnProbe },
@@ -94,7 +94,7 @@ pub(super) enum Job {
     Report { watch: u64, breaks: u64, change: Change },
 }
 
-impl State {
+impl BrokerState {
     pub(super) fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
@@ -145,8 +145,9 @@ impl State {
         self.watches.get_mut(&watch)?.on_change.take()
     }
 
-    pub(super) fn subscribers(&self, subject: &str) -> impl Iterator<Item = (u64, &Subscriber)> {
-        let wanted = |subscriber: &&Subscriber| matches(&subscriber.pattern, subject) && self.is_up(subscriber.client);
+    pub(super) fn subscribers(&self, subject: &str) -> impl Iterator<Item = (u64, &BrokerSubscriber)> {
+        let wanted =
+            |subscriber: &&BrokerSubscriber| matches(&subscriber.pattern, subject) && self.is_up(subscriber.client);
         self.subscriptions.iter().map(|(number, subscriber)| (*number, subscriber)).filter(move |(_, s)| wanted(s))
     }
 
@@ -159,7 +160,7 @@ impl State {
         }
         let deliveries: Vec<_> = self
             .subscribers(&message.subject)
-            .map(|(subscription, subscriber)| Job::Deliver {
+            .map(|(subscription, subscriber)| BrokerJob::Deliver {
                 subscription,
                 breaks: self.clients[subscriber.client].breaks,
                 message: message.clone(),
@@ -255,7 +256,7 @@ impl State {
         history.push_back(change.clone());
         let watches = self.watches.iter().filter(|(_, watcher)| watcher.bucket == bucket);
         let reports: Vec<_> = watches
-            .map(|(watch, watcher)| Job::Report {
+            .map(|(watch, watcher)| BrokerJob::Report {
                 watch: *watch,
                 breaks: self.clients[watcher.client].breaks,
                 change: change.clone(),
@@ -296,7 +297,7 @@ impl State {
         let jobs: Vec<_> = concerned
             .map(|(watch, watcher)| {
                 let breaks = self.clients[watcher.client].breaks;
-                Job::Watch { watch: *watch, breaks, after: None }
+                BrokerJob::Watch { watch: *watch, breaks, after: None }
             })
             .collect();
         self.jobs.extend(jobs);
@@ -309,17 +310,17 @@ impl State {
         if !self.arrives(*client, breaks) {
             return;
         }
-        self.jobs.retain(|job| !matches!(job, Job::Report { watch: of, .. } if *of == watch));
+        self.jobs.retain(|job| !matches!(job, BrokerJob::Report { watch: of, .. } if *of == watch));
         let records = self.buckets.entry(*bucket).or_default();
         let changes = records.changes_after(after).unwrap_or_else(|| records.snapshot());
-        self.jobs.extend(changes.into_iter().map(|change| Job::Report { watch, breaks, change }));
+        self.jobs.extend(changes.into_iter().map(|change| BrokerJob::Report { watch, breaks, change }));
     }
 
     /// Has the watches of a client begin anew.
     pub(super) fn resync(&mut self, client: usize) {
         let breaks = self.clients[client].breaks;
         let watches = self.watches.iter().filter(|(_, watcher)| watcher.client == client);
-        let jobs: Vec<_> = watches.map(|(watch, _)| Job::Watch { watch: *watch, breaks, after: None }).collect();
+        let jobs: Vec<_> = watches.map(|(watch, _)| BrokerJob::Watch { watch: *watch, breaks, after: None }).collect();
         self.jobs.extend(jobs);
     }
 }

@@ -1,7 +1,7 @@
 //! One node's view of the names, and what it asks of the store.
 
 use super::record::{Holder, MAX_NAME, decode, encode, key};
-use super::{RegisterError, Registered, Request, Token};
+use super::{NameRequest, RegisterError, Registered, Token};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Change, Entry, Revision, StoreError};
@@ -41,14 +41,14 @@ pub struct Names {
     /// This node's membership; `None` while it has none.
     epoch: Option<Revision>,
     /// What the watch has reported, by key.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, KnownHolder>,
     /// The keys of the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<String>>,
     /// What this node holds, by key.
     held: BTreeMap<String, Held>,
     /// What is to be done with each entry, in order; the first is being done. One at a time: a read that overtook a
     /// deletion would find a name that has been given up.
-    pending: BTreeMap<String, VecDeque<Operation>>,
+    pending: BTreeMap<String, VecDeque<NameOperation>>,
     /// Up to which revision the entries that something is being done with are gone, as far as the watch has reported.
     /// It may do so before the answer comes.
     gone: BTreeMap<String, Revision>,
@@ -59,14 +59,14 @@ pub struct Names {
     repeat_at: Option<Moment>,
     /// Memberships of other nodes that are over: their names are to be deleted when they are seen.
     over: BTreeSet<(NodeId, Revision)>,
-    requests: VecDeque<Request>,
+    requests: VecDeque<NameRequest>,
     registered: VecDeque<Registered>,
     /// Processes whose names are gone from the store.
     lost: VecDeque<Pid>,
     last_number: u64,
 }
 
-struct Known {
+struct KnownHolder {
     name: String,
     holder: Holder,
     revision: Revision,
@@ -78,7 +78,7 @@ struct Held {
     token: Revision,
 }
 
-enum Operation {
+enum NameOperation {
     /// Register the name: create the entry, or read it after a conflict.
     Register(Registration),
     /// Delete the entry.
@@ -134,7 +134,7 @@ impl Names {
     /// unknown.
     pub fn give_up(&mut self) {
         for (place, operation) in std::mem::take(&mut self.pending).into_values().flat_map(|all| (0..).zip(all)) {
-            if let Operation::Register(Registration { number, name, .. }) = operation {
+            if let NameOperation::Register(Registration { number, name, .. }) = operation {
                 let error = if place == 0 { RegisterError::Unknown { name } } else { RegisterError::NotAMember };
                 self.answer(number, Err(error));
             }
@@ -155,7 +155,7 @@ impl Names {
             return number;
         }
         let registration = Registration { number, name: name.to_owned(), pid, epoch, has_ended: false };
-        self.operate(key(name), Operation::Register(registration));
+        self.operate(key(name), NameOperation::Register(registration));
         number
     }
 
@@ -174,7 +174,7 @@ impl Names {
         let keys: Vec<_> = self.held.iter().filter(|(_, held)| held.pid == pid).map(|(key, _)| key.clone()).collect();
         keys.into_iter().for_each(|key| self.let_go(key));
         for operation in self.pending.values_mut().flatten() {
-            if let Operation::Register(registration) = operation
+            if let NameOperation::Register(registration) = operation
                 && registration.pid == pid
             {
                 registration.has_ended = true;
@@ -184,7 +184,7 @@ impl Names {
 
     fn let_go(&mut self, key: String) {
         if let Some(held) = self.held.remove(&key) {
-            self.operate(key, Operation::Delete(held.token));
+            self.operate(key, NameOperation::Delete(held.token));
         }
     }
 
@@ -194,10 +194,10 @@ impl Names {
             self.over.pop_first();
         }
         self.over.insert((node, epoch));
-        let is_theirs = |known: &Known| known.holder.pid.node() == node && known.holder.epoch == epoch;
+        let is_theirs = |known: &KnownHolder| known.holder.pid.node() == node && known.holder.epoch == epoch;
         let theirs = self.known.iter().filter(|(_, known)| is_theirs(known));
         let theirs: Vec<_> = theirs.map(|(key, known)| (key.clone(), known.revision)).collect();
-        theirs.into_iter().for_each(|(key, revision)| self.operate(key, Operation::Delete(revision)));
+        theirs.into_iter().for_each(|(key, revision)| self.operate(key, NameOperation::Delete(revision)));
     }
 
     /// Returns whether the names of a membership are being deleted as they are seen.
@@ -264,20 +264,20 @@ impl Names {
             return;
         };
         if self.over.contains(&(holder.pid.node(), holder.epoch)) {
-            self.operate(entry.key.clone(), Operation::Delete(entry.revision));
+            self.operate(entry.key.clone(), NameOperation::Delete(entry.revision));
         }
-        self.known.insert(entry.key.clone(), Known { name, holder, revision: entry.revision });
+        self.known.insert(entry.key.clone(), KnownHolder { name, holder, revision: entry.revision });
         self.delete_stray(entry.key);
     }
 
     /// Deletes an entry of this membership that no process of it holds: its registration was answered as unknown. Else
     /// the name would be taken for as long as this node is a member.
     fn delete_stray(&mut self, key: String) {
-        let is_own = |known: &&Known| self.epoch == Some(known.holder.epoch);
+        let is_own = |known: &&KnownHolder| self.epoch == Some(known.holder.epoch);
         let Some(known) = self.known.get(&key).filter(is_own) else { return };
         if !self.held.contains_key(&key) && !self.pending.contains_key(&key) {
             let revision = known.revision;
-            self.operate(key, Operation::Delete(revision));
+            self.operate(key, NameOperation::Delete(revision));
         }
     }
 
@@ -309,15 +309,15 @@ impl Names {
 
     /// Does this with the entry when what is being done is done; deletions before registrations, which would find what
     /// is to be deleted.
-    fn operate(&mut self, key: String, operation: Operation) {
+    fn operate(&mut self, key: String, operation: NameOperation) {
         let operations = self.pending.entry(key.clone()).or_default();
-        if let Operation::Delete(revision) = operation
-            && operations.iter().any(|other| matches!(other, Operation::Delete(other) if *other == revision))
+        if let NameOperation::Delete(revision) = operation
+            && operations.iter().any(|other| matches!(other, NameOperation::Delete(other) if *other == revision))
         {
             return;
         }
         match operation {
-            Operation::Delete(_) if !operations.is_empty() => operations.insert(1, operation),
+            NameOperation::Delete(_) if !operations.is_empty() => operations.insert(1, operation),
             _ => operations.push_back(operation),
         }
         if operations.len() == 1 {
@@ -328,8 +328,8 @@ impl Names {
     /// Begins the first operation on an entry.
     fn begin(&mut self, key: String) {
         let access = match self.pending.get(&key).and_then(VecDeque::front) {
-            Some(Operation::Register(registration)) => registration.create(),
-            Some(Operation::Delete(revision)) => Access::Delete(*revision),
+            Some(NameOperation::Register(registration)) => registration.create(),
+            Some(NameOperation::Delete(revision)) => Access::Delete(*revision),
             None => {
                 self.pending.remove(&key);
                 self.gone.remove(&key);
@@ -342,7 +342,7 @@ impl Names {
     fn request(&mut self, key: String, access: Access) {
         let number = self.number();
         self.asked.insert(number, key.clone());
-        self.requests.push_back(Request { number, key, access });
+        self.requests.push_back(NameRequest { number, key, access });
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -357,11 +357,11 @@ impl Names {
         }
         self.repeat_at = None;
         let undone = std::mem::take(&mut self.undone);
-        undone.into_iter().for_each(|(key, revision)| self.operate(key, Operation::Delete(revision)));
+        undone.into_iter().for_each(|(key, revision)| self.operate(key, NameOperation::Delete(revision)));
     }
 
     /// Returns the next request.
-    pub fn poll_request(&mut self) -> Option<Request> {
+    pub fn poll_request(&mut self) -> Option<NameRequest> {
         self.requests.pop_front()
     }
 
@@ -385,12 +385,12 @@ impl Names {
         let Some(key) = self.asked.remove(&number) else { return };
         let Some(operation) = self.pending.get_mut(&key).and_then(VecDeque::pop_front) else { return };
         match operation {
-            Operation::Register(registration) => {
+            NameOperation::Register(registration) => {
                 if let Some(access) = self.registered(&key, registration, answer) {
                     return self.request(key, access);
                 }
             }
-            Operation::Delete(revision) => {
+            NameOperation::Delete(revision) => {
                 let pause = match answer {
                     // A conflict means that it is gone already; a store that is closed is not asked again.
                     Answer::Written(Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Closed)) => None,
@@ -445,15 +445,15 @@ impl Names {
                 return None;
             }
         };
-        self.pending.entry(key.to_owned()).or_default().push_front(Operation::Register(registration));
+        self.pending.entry(key.to_owned()).or_default().push_front(NameOperation::Register(registration));
         Some(access)
     }
 
     fn hold(&mut self, key: &str, registration: Registration, token: Revision) -> Option<Access> {
         let operations = self.pending.entry(key.to_owned()).or_default();
-        if matches!(operations.front(), Some(Operation::Delete(revision)) if *revision == token) {
+        if matches!(operations.front(), Some(NameOperation::Delete(revision)) if *revision == token) {
             // It was given up while this found it.
-            operations.insert(1, Operation::Register(registration));
+            operations.insert(1, NameOperation::Register(registration));
             return None;
         }
         let Registration { number, name, pid, epoch, has_ended } = registration;
@@ -470,7 +470,7 @@ impl Names {
                 return None;
             }
         };
-        self.pending.entry(key.to_owned()).or_default().push_front(Operation::Delete(token));
+        self.pending.entry(key.to_owned()).or_default().push_front(NameOperation::Delete(token));
         self.answer(number, Err(error));
         None
     }

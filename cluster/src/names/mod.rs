@@ -106,7 +106,7 @@ impl From<Revision> for Token {
 
 /// An access to the entry of a name, to be made at once and answered exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct NameRequest {
     /// The number to pass to [`Names::handle`] with the answer.
     pub number: u64,
     /// The entry's key.

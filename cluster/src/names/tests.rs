@@ -452,7 +452,7 @@ fn a_holder_whose_entry_is_gone_is_told() {
 }
 
 /// One node's names without a store, and the key of a name that it has asked for.
-fn asking() -> (Names, Pid, Request) {
+fn asking() -> (Names, Pid, NameRequest) {
     let mut names = Names::default();
     names.joined(Revision(4));
     let pid = "<7f.0.5.1>".parse().unwrap();
@@ -470,7 +470,7 @@ fn an_answer_that_comes_after_a_later_change_holds_nothing() {
     };
     let other = "<9.0.5.1>".parse().unwrap();
     for case in ["deleted", "another's", "not in a snapshot", "its own", "deleted before"] {
-        let (mut names, pid, Request { number, key, .. }) = asking();
+        let (mut names, pid, NameRequest { number, key, .. }) = asking();
         let changes = match case {
             "deleted" => vec![Change::Deleted { key, revision: Revision(22) }],
             "another's" => vec![Change::Put(entry(&key, other, 23))],
@@ -499,7 +499,7 @@ fn a_deletion_that_is_refused_is_repeated() {
         (StoreError::Conflict { key: key() }, false),
         (StoreError::Closed, false),
     ] {
-        let (mut names, pid, Request { number, .. }) = asking();
+        let (mut names, pid, NameRequest { number, .. }) = asking();
         names.handle(Moment::START, number, Answer::Written(Ok(Revision(21))));
         names.ended(pid);
         let deletion = names.poll_request().unwrap();

@@ -1,7 +1,7 @@
 //! The keys of a cluster's nodes, and the server's configuration that binds each to the name of its node.
 //!
-//! [`Plan::make`] draws a key for each node, and [`Keys::write_to`] puts the configuration and one file for each seed
-//! into a folder. The program `postroom-cluster keys` does both.
+//! [`Plan::make`] draws a key for each node, and [`NodeKeys::write_to`] puts the configuration and one file for each
+//! seed into a folder. The program `postroom-cluster keys` does both.
 
 use crate::rights::Rights;
 use crate::subject::{LONGEST_NAME, is_name};
@@ -139,7 +139,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`KeysError`]: names that cannot be, or a value that would break the configuration.
-    pub fn make(self) -> Result<Keys, KeysError> {
+    pub fn make(self) -> Result<NodeKeys, KeysError> {
         if !is_name(&self.cluster) {
             return Err(KeysError::ClusterName { name: self.cluster });
         }
@@ -167,7 +167,7 @@ impl Plan {
             Ok(NodeKey { name: name.clone(), public: pair.public_key(), seed: pair.seed().map_err(refused)? })
         };
         let nodes = self.nodes.iter().map(draw).collect::<Result<_, _>>()?;
-        Ok(Keys { plan: self, nodes })
+        Ok(NodeKeys { plan: self, nodes })
     }
 }
 
@@ -178,20 +178,20 @@ struct NodeKey {
 }
 
 /// The keys of the nodes of a cluster.
-pub struct Keys {
+pub struct NodeKeys {
     plan: Plan,
     nodes: Vec<NodeKey>,
 }
 
 /// Without the seeds.
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for NodeKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nodes: Vec<_> = self.nodes.iter().map(|node| (&node.name, &node.public)).collect();
         f.debug_struct("Keys").field("plan", &self.plan).field("nodes", &nodes).finish()
     }
 }
 
-impl Keys {
+impl NodeKeys {
     /// Returns the secret of a node, for [`Nats::nkey`](super::Nats::nkey).
     pub fn seed(&self, node: &str) -> Option<&str> {
         self.nodes.iter().find(|key| key.name == node).map(|key| key.seed.as_str())

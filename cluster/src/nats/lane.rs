@@ -7,7 +7,7 @@
 //! second attempt to connect goes to an address where nothing can be ([`NOWHERE`]), and it is allowed one only.
 
 use super::problem::{OLDEST_SERVER, Problem, Violation};
-use super::shared::{Part, Shared};
+use super::shared::{EngineShared, ProblemSource};
 use super::store;
 use crate::engine::Lane;
 use crate::frame::MAX_FRAME;
@@ -57,7 +57,7 @@ const NOWHERE: &str = "nats://127.0.0.1:0";
 
 /// A connection.
 #[derive(Clone)]
-pub(super) struct Connected {
+pub(super) struct LaneConnection {
     /// Counts the connections of the lane, from 1.
     pub(super) number: u64,
     pub(super) client: Client,
@@ -66,20 +66,20 @@ pub(super) struct Connected {
 }
 
 /// A message that waits to be sent.
-pub(super) struct Outgoing {
+pub(super) struct OutgoingMessage {
     pub(super) subject: String,
     pub(super) payload: Bytes,
 }
 
 /// What all threads see of a lane.
 pub(super) struct LaneState {
-    pub(super) connection: watch::Sender<Option<Connected>>,
-    pub(super) queue: mpsc::Sender<Outgoing>,
+    pub(super) connection: watch::Sender<Option<LaneConnection>>,
+    pub(super) queue: mpsc::Sender<OutgoingMessage>,
     queued_bytes: AtomicUsize,
 }
 
 impl LaneState {
-    pub(super) fn new(queue: mpsc::Sender<Outgoing>) -> Self {
+    pub(super) fn new(queue: mpsc::Sender<OutgoingMessage>) -> Self {
         Self { connection: watch::Sender::new(None), queue, queued_bytes: AtomicUsize::new(0) }
     }
 
@@ -87,7 +87,7 @@ impl LaneState {
         self.connection.borrow().is_some()
     }
 
-    pub(super) fn connected(&self) -> Option<Connected> {
+    pub(super) fn connected(&self) -> Option<LaneConnection> {
         self.connection.borrow().clone()
     }
 
@@ -96,7 +96,7 @@ impl LaneState {
         let bytes = payload.len();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let has_room = before == 0 || before.saturating_add(bytes) <= MAX_QUEUED_BYTES;
-        let queued = has_room && self.queue.try_send(Outgoing { subject: subject.into(), payload }).is_ok();
+        let queued = has_room && self.queue.try_send(OutgoingMessage { subject: subject.into(), payload }).is_ok();
         if !queued {
             self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -105,13 +105,16 @@ impl LaneState {
 }
 
 /// Waits for a connection of the lane that is newer than number `last`. `None` if the engine has ended.
-pub(super) async fn newer(connections: &mut watch::Receiver<Option<Connected>>, last: u64) -> Option<Connected> {
-    let is_newer = |connected: &Option<Connected>| connected.as_ref().is_some_and(|c| c.number > last);
+pub(super) async fn newer(
+    connections: &mut watch::Receiver<Option<LaneConnection>>,
+    last: u64,
+) -> Option<LaneConnection> {
+    let is_newer = |connected: &Option<LaneConnection>| connected.as_ref().is_some_and(|c| c.number > last);
     connections.wait_for(is_newer).await.ok()?.clone()
 }
 
 /// Connects for as long as the engine is open.
-pub(super) async fn keep_connected(shared: Arc<Shared>, lane: Lane) {
+pub(super) async fn keep_connected(shared: Arc<EngineShared>, lane: Lane) {
     let servers = shared.settings.servers();
     let (mut number, mut failures) = (0, 0);
     for (place, server) in servers.iter().enumerate().cycle() {
@@ -119,12 +122,12 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, lane: Lane) {
             Ok((client, refusals)) => {
                 (number, failures) = (number + 1, 0);
                 shared.tried(lane, place, server, None);
-                serve(&shared, lane, Connected { number, client, refusals }).await;
+                serve(&shared, lane, LaneConnection { number, client, refusals }).await;
             }
             Err(problem) => {
                 failures += 1;
                 shared.tried(lane, place, server, Some(&problem));
-                shared.set_problem(Part::Lane(lane), Some(problem));
+                shared.set_problem(ProblemSource::Lane(lane), Some(problem));
             }
         }
         sleep(pause(failures)).await;
@@ -132,7 +135,7 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, lane: Lane) {
 }
 
 async fn connect(
-    shared: &Arc<Shared>,
+    shared: &Arc<EngineShared>,
     lane: Lane,
     server: &str,
 ) -> Result<(Client, broadcast::Sender<String>), Problem> {
@@ -145,7 +148,7 @@ async fn connect(
     let counts = Arc::clone(shared);
     let (refusals, _) = broadcast::channel(MAX_REFUSALS);
     let refused = refusals.clone();
-    shared.set_problem(Part::Rights(lane), None);
+    shared.set_problem(ProblemSource::Rights(lane), None);
     let options = shared.settings.options().map_err(|reason| Problem::Tls { server: server.into(), reason })?;
     let options = options
         .name(format!("postroom-{}-{lane:?}", shared.settings.name()))
@@ -198,22 +201,22 @@ fn is_new_enough(version: &str) -> bool {
 }
 
 /// Lets all others use a connection until it breaks.
-async fn serve(shared: &Arc<Shared>, lane: Lane, connected: Connected) {
+async fn serve(shared: &Arc<EngineShared>, lane: Lane, connected: LaneConnection) {
     // Nothing is published there: the subscription ends with the client.
     let Ok(mut end) = connected.client.subscribe(connected.client.new_inbox()).await else { return };
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     shared.lane(lane).connection.send_replace(Some(connected.clone()));
-    shared.set_problem(Part::Lane(lane), None);
+    shared.set_problem(ProblemSource::Lane(lane), None);
     let broken = async { while end.next().await.is_some() {} };
     match lane {
         Lane::Data => broken.await,
         Lane::Control => {
             tokio::select! { () = broken => {}, () = store::keep_prepared(shared, &connected) => {} }
-            shared.set_problem(Part::Store, Some(Problem::NoAnswer));
+            shared.set_problem(ProblemSource::Store, Some(Problem::NoAnswer));
             shared.store.send_replace(None);
         }
     }
-    shared.set_problem(Part::Lane(lane), Some(Problem::NoAnswer));
+    shared.set_problem(ProblemSource::Lane(lane), Some(Problem::NoAnswer));
     shared.lane(lane).connection.send_replace(None);
 }
 
@@ -226,7 +229,7 @@ fn pause(failures: u32) -> Duration {
 }
 
 /// Sends what is in the queue until the engine closes, and then what is left in it.
-pub(super) async fn forward(shared: Arc<Shared>, lane: Lane, mut queue: mpsc::Receiver<Outgoing>) {
+pub(super) async fn forward(shared: Arc<EngineShared>, lane: Lane, mut queue: mpsc::Receiver<OutgoingMessage>) {
     let mut closed = shared.closed.subscribe();
     let give_up = async {
         let _ = closed.wait_for(|closed| *closed).await;
@@ -240,7 +243,7 @@ pub(super) async fn forward(shared: Arc<Shared>, lane: Lane, mut queue: mpsc::Re
     shared.counters.unsent.fetch_add(unsent, Ordering::Relaxed);
 }
 
-async fn send(shared: &Shared, lane: Lane, queue: &mut mpsc::Receiver<Outgoing>, is_sending: &AtomicBool) {
+async fn send(shared: &EngineShared, lane: Lane, queue: &mut mpsc::Receiver<OutgoingMessage>, is_sending: &AtomicBool) {
     let mut closed = shared.closed.subscribe();
     let state = shared.lane(lane);
     loop {
@@ -250,7 +253,7 @@ async fn send(shared: &Shared, lane: Lane, queue: &mut mpsc::Receiver<Outgoing>,
             _ = closed.wait_for(|closed| *closed) => break,
         };
         let connected = state.connected();
-        while let Some(Outgoing { subject, payload }) = next.take() {
+        while let Some(OutgoingMessage { subject, payload }) = next.take() {
             state.queued_bytes.fetch_sub(payload.len(), Ordering::Relaxed);
             is_sending.store(true, Ordering::Relaxed);
             let sent = match &connected {

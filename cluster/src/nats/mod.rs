@@ -76,12 +76,12 @@ use crate::engine::{
 use crate::subject::{is_pattern, is_subject, shortened};
 use bytes::Bytes;
 use completion::Completion;
-use shared::Shared;
+use shared::EngineShared;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use subscriptions::Subscriber;
+use subscriptions::LaneSubscriber;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::unconstrained;
@@ -91,7 +91,7 @@ use watch::Watch;
 ///
 /// Dropping it closes it.
 pub struct NatsEngine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     runtime: Handle,
     /// Its end tells the thread that nothing more is asked.
     _dropped: oneshot::Sender<()>,
@@ -103,7 +103,7 @@ impl NatsEngine {
         let (data, data_queue) = mpsc::channel(MAX_QUEUED);
         let (control, control_queue) = mpsc::channel(MAX_QUEUED);
         let (tombstones, tombstone_queue) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new(settings, data, control, tombstones));
+        let shared = Arc::new(EngineShared::new(settings, data, control, tombstones));
         let handle = runtime.handle().clone();
         for lane in Lane::ALL {
             spawn_until_closed(&handle, &shared, lane::keep_connected(Arc::clone(&shared), lane));
@@ -215,7 +215,7 @@ impl NatsEngine {
 
 fn spawn_until_closed(
     runtime: &Handle,
-    shared: &Arc<Shared>,
+    shared: &Arc<EngineShared>,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> tokio::task::JoinHandle<()> {
     let mut closed = shared.closed.subscribe();
@@ -273,7 +273,7 @@ impl Engine for NatsEngine {
         }
         let is_wanted = Arc::new(AtomicBool::new(true));
         let (shared, pattern) = (Arc::clone(&self.shared), pattern.to_owned());
-        let subscriber = Subscriber { shared, lane, pattern, on_message, is_wanted: Arc::clone(&is_wanted) };
+        let subscriber = LaneSubscriber { shared, lane, pattern, on_message, is_wanted: Arc::clone(&is_wanted) };
         Ok(self.subscription(is_wanted, subscriber.run()))
     }
 

@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What the consumer is to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum ReplayStart {
     /// The last message of each key, and what comes then.
     Snapshot,
     /// All messages from this one.
@@ -43,7 +43,7 @@ pub(super) enum Start {
 
 /// What was done to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum KeyOperation {
     Put(Bytes),
     /// A tombstone.
     Delete,
@@ -53,7 +53,7 @@ pub(super) enum Operation {
 
 /// A message of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Delivery {
+pub(super) struct StreamMessage {
     /// Its number among those of the consumer, from 1.
     pub(super) number: u64,
     pub(super) revision: u64,
@@ -62,7 +62,7 @@ pub(super) struct Delivery {
     /// When it was written, in nanoseconds by the server's clock.
     pub(super) time: u64,
     pub(super) key: String,
-    pub(super) operation: Operation,
+    pub(super) operation: KeyOperation,
 }
 
 /// What has to be done next.
@@ -123,20 +123,20 @@ impl Replay {
     }
 
     /// Returns what the next consumer has to send.
-    pub(super) fn start(&mut self) -> Start {
+    pub(super) fn start(&mut self) -> ReplayStart {
         self.number = 0;
         self.is_continuing = self.position.is_some() && self.time.is_some();
         match self.position {
             Some(position) if self.is_continuing => {
                 self.snapshot = None;
-                Start::From(position)
+                ReplayStart::From(position)
             }
             // It has reported nothing yet, and the caller knows what came before.
-            Some(position) if !self.has_begun => Start::From(position + 1),
+            Some(position) if !self.has_begun => ReplayStart::From(position + 1),
             _ => {
                 self.position = None;
                 self.snapshot = Some(Snapshot::default());
-                Start::Snapshot
+                ReplayStart::Snapshot
             }
         }
     }
@@ -154,8 +154,8 @@ impl Replay {
     }
 
     /// A message has arrived.
-    pub(super) fn delivered(&mut self, delivery: Delivery) -> Next {
-        let Delivery { number, revision, pending, time, key, operation } = delivery;
+    pub(super) fn delivered(&mut self, delivery: StreamMessage) -> Next {
+        let StreamMessage { number, revision, pending, time, key, operation } = delivery;
         if number != self.number + 1 {
             // The client has lost one. What continues after the position finds out whether that is still there.
             return Next::Restart;
@@ -171,14 +171,14 @@ impl Replay {
                 (snapshot.last, snapshot.time) = (revision, Some(time));
             }
             match operation {
-                Operation::Put(value) => {
+                KeyOperation::Put(value) => {
                     self.tombstones.remove(&key);
                     let entry = Entry { key: key.clone(), value, revision: Revision(revision) };
                     snapshot.entries.insert(key, entry);
                 }
                 operation => {
                     snapshot.entries.remove(&key);
-                    if operation == Operation::Delete {
+                    if operation == KeyOperation::Delete {
                         self.tombstones.insert(key);
                     }
                 }
@@ -193,16 +193,16 @@ impl Replay {
         self.proceed(changes, pending)
     }
 
-    fn change(&mut self, key: String, revision: u64, operation: Operation) -> Option<Change> {
+    fn change(&mut self, key: String, revision: u64, operation: KeyOperation) -> Option<Change> {
         let revision = Revision(revision);
         let was_deleted = self.tombstones.remove(&key);
         match operation {
-            Operation::Put(value) => Some(Change::Put(Entry { key, value, revision })),
-            Operation::Delete => {
+            KeyOperation::Put(value) => Some(Change::Put(Entry { key, value, revision })),
+            KeyOperation::Delete => {
                 self.tombstones.insert(key.clone());
                 Some(Change::Deleted { key, revision })
             }
-            Operation::Expire => (!was_deleted).then_some(Change::Deleted { key, revision }),
+            KeyOperation::Expire => (!was_deleted).then_some(Change::Deleted { key, revision }),
         }
     }
 
@@ -276,36 +276,36 @@ mod tests {
 
     impl Consumer {
         fn snapshot(pending: u64, goal: u64) -> (Self, Next) {
-            Self::start(Replay::new(None), Start::Snapshot, pending, goal)
+            Self::start(Replay::new(None), ReplayStart::Snapshot, pending, goal)
         }
 
         fn after(revision: u64, pending: u64, goal: u64) -> (Self, Next) {
-            Self::start(Replay::new(Some(Revision(revision))), Start::From(revision + 1), pending, goal)
+            Self::start(Replay::new(Some(Revision(revision))), ReplayStart::From(revision + 1), pending, goal)
         }
 
-        fn start(mut replay: Replay, expected: Start, pending: u64, goal: u64) -> (Self, Next) {
+        fn start(mut replay: Replay, expected: ReplayStart, pending: u64, goal: u64) -> (Self, Next) {
             assert_eq!(replay.start(), expected);
             let next = replay.started(pending, goal);
             (Self { replay, number: 0 }, next)
         }
 
-        fn again(self, expected: Start, pending: u64, goal: u64) -> (Self, Next) {
+        fn again(self, expected: ReplayStart, pending: u64, goal: u64) -> (Self, Next) {
             Self::start(self.replay, expected, pending, goal)
         }
 
-        fn send(&mut self, revision: u64, key: &str, operation: Operation, pending: u64) -> Next {
+        fn send(&mut self, revision: u64, key: &str, operation: KeyOperation, pending: u64) -> Next {
             self.number += 1;
             self.send_of(DAY + revision, revision, key, operation, pending)
         }
 
         /// Sends what was written at a certain time.
-        fn send_of(&mut self, time: u64, revision: u64, key: &str, operation: Operation, pending: u64) -> Next {
-            let delivery = Delivery { number: self.number, revision, pending, time, key: key.into(), operation };
+        fn send_of(&mut self, time: u64, revision: u64, key: &str, operation: KeyOperation, pending: u64) -> Next {
+            let delivery = StreamMessage { number: self.number, revision, pending, time, key: key.into(), operation };
             self.replay.delivered(delivery)
         }
 
         fn put(&mut self, revision: u64, key: &str, pending: u64) -> Next {
-            self.send(revision, key, Operation::Put("value".into()), pending)
+            self.send(revision, key, KeyOperation::Put("value".into()), pending)
         }
     }
 
@@ -339,9 +339,9 @@ mod tests {
         assert_eq!(consumer.put(3, "a", 2), report([]));
         assert_eq!(consumer.put(5, "b", 1), report([]));
         // Written between the creation of the consumer and the question for the goal.
-        assert_eq!(consumer.send(6, "a", Operation::Delete, 1), report([]));
+        assert_eq!(consumer.send(6, "a", KeyOperation::Delete, 1), report([]));
         assert_eq!(consumer.put(7, "c", 0), report([Change::Resync, put("b", 5), put("c", 7), synced(7)]));
-        assert_eq!(consumer.send(8, "b", Operation::Delete, 0), report([deleted("b", 8)]));
+        assert_eq!(consumer.send(8, "b", KeyOperation::Delete, 0), report([deleted("b", 8)]));
     }
 
     #[test]
@@ -370,11 +370,11 @@ mod tests {
         let (mut consumer, next) = Consumer::after(3, 2, 5);
         assert_eq!(next, report([]));
         assert_eq!(consumer.put(4, "a", 1), report([put("a", 4)]));
-        let (mut consumer, next) = consumer.again(Start::From(4), 2, 5);
+        let (mut consumer, next) = consumer.again(ReplayStart::From(4), 2, 5);
         assert_eq!(next, report([]));
         assert_eq!(consumer.put(4, "a", 1), report([]), "it is known");
         assert_eq!(consumer.put(5, "b", 0), report([put("b", 5)]));
-        let (mut consumer, next) = consumer.again(Start::From(5), 1, 5);
+        let (mut consumer, next) = consumer.again(ReplayStart::From(5), 1, 5);
         assert_eq!(next, report([]));
         assert_eq!(consumer.put(5, "b", 0), report([]));
         assert_eq!(consumer.put(6, "c", 0), report([put("c", 6)]));
@@ -384,10 +384,10 @@ mod tests {
     fn a_gap_is_followed_by_a_snapshot() {
         let (mut consumer, _) = Consumer::after(3, 1, 5);
         assert_eq!(consumer.put(5, "a", 0), Next::Restart);
-        let (mut consumer, next) = consumer.again(Start::Snapshot, 0, 0);
+        let (mut consumer, next) = consumer.again(ReplayStart::Snapshot, 0, 0);
         assert_eq!(next, report([Change::Resync, synced(0)]));
         assert_eq!(consumer.put(2, "a", 0), Next::Restart);
-        consumer.again(Start::Snapshot, 0, 0);
+        consumer.again(ReplayStart::Snapshot, 0, 0);
     }
 
     #[test]
@@ -396,11 +396,11 @@ mod tests {
         assert_eq!(next, Next::Ask(vec![], 4));
         assert_eq!(consumer.replay.answered(true), report([]));
         assert_eq!(consumer.put(4, "a", 0), report([put("a", 4)]));
-        let (mut consumer, _) = consumer.again(Start::From(4), 2, 6);
+        let (mut consumer, _) = consumer.again(ReplayStart::From(4), 2, 6);
         assert_eq!(consumer.put(4, "a", 1), report([]));
         assert_eq!(consumer.put(5, "a", 0), Next::Ask(vec![put("a", 5)], 6));
         assert_eq!(consumer.replay.answered(false), Next::Restart);
-        consumer.again(Start::Snapshot, 0, 6);
+        consumer.again(ReplayStart::Snapshot, 0, 6);
     }
 
     /// Whatever it is: one that was created anew, or an older copy, with less or more in it than was reported.
@@ -412,23 +412,23 @@ mod tests {
             consumer
         };
         for (pending, goal) in [(0, 0), (0, 2), (0, 4), (0, 9), (1, 3)] {
-            let (consumer, next) = interrupted().again(Start::From(4), pending, goal);
+            let (consumer, next) = interrupted().again(ReplayStart::From(4), pending, goal);
             assert_eq!(next, Next::Restart, "{pending} of {goal}");
-            consumer.again(Start::Snapshot, 0, 0);
+            consumer.again(ReplayStart::Snapshot, 0, 0);
         }
         for (time, revision) in [(DAY + 7, 4), (DAY + 4, 5), (DAY + 7, 1_000_000)] {
-            let (mut consumer, next) = interrupted().again(Start::From(4), 2, revision + 1);
+            let (mut consumer, next) = interrupted().again(ReplayStart::From(4), 2, revision + 1);
             assert_eq!(next, report([]));
             consumer.number += 1;
-            let next = consumer.send_of(time, revision, "a", Operation::Put("other".into()), 1);
+            let next = consumer.send_of(time, revision, "a", KeyOperation::Put("other".into()), 1);
             assert_eq!(next, Next::Restart, "{revision} at {time}");
-            let (_, next) = consumer.again(Start::Snapshot, 0, 0);
+            let (_, next) = consumer.again(ReplayStart::Snapshot, 0, 0);
             assert_eq!(next, report([Change::Resync, synced(0)]));
         }
         // It has been emptied since the consumer was created, and no message follows.
-        let (mut consumer, _) = interrupted().again(Start::From(4), 1, 4);
+        let (mut consumer, _) = interrupted().again(ReplayStart::From(4), 1, 4);
         assert_eq!(consumer.replay.idle(0), Next::Restart);
-        consumer.again(Start::Snapshot, 0, 0);
+        consumer.again(ReplayStart::Snapshot, 0, 0);
     }
 
     /// If what was reported last is no message that has arrived, nothing shows that the store is the same one.
@@ -436,14 +436,14 @@ mod tests {
     fn a_watch_that_knows_no_message_begins_with_a_snapshot() {
         let (consumer, next) = Consumer::snapshot(0, 0);
         assert_eq!(next, report([Change::Resync, synced(0)]));
-        consumer.again(Start::Snapshot, 0, 0);
+        consumer.again(ReplayStart::Snapshot, 0, 0);
         let (mut consumer, _) = Consumer::snapshot(1, 9);
         consumer.put(4, "a", 0);
         assert_eq!(consumer.replay.answered(false), report([Change::Resync, put("a", 4), synced(9)]));
-        let (mut consumer, next) = consumer.again(Start::Snapshot, 1, 10);
+        let (mut consumer, next) = consumer.again(ReplayStart::Snapshot, 1, 10);
         assert_eq!(next, report([]));
         assert_eq!(consumer.put(10, "a", 0), report([Change::Resync, put("a", 10), synced(10)]));
-        consumer.again(Start::From(10), 1, 10);
+        consumer.again(ReplayStart::From(10), 1, 10);
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         consumer.put(4, "a", 0);
         consumer.number += 1;
         assert_eq!(consumer.put(6, "c", 0), Next::Restart);
-        let (mut consumer, _) = consumer.again(Start::From(4), 3, 6);
+        let (mut consumer, _) = consumer.again(ReplayStart::From(4), 3, 6);
         consumer.put(4, "a", 2);
         let mut replay = consumer.replay;
         assert_eq!(replay.idle(1), report([]));
@@ -462,7 +462,7 @@ mod tests {
         consumer.put(1, "a", 2);
         consumer.number += 1;
         assert_eq!(consumer.put(3, "c", 0), Next::Restart);
-        let (mut consumer, _) = consumer.again(Start::Snapshot, 1, 3);
+        let (mut consumer, _) = consumer.again(ReplayStart::Snapshot, 1, 3);
         assert_eq!(consumer.put(3, "c", 0), report([Change::Resync, put("c", 3), synced(3)]));
     }
 
@@ -470,21 +470,21 @@ mod tests {
     fn markers_are_reported_unless_the_deletion_was() {
         let (mut consumer, _) = Consumer::snapshot(2, 2);
         consumer.put(1, "a", 1);
-        consumer.send(2, "b", Operation::Delete, 0);
-        assert_eq!(consumer.send(3, "b", Operation::Expire, 0), report([]), "it was not in the snapshot");
-        assert_eq!(consumer.send(4, "a", Operation::Expire, 0), report([deleted("a", 4)]));
+        consumer.send(2, "b", KeyOperation::Delete, 0);
+        assert_eq!(consumer.send(3, "b", KeyOperation::Expire, 0), report([]), "it was not in the snapshot");
+        assert_eq!(consumer.send(4, "a", KeyOperation::Expire, 0), report([deleted("a", 4)]));
         consumer.put(5, "a", 0);
-        assert_eq!(consumer.send(6, "a", Operation::Delete, 0), report([deleted("a", 6)]));
-        assert_eq!(consumer.send(7, "a", Operation::Expire, 0), report([]));
-        consumer.send(8, "b", Operation::Delete, 0);
+        assert_eq!(consumer.send(6, "a", KeyOperation::Delete, 0), report([deleted("a", 6)]));
+        assert_eq!(consumer.send(7, "a", KeyOperation::Expire, 0), report([]));
+        consumer.send(8, "b", KeyOperation::Delete, 0);
         consumer.put(9, "b", 0);
-        assert_eq!(consumer.send(10, "b", Operation::Expire, 0), report([deleted("b", 10)]));
+        assert_eq!(consumer.send(10, "b", KeyOperation::Expire, 0), report([deleted("b", 10)]));
         assert_eq!(consumer.replay.tombstones.len(), 0);
     }
 
     #[test]
     fn impossible_revisions_begin_with_a_snapshot() {
-        assert_eq!(Replay::new(Some(Revision(u64::MAX))).start(), Start::Snapshot);
-        assert_eq!(Replay::new(Some(Revision(u64::MAX - 1))).start(), Start::From(u64::MAX));
+        assert_eq!(Replay::new(Some(Revision(u64::MAX))).start(), ReplayStart::Snapshot);
+        assert_eq!(Replay::new(Some(Revision(u64::MAX - 1))).start(), ReplayStart::From(u64::MAX));
     }
 }

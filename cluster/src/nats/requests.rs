@@ -1,8 +1,8 @@
 //! Requests to the server's store, and what its answers mean. NATS' documentation calls this the JetStream API; its
 //! texts and numbers are part of the protocol.
 
-use super::lane::Connected;
-use super::store::Table;
+use super::lane::LaneConnection;
+use super::store::StoreTable;
 use async_nats::{HeaderMap, Request, RequestErrorKind};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -69,7 +69,7 @@ impl Failure {
 
 /// Makes a request, and waits for the answer.
 pub(super) async fn request(
-    connected: &Connected,
+    connected: &LaneConnection,
     subject: String,
     headers: Option<HeaderMap>,
     payload: Bytes,
@@ -115,7 +115,7 @@ fn read(payload: &[u8]) -> Result<Value, Failure> {
 }
 
 /// What a stream has under a subject.
-pub(super) struct Stored {
+pub(super) struct StoredMessage {
     pub(super) revision: u64,
     /// `None` if it was deleted.
     pub(super) value: Option<Bytes>,
@@ -123,11 +123,11 @@ pub(super) struct Stored {
 
 /// Reads the last message under a pattern of subjects, from the stream's leader.
 pub(super) async fn last(
-    connected: &Connected,
-    table: &Table,
+    connected: &LaneConnection,
+    table: &StoreTable,
     subject: &str,
     within: Duration,
-) -> Result<Stored, Failure> {
+) -> Result<StoredMessage, Failure> {
     let question = json!({ "last_by_subj": subject });
     let answer = message_get(connected, &table.stream, question, within).await?;
     let mut stored = stored(&answer).ok_or(Failure::NoAnswer)?;
@@ -138,7 +138,12 @@ pub(super) async fn last(
 }
 
 /// Returns whether the stream's leader has a message with this number.
-pub(super) async fn has(connected: &Connected, stream: &str, revision: u64, within: Duration) -> Result<bool, Failure> {
+pub(super) async fn has(
+    connected: &LaneConnection,
+    stream: &str,
+    revision: u64,
+    within: Duration,
+) -> Result<bool, Failure> {
     match message_get(connected, stream, json!({ "seq": revision }), within).await {
         Ok(_) => Ok(true),
         Err(Failure::NoMessage) => Ok(false),
@@ -146,12 +151,17 @@ pub(super) async fn has(connected: &Connected, stream: &str, revision: u64, with
     }
 }
 
-async fn message_get(connected: &Connected, stream: &str, question: Value, within: Duration) -> Result<Value, Failure> {
+async fn message_get(
+    connected: &LaneConnection,
+    stream: &str,
+    question: Value,
+    within: Duration,
+) -> Result<Value, Failure> {
     let subject = format!("$JS.API.STREAM.MSG.GET.{stream}");
     request(connected, subject, None, question.to_string().into(), within).await
 }
 
-fn stored(answer: &Value) -> Option<Stored> {
+fn stored(answer: &Value) -> Option<StoredMessage> {
     let message = answer.get("message")?;
     let decoded = |field: &str| match message.get(field) {
         Some(text) => BASE64_STANDARD.decode(text.as_str()?).ok(),
@@ -164,7 +174,7 @@ fn stored(answer: &Value) -> Option<Stored> {
         name == MARKER_HEADER.as_bytes() || (name == OPERATION_HEADER.as_bytes() && !value.ends_with(b" PUT\r"))
     });
     let value = decoded("data")?;
-    Some(Stored { revision: message["seq"].as_u64()?, value: (!is_deletion).then(|| value.into()) })
+    Some(StoredMessage { revision: message["seq"].as_u64()?, value: (!is_deletion).then(|| value.into()) })
 }
 
 /// The header of an entry that says what was done, unless a value was put there.

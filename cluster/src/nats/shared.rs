@@ -1,6 +1,6 @@
 //! What the threads of callers, and the tasks on the engine's own thread, know of each other.
 
-use super::lane::{Connected, LaneState, Outgoing};
+use super::lane::{LaneConnection, LaneState, OutgoingMessage};
 use super::problem::{Problem, Violation};
 use super::settings::Nats;
 use super::tombstones::Tombstone;
@@ -20,7 +20,7 @@ pub const MAX_QUESTIONS: usize = 4_096;
 
 /// What may have a problem of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum ProblemSource {
     Lane(Lane),
     /// What this node may do in a lane.
     Rights(Lane),
@@ -48,7 +48,7 @@ pub struct Counts {
 }
 
 #[derive(Default)]
-pub(super) struct Counters {
+pub(super) struct EngineCounters {
     pub(super) connections: AtomicU64,
     pub(super) unsent: AtomicU64,
     pub(super) dropped: AtomicU64,
@@ -57,22 +57,22 @@ pub(super) struct Counters {
     pub(super) misdelivered: AtomicU64,
 }
 
-pub(super) struct Shared {
+pub(super) struct EngineShared {
     pub(super) settings: Nats,
     data: LaneState,
     control: LaneState,
     /// The connection in [`Lane::Control`], while the tables of the store are there and are prepared.
-    pub(super) store: watch::Sender<Option<Connected>>,
+    pub(super) store: watch::Sender<Option<LaneConnection>>,
     pub(super) tombstones: mpsc::UnboundedSender<Tombstone>,
     pub(super) closed: watch::Sender<bool>,
     pub(super) max_payload: AtomicUsize,
     pub(super) questions: Arc<Semaphore>,
     /// What this engine has seen of each table.
     pub(super) floor: Floor,
-    pub(super) counters: Counters,
+    pub(super) counters: EngineCounters,
     /// What the server said of the last refusal.
     last_refusal: Mutex<Option<String>>,
-    problems: Mutex<BTreeMap<Part, Problem>>,
+    problems: Mutex<BTreeMap<ProblemSource, Problem>>,
     /// Why there is no connection with each server that was tried, by lane and in the order of the settings.
     failures: Mutex<BTreeMap<(Lane, usize), (String, Problem)>>,
     /// The server that the store is asked of, or was last.
@@ -81,14 +81,14 @@ pub(super) struct Shared {
     changed: Condvar,
 }
 
-impl Shared {
+impl EngineShared {
     pub(super) fn new(
         settings: Nats,
-        data: mpsc::Sender<Outgoing>,
-        control: mpsc::Sender<Outgoing>,
+        data: mpsc::Sender<OutgoingMessage>,
+        control: mpsc::Sender<OutgoingMessage>,
         tombstones: mpsc::UnboundedSender<Tombstone>,
     ) -> Self {
-        let problems = [Part::Lane(Lane::Data), Part::Lane(Lane::Control), Part::Store];
+        let problems = [ProblemSource::Lane(Lane::Data), ProblemSource::Lane(Lane::Control), ProblemSource::Store];
         Self {
             settings,
             data: LaneState::new(data),
@@ -99,7 +99,7 @@ impl Shared {
             max_payload: AtomicUsize::new(DEFAULT_MAX_PAYLOAD),
             questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
             floor: Floor::default(),
-            counters: Counters::default(),
+            counters: EngineCounters::default(),
             last_refusal: Mutex::default(),
             problems: Mutex::new(problems.map(|part| (part, Problem::NoAnswer)).into()),
             failures: Mutex::default(),
@@ -133,7 +133,7 @@ impl Shared {
 
     /// The store may be another than the one that was prepared on this connection: it is prepared again, and accesses
     /// and watches wait for that.
-    pub(super) fn doubt_store(&self, connected: &Connected) {
+    pub(super) fn doubt_store(&self, connected: &LaneConnection) {
         self.store.send_if_modified(|store| {
             let is_doubted = store.as_ref().is_some_and(|in_use| in_use.number == connected.number);
             if is_doubted {
@@ -155,7 +155,7 @@ impl Shared {
         // After the text: who sees it counted finds that, or a later one.
         self.counters.refused.fetch_add(1, Ordering::Release);
         if refusal.is_of_need(&self.settings) {
-            self.set_problem(Part::Rights(lane), Some(Problem::forbidden(&self.settings, &refusal.subject)));
+            self.set_problem(ProblemSource::Rights(lane), Some(Problem::forbidden(&self.settings, &refusal.subject)));
         }
     }
 
@@ -171,12 +171,12 @@ impl Shared {
         }
     }
 
-    fn problems(&self) -> MutexGuard<'_, BTreeMap<Part, Problem>> {
+    fn problems(&self) -> MutexGuard<'_, BTreeMap<ProblemSource, Problem>> {
         // Nothing panics while it is locked.
         self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_problem(&self, part: Part, problem: Option<Problem>) {
+    pub(super) fn set_problem(&self, part: ProblemSource, problem: Option<Problem>) {
         let mut problems = self.problems();
         match problem {
             Some(problem) => problems.insert(part, problem),
@@ -240,7 +240,7 @@ impl Shared {
     }
 }
 
-fn worst(problems: &BTreeMap<Part, Problem>) -> Option<&Problem> {
+fn worst(problems: &BTreeMap<ProblemSource, Problem>) -> Option<&Problem> {
     let lasting = problems.values().find(|problem| problem.is_lasting());
     // One that says something rather than that there was no answer.
     let telling = || problems.values().find(|problem| **problem != Problem::NoAnswer);

@@ -11,7 +11,7 @@
 //! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`], by
 //!   which watches see it.
 //! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can
-//!   tell who may write it: see [`rights`](crate::rights). A message of another writer than the node itself is a
+//!   tell who may write it: see [`rights`]. A message of another writer than the node itself is a
 //!   tombstone, whatever it contains.
 //! * **No foreign subjects**: a table that is mirrored from another, or published on other subjects, is not used. By
 //!   these, a node could have the server say what it may not say itself.
@@ -31,11 +31,11 @@
 //! * **update, delete** read the key first, and go on if it has an entry with the revision that is expected. The server
 //!   compares once more, so what happens in between is found out.
 
-use super::lane::Connected;
+use super::lane::LaneConnection;
 use super::problem::Problem;
-use super::requests::{self, Failure, OPERATION_HEADER, Stored};
+use super::requests::{self, Failure, OPERATION_HEADER, StoredMessage};
 use super::settings::Nats;
-use super::shared::{Part, Shared};
+use super::shared::{EngineShared, ProblemSource};
 use super::tombstones::{KEPT, Tombstone};
 use crate::access::Access;
 use crate::engine::{Bucket, Entry, Lane, Revision, StoreError};
@@ -77,7 +77,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 const MOVED: &str = "=.=";
 
 /// The stream and the subjects of a bucket.
-pub(super) struct Table {
+pub(super) struct StoreTable {
     pub(super) stream: String,
     /// What the subjects of keys begin with.
     pub(super) prefix: String,
@@ -85,7 +85,7 @@ pub(super) struct Table {
     bucket: Bucket,
 }
 
-impl Table {
+impl StoreTable {
     pub(super) fn new(cluster: &str, bucket: Bucket) -> Self {
         let name = rights::table(cluster, bucket);
         let (stream, prefix) = (format!("KV_{name}"), format!("$KV.{name}."));
@@ -143,26 +143,26 @@ impl Table {
     }
 }
 
-/// Prepares the tables, and lets all others use them; again when one of these [doubts](Shared::doubt_store) that the
-/// store is the same one. It runs once for each connection, so an engine prepares the tables once at a time.
-pub(super) async fn keep_prepared(shared: &Shared, connected: &Connected) {
+/// Prepares the tables, and lets all others use them; again when one of these [doubts](EngineShared::doubt_store) that
+/// the store is the same one. It runs once for each connection, so an engine prepares the tables once at a time.
+pub(super) async fn keep_prepared(shared: &EngineShared, connected: &LaneConnection) {
     let mut store = shared.store.subscribe();
     loop {
         prepare(shared, connected).await;
         shared.store.send_replace(Some(connected.clone()));
-        shared.set_problem(Part::Store, None);
+        shared.set_problem(ProblemSource::Store, None);
         // The sender lives as long as the engine.
         let _ = store.wait_for(Option::is_none).await;
     }
 }
 
 /// Prepares the tables, for as long as it takes.
-async fn prepare(shared: &Shared, connected: &Connected) {
+async fn prepare(shared: &EngineShared, connected: &LaneConnection) {
     let [first, longest] = PREPARE_PAUSES;
     let mut pause = first;
     while let Err(problem) = prepare_tables(shared, connected).await {
         let is_obstacle = problem.is_obstacle();
-        shared.set_problem(Part::Store, Some(problem));
+        shared.set_problem(ProblemSource::Store, Some(problem));
         sleep(pause).await;
         pause = if is_obstacle { (pause * 2).min(longest) } else { first };
     }
@@ -170,7 +170,7 @@ async fn prepare(shared: &Shared, connected: &Connected) {
 
 /// Creates the tables that are not there, and empties them if they are older than what this engine has seen before it
 /// asks.
-pub(super) async fn prepare_tables(shared: &Shared, connected: &Connected) -> Result<(), Problem> {
+pub(super) async fn prepare_tables(shared: &EngineShared, connected: &LaneConnection) -> Result<(), Problem> {
     let seen = shared.floor.copy();
     let mut last = BTreeMap::new();
     for bucket in Bucket::ALL {
@@ -191,17 +191,17 @@ pub(super) async fn prepare_tables(shared: &Shared, connected: &Connected) -> Re
 
 /// A table that is being prepared.
 struct Preparing<'a> {
-    shared: &'a Shared,
-    connected: &'a Connected,
+    shared: &'a EngineShared,
+    connected: &'a LaneConnection,
     bucket: Bucket,
-    table: Table,
+    table: StoreTable,
     /// Where it begins if it is created, or emptied.
     first: u64,
 }
 
 impl<'a> Preparing<'a> {
-    fn new(shared: &'a Shared, connected: &'a Connected, bucket: Bucket) -> Self {
-        let (table, first) = (Table::new(shared.settings.name(), bucket), shared.floor.first(bucket, clock()).0);
+    fn new(shared: &'a EngineShared, connected: &'a LaneConnection, bucket: Bucket) -> Self {
+        let (table, first) = (StoreTable::new(shared.settings.name(), bucket), shared.floor.first(bucket, clock()).0);
         Self { shared, connected, bucket, table, first }
     }
 
@@ -249,13 +249,13 @@ impl<'a> Preparing<'a> {
             Bucket::Leases if !own.is_empty() => format!("{own}.="),
             _ => MOVED.into(),
         };
-        let asked = Asked::of(self.shared, self.connected, self.table, &key);
+        let asked = KeyAccess::of(self.shared, self.connected, self.table, &key);
         let revision = asked.create(None).await.map_err(|error| match error {
             StoreError::Forbidden { .. } => Problem::forbidden(&self.shared.settings, &asked.table.subject(&key, own)),
             error => Problem::StoreDown { reason: error.to_string() },
         })?;
         if self.bucket != Bucket::Leases {
-            let Asked { table, .. } = asked;
+            let KeyAccess { table, .. } = asked;
             self.shared.bury(Tombstone { table, key, revision, written: Instant::now() });
         }
         Ok(Revision(revision.0.saturating_sub(1)))
@@ -265,8 +265,8 @@ impl<'a> Preparing<'a> {
         let question = json!({ "seq": self.first }).to_string();
         self.ask("PURGE", question).await.map_err(|failure| self.problem("PURGE", failure))?;
         // If that is lost, watches notice with the next message.
-        if let Ok(revision) = Asked::of(self.shared, self.connected, self.table, MOVED).put(None, 0).await {
-            let table = Table::new(self.shared.settings.name(), self.bucket);
+        if let Ok(revision) = KeyAccess::of(self.shared, self.connected, self.table, MOVED).put(None, 0).await {
+            let table = StoreTable::new(self.shared.settings.name(), self.bucket);
             self.shared.bury(Tombstone { table, key: MOVED.into(), revision, written: Instant::now() });
         }
         Ok(())
@@ -294,7 +294,7 @@ async fn first_answer<T, F: Future<Output = T>>(again: Duration, ask: impl Fn() 
 }
 
 /// Checks what the promises of the store rest on.
-fn compare(bucket: Bucket, table: &Table, wanted: &Value, found: &Value) -> Result<(), Problem> {
+fn compare(bucket: Bucket, table: &StoreTable, wanted: &Value, found: &Value) -> Result<(), Problem> {
     let fields = [
         "num_replicas",
         "allow_direct",
@@ -325,8 +325,13 @@ fn compare(bucket: Bucket, table: &Table, wanted: &Value, found: &Value) -> Resu
 }
 
 /// Makes an access that is not a read.
-pub(super) async fn write(shared: &Shared, bucket: Bucket, key: &str, access: Access) -> Result<Revision, StoreError> {
-    let asked = Asked::new(shared, bucket, key, &access).await?;
+pub(super) async fn write(
+    shared: &EngineShared,
+    bucket: Bucket,
+    key: &str,
+    access: Access,
+) -> Result<Revision, StoreError> {
+    let asked = KeyAccess::new(shared, bucket, key, &access).await?;
     let seen = shared.floor.copy();
     let is_deletion = matches!(access, Access::Delete(_));
     let revision = match access {
@@ -344,24 +349,24 @@ pub(super) async fn write(shared: &Shared, bucket: Bucket, key: &str, access: Ac
         return Err(StoreError::Unknown);
     }
     if is_deletion {
-        let Asked { table, .. } = asked;
+        let KeyAccess { table, .. } = asked;
         shared.bury(Tombstone { table, key: key.into(), revision, written: Instant::now() });
     }
     Ok(revision)
 }
 
 /// Reads an entry.
-pub(super) async fn read(shared: &Shared, bucket: Bucket, key: &str) -> Result<Option<Entry>, StoreError> {
-    let asked = Asked::new(shared, bucket, key, &Access::Get).await?;
-    let Stored { revision, value: Some(value) } = asked.last().await? else { return Ok(None) };
+pub(super) async fn read(shared: &EngineShared, bucket: Bucket, key: &str) -> Result<Option<Entry>, StoreError> {
+    let asked = KeyAccess::new(shared, bucket, key, &Access::Get).await?;
+    let StoredMessage { revision, value: Some(value) } = asked.last().await? else { return Ok(None) };
     Ok(Some(Entry { key: key.into(), value, revision: Revision(revision) }))
 }
 
 /// An access to one key, which has a connection.
-struct Asked<'a> {
-    connected: Connected,
+struct KeyAccess<'a> {
+    connected: LaneConnection,
     floor: &'a Floor,
-    table: Table,
+    table: StoreTable,
     /// The name of this node.
     own: &'a str,
     key: &'a str,
@@ -369,8 +374,8 @@ struct Asked<'a> {
     deadline: Instant,
 }
 
-impl<'a> Asked<'a> {
-    async fn new(shared: &'a Shared, bucket: Bucket, key: &'a str, access: &Access) -> Result<Self, StoreError> {
+impl<'a> KeyAccess<'a> {
+    async fn new(shared: &'a EngineShared, bucket: Bucket, key: &'a str, access: &Access) -> Result<Self, StoreError> {
         if !is_key(key) {
             return Err(StoreError::BadKey { key: shortened(key) });
         }
@@ -394,11 +399,11 @@ impl<'a> Asked<'a> {
             Ok(Err(_)) | Err(_) => None,
         };
         let connected = connected.ok_or(StoreError::Unavailable)?;
-        let table = Table::new(shared.settings.name(), bucket);
+        let table = StoreTable::new(shared.settings.name(), bucket);
         Ok(Self { deadline, ..Self::of(shared, &connected, table, key) })
     }
 
-    fn of(shared: &'a Shared, connected: &Connected, table: Table, key: &'a str) -> Self {
+    fn of(shared: &'a EngineShared, connected: &LaneConnection, table: StoreTable, key: &'a str) -> Self {
         let limit = shared.max_payload.load(Ordering::Relaxed).saturating_sub(OVERHEAD);
         let (own, deadline) = (shared.settings.node_name(), Instant::now() + ACCESS_TIMEOUT);
         Self { connected: connected.clone(), floor: &shared.floor, table, own, key, limit, deadline }
@@ -418,14 +423,14 @@ impl<'a> Asked<'a> {
     }
 
     /// A read that fails has done nothing, whatever the reason.
-    async fn last(&self) -> Result<Stored, StoreError> {
+    async fn last(&self) -> Result<StoredMessage, StoreError> {
         let pattern = self.table.pattern(self.key);
         match requests::last(&self.connected, &self.table, &pattern, self.time_left()).await {
             Ok(stored) => {
                 self.saw(stored.revision);
                 Ok(stored)
             }
-            Err(Failure::NoMessage) => Ok(Stored { revision: 0, value: None }),
+            Err(Failure::NoMessage) => Ok(StoredMessage { revision: 0, value: None }),
             Err(_) => Err(StoreError::Unavailable),
         }
     }
@@ -514,7 +519,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_not_as_it_must_be_is_refused() {
-        let table = Table::new("bank", Bucket::Leases);
+        let table = StoreTable::new("bank", Bucket::Leases);
         let wanted = table.configuration(&Nats::at("localhost"));
         assert_eq!(compare(Bucket::Leases, &table, &wanted, &wanted), Ok(()));
         for (field, value) in [
@@ -534,7 +539,7 @@ mod tests {
             assert!(problem.is_lasting() && problem.to_string().contains("KV_bank_leases"), "{problem}");
         }
         // Only leases have an age.
-        let wanted = Table::new("bank", Bucket::Names).configuration(&Nats::at("localhost"));
+        let wanted = StoreTable::new("bank", Bucket::Names).configuration(&Nats::at("localhost"));
         let mut found = wanted.clone();
         found["max_age"] = json!(5);
         assert!(compare(Bucket::Names, &table, &wanted, &found).is_err());

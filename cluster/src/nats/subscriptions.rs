@@ -9,7 +9,7 @@
 
 use super::completion::run;
 use super::lane::newer;
-use super::shared::Shared;
+use super::shared::EngineShared;
 use crate::engine::{Lane, Message, OnMessage, ProbeOutcome};
 use crate::subject::{is_subject, matches};
 use async_nats::{HeaderMap, Request, RequestErrorKind};
@@ -27,8 +27,8 @@ const PROBE_HEADER: &str = "Postroom-Probe";
 /// the probe that finds a silent node gone.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
-pub(super) struct Subscriber {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct LaneSubscriber {
+    pub(super) shared: Arc<EngineShared>,
     pub(super) lane: Lane,
     pub(super) pattern: String,
     pub(super) on_message: OnMessage,
@@ -36,7 +36,7 @@ pub(super) struct Subscriber {
     pub(super) is_wanted: Arc<AtomicBool>,
 }
 
-impl Subscriber {
+impl LaneSubscriber {
     /// Receives messages from each connection of the lane.
     pub(super) async fn run(mut self) {
         let mut connections = self.shared.lane(self.lane).connection.subscribe();
@@ -77,7 +77,7 @@ impl Subscriber {
 }
 
 /// Asks whether there is a subscriber.
-pub(super) async fn probe(shared: &Shared, subject: String) -> ProbeOutcome {
+pub(super) async fn probe(shared: &EngineShared, subject: String) -> ProbeOutcome {
     let connected = shared.lane(Lane::Control).connected();
     let Some(connected) = connected.filter(|_| is_subject(&subject)) else { return ProbeOutcome::Unknown };
     let mut headers = HeaderMap::new();

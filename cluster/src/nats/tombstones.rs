@@ -9,8 +9,8 @@
 
 use super::lane::LAST_WORDS;
 use super::requests;
-use super::shared::Shared;
-use super::store::Table;
+use super::shared::EngineShared;
+use super::store::StoreTable;
 use crate::engine::Revision;
 use serde_json::json;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ pub(super) const KEPT: Duration = Duration::from_secs(60);
 const PURGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Tombstone {
-    pub(super) table: Table,
+    pub(super) table: StoreTable,
     pub(super) key: String,
     pub(super) revision: Revision,
     pub(super) written: Instant,
 }
 
 /// Purges tombstones when their time has come, and the rest when the engine closes.
-pub(super) async fn sweep(shared: Arc<Shared>, mut tombstones: mpsc::UnboundedReceiver<Tombstone>) {
+pub(super) async fn sweep(shared: Arc<EngineShared>, mut tombstones: mpsc::UnboundedReceiver<Tombstone>) {
     let mut closed = shared.closed.subscribe();
     let mut waiting = None;
     let in_time = async {
@@ -59,7 +59,7 @@ pub(super) async fn sweep(shared: Arc<Shared>, mut tombstones: mpsc::UnboundedRe
     let _ = timeout(LAST_WORDS, rest).await;
 }
 
-async fn purge(shared: &Shared, tombstone: &Tombstone) {
+async fn purge(shared: &EngineShared, tombstone: &Tombstone) {
     let Some(connected) = shared.store.borrow().clone() else { return };
     let Tombstone { table, key, revision: Revision(revision), .. } = tombstone;
     let subject = format!("$JS.API.STREAM.PURGE.{}", table.stream);

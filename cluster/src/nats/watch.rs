@@ -1,11 +1,11 @@
 //! Watches: consumers of the streams of the store. The rules are in [`replay`](super::replay).
 
 use super::completion::run;
-use super::lane::{Connected, newer};
-use super::replay::{Delivery, Next, Operation, Replay, Start};
+use super::lane::{LaneConnection, newer};
+use super::replay::{KeyOperation, Next, Replay, ReplayStart, StreamMessage};
 use super::requests::{self, Failure, MARKER_HEADER, OPERATION_HEADER};
-use super::shared::Shared;
-use super::store::Table;
+use super::shared::EngineShared;
+use super::store::StoreTable;
 use crate::engine::{Bucket, Change, Entry, OnChange, Revision};
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
@@ -32,7 +32,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3
 const TURN: usize = 256;
 
 pub(super) struct Watch {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EngineShared>,
     pub(super) bucket: Bucket,
     pub(super) on_change: OnChange,
     /// False once the subscription was dropped.
@@ -40,7 +40,7 @@ pub(super) struct Watch {
 }
 
 /// Why a consumer has ended.
-enum End {
+enum ConsumerEnd {
     /// The connection has.
     Disconnected,
     /// It has missed something, or was silent.
@@ -58,26 +58,26 @@ impl Watch {
         while let Some(connected) = newer(&mut connections, last).await {
             last = connected.number - 1;
             match self.consume(&connected, &mut replay).await {
-                Ok(End::Dropped) => return,
-                Ok(End::Disconnected) => last = connected.number,
+                Ok(ConsumerEnd::Dropped) => return,
+                Ok(ConsumerEnd::Disconnected) => last = connected.number,
                 Err(Failure::NoStream) => {
                     self.shared.doubt_store(&connected);
                     sleep(first.saturating_mul(1 << doubts).min(longest)).await;
                     doubts = (doubts + 1).min(10);
                     continue;
                 }
-                Ok(End::Restart) | Err(_) => sleep(first).await,
+                Ok(ConsumerEnd::Restart) | Err(_) => sleep(first).await,
             }
             doubts = 0;
         }
     }
 
     /// Reports what a new consumer sends.
-    async fn consume(&mut self, connected: &Connected, replay: &mut Replay) -> Result<End, Failure> {
+    async fn consume(&mut self, connected: &LaneConnection, replay: &mut Replay) -> Result<ConsumerEnd, Failure> {
         let client = &connected.client;
-        let table = Table::new(self.shared.settings.name(), self.bucket);
+        let table = StoreTable::new(self.shared.settings.name(), self.bucket);
         let inbox = client.new_inbox();
-        let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ok(End::Disconnected) };
+        let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ok(ConsumerEnd::Disconnected) };
         let pending = create_consumer(connected, &table, &inbox, replay.start()).await?;
         let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
         let seen = self.shared.floor.copy();
@@ -90,22 +90,22 @@ impl Watch {
         let mut next = replay.started(pending, last);
         loop {
             match next {
-                Next::Restart => return Ok(End::Restart),
+                Next::Restart => return Ok(ConsumerEnd::Restart),
                 Next::Report(changes) => {
                     if !self.report(changes).await {
-                        return Ok(End::Dropped);
+                        return Ok(ConsumerEnd::Dropped);
                     }
                     next = match receive(connected, &table, &mut messages).await {
-                        Received::Delivery(delivery) => replay.delivered(delivery),
-                        Received::Idle(number) => replay.idle(number),
-                        Received::Other => Next::Report(Vec::new()),
-                        Received::Silence => Next::Restart,
-                        Received::End => return Ok(End::Disconnected),
+                        ConsumerEvent::Delivery(delivery) => replay.delivered(delivery),
+                        ConsumerEvent::Idle(number) => replay.idle(number),
+                        ConsumerEvent::Other => Next::Report(Vec::new()),
+                        ConsumerEvent::Silence => Next::Restart,
+                        ConsumerEvent::End => return Ok(ConsumerEnd::Disconnected),
                     };
                 }
                 Next::Ask(changes, revision) => {
                     if !self.report(changes).await {
-                        return Ok(End::Dropped);
+                        return Ok(ConsumerEnd::Dropped);
                     }
                     let is_there = requests::has(connected, &table.stream, revision, REQUEST_TIMEOUT).await?;
                     next = replay.answered(is_there);
@@ -140,7 +140,12 @@ impl Watch {
 
 /// Creates a consumer, and returns how many messages it has. It is the server's to delete, some time after the last
 /// subscription to its inbox.
-async fn create_consumer(connected: &Connected, table: &Table, inbox: &str, start: Start) -> Result<u64, Failure> {
+async fn create_consumer(
+    connected: &LaneConnection,
+    table: &StoreTable,
+    inbox: &str,
+    start: ReplayStart,
+) -> Result<u64, Failure> {
     let nanos = |time: Duration| time.as_nanos() as u64;
     let mut configuration = json!({
         "deliver_subject": inbox,
@@ -155,8 +160,8 @@ async fn create_consumer(connected: &Connected, table: &Table, inbox: &str, star
         "num_replicas": 1,
     });
     match start {
-        Start::Snapshot => configuration["deliver_policy"] = "last_per_subject".into(),
-        Start::From(revision) => {
+        ReplayStart::Snapshot => configuration["deliver_policy"] = "last_per_subject".into(),
+        ReplayStart::From(revision) => {
             configuration["deliver_policy"] = "by_start_sequence".into();
             configuration["opt_start_seq"] = revision.into();
         }
@@ -167,8 +172,8 @@ async fn create_consumer(connected: &Connected, table: &Table, inbox: &str, star
     answer["num_pending"].as_u64().ok_or(Failure::NoAnswer)
 }
 
-enum Received {
-    Delivery(Delivery),
+enum ConsumerEvent {
+    Delivery(StreamMessage),
     /// The consumer has nothing, and has sent so many.
     Idle(u64),
     /// Nothing that the watch has to know.
@@ -177,11 +182,11 @@ enum Received {
     End,
 }
 
-async fn receive(connected: &Connected, table: &Table, messages: &mut Subscriber) -> Received {
+async fn receive(connected: &LaneConnection, table: &StoreTable, messages: &mut Subscriber) -> ConsumerEvent {
     let message = match timeout(SILENCE, messages.next()).await {
         Ok(Some(message)) => message,
-        Ok(None) => return Received::End,
-        Err(_) => return Received::Silence,
+        Ok(None) => return ConsumerEvent::End,
+        Err(_) => return ConsumerEvent::Silence,
     };
     match message.status {
         Some(status) if is_idle_or_flow(status) => {
@@ -191,11 +196,11 @@ async fn receive(connected: &Connected, table: &Table, messages: &mut Subscriber
                 let _ = connected.client.publish(reply, Bytes::new()).await;
             }
             let last = header(&message, "Nats-Last-Consumer").and_then(|number| number.parse().ok());
-            last.map_or(Received::Other, Received::Idle)
+            last.map_or(ConsumerEvent::Other, ConsumerEvent::Idle)
         }
         // Anything else says that the consumer has ended.
-        Some(_) => Received::Silence,
-        None => delivery(table, message).map_or(Received::Other, Received::Delivery),
+        Some(_) => ConsumerEvent::Silence,
+        None => delivery(table, message).map_or(ConsumerEvent::Other, ConsumerEvent::Delivery),
     }
 }
 
@@ -210,7 +215,7 @@ fn header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
 /// Reads a message of the stream. Its numbers are in the subject for acknowledgements:
 /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<revision>.<number>.<time>.<pending>`, which may have two parts more after
 /// `$JS.ACK`, and one at the end.
-fn delivery(table: &Table, message: Message) -> Option<Delivery> {
+fn delivery(table: &StoreTable, message: Message) -> Option<StreamMessage> {
     let (key, is_value) = table.key(&message.subject)?;
     let key = key.to_owned();
     let parts: Vec<_> = message.reply.as_ref()?.split('.').collect();
@@ -218,11 +223,11 @@ fn delivery(table: &Table, message: Message) -> Option<Delivery> {
     let number = |at: usize| parts.get(first + at)?.parse::<u64>().ok();
     let (revision, in_consumer, time, pending) = (number(0)?, number(1)?, number(2)?, number(3)?);
     let operation = if header(&message, MARKER_HEADER).is_some() {
-        Operation::Expire
+        KeyOperation::Expire
     } else if !is_value || header(&message, OPERATION_HEADER).is_some_and(|operation| operation != "PUT") {
-        Operation::Delete
+        KeyOperation::Delete
     } else {
-        Operation::Put(message.payload)
+        KeyOperation::Put(message.payload)
     };
-    Some(Delivery { number: in_consumer, revision, pending, time, key, operation })
+    Some(StreamMessage { number: in_consumer, revision, pending, time, key, operation })
 }

@@ -7,7 +7,7 @@ mod requests;
 mod slow;
 
 use super::directory::Directory;
-use super::keys::Keys;
+use super::keys::StartKeys;
 use super::peer::{NotStarted, Peer};
 use super::porter::Porter;
 use super::view::View;
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(crate) use arrivals::{Arrival, Arrivals, WakeLater};
-pub(crate) use counters::Counters;
+pub(crate) use counters::NodeCounters;
 
 /// How often a mailbox that was full is tried again. A guess: often enough that the process does not run dry, seldom
 /// enough that a thousand slow ones cost little.
@@ -44,10 +44,10 @@ pub(crate) struct Delivery {
     /// Which starts processes, and which watches them.
     porters: [Address<Porter>; 2],
     arrivals: Arc<Arrivals>,
-    counters: Arc<Counters>,
+    counters: Arc<NodeCounters>,
     policy: Arc<Policy>,
     view: Arc<View>,
-    keys: Arc<Keys>,
+    keys: Arc<StartKeys>,
     directory: Arc<Directory>,
     /// By process and peer: each peer's messages to it wait in their order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
@@ -60,22 +60,22 @@ pub(crate) struct Delivery {
 }
 
 /// What a delivery needs.
-pub(crate) struct Setup {
+pub(crate) struct DeliverySetup {
     pub(crate) node: Node,
     pub(crate) host: Host,
     pub(crate) porters: [Address<Porter>; 2],
     pub(crate) arrivals: Arc<Arrivals>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<NodeCounters>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) view: Arc<View>,
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) keys: Arc<StartKeys>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) max_bonds: usize,
 }
 
 impl Delivery {
-    pub(crate) fn new(setup: Setup) -> Self {
-        let Setup { node, host, porters, arrivals, counters, policy, view, keys, directory, max_bonds } = setup;
+    pub(crate) fn new(setup: DeliverySetup) -> Self {
+        let DeliverySetup { node, host, porters, arrivals, counters, policy, view, keys, directory, max_bonds } = setup;
         let router = Router::of_node(node.id());
         Self {
             node,

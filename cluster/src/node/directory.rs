@@ -16,7 +16,7 @@ use crate::directory::message::DirectoryMessage;
 use crate::engine::{Change, Engine};
 use crate::eventual::EventualNames;
 use crate::groups::{Groups, MembershipError};
-use crate::keyed::{KeyRefusal, KeyedError, Keys};
+use crate::keyed::{KeyRefusal, KeyedError, KeyedProcesses};
 use crate::reply::{Completer, Pending, pair};
 use postroom::routing::Node;
 use postroom::{Address, ExitReason, Host, NodeId, Pid};
@@ -63,7 +63,7 @@ pub(crate) struct Directory {
     porters: OnceLock<Porters>,
     /// The driver knows that there is something to do.
     is_announced: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<DirectoryState>,
     pub(crate) topics: Mutex<BTreeMap<(String, TypeId), Arc<dyn Channel>>>,
 }
 
@@ -86,10 +86,10 @@ pub(crate) trait Channel: Send + Sync {
 }
 
 /// The state machines, and who waits for what.
-pub(crate) struct State {
+pub(crate) struct DirectoryState {
     pub(crate) groups: Groups,
     pub(crate) eventual: EventualNames,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyedProcesses,
     /// Peers with an open session.
     pub(crate) peers: BTreeMap<NodeId, Arc<Peer>>,
     listing: BTreeMap<u64, Completer<Result<Vec<Pid>, MembershipError>>>,
@@ -122,10 +122,10 @@ impl Directory {
         let Parts { node, host, cluster, engine, clock, gate, codecs, exports, inbox, longest } = parts;
         let mut groups = Groups::new(node);
         groups.limit_lists(longest);
-        let state = State {
+        let state = DirectoryState {
             groups,
             eventual: EventualNames::new(node),
-            keys: Keys::new(node, exports),
+            keys: KeyedProcesses::new(node, exports),
             peers: BTreeMap::new(),
             listing: BTreeMap::new(),
             asking: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl Directory {
         Some(directory)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, DirectoryState> {
         // Nothing of a user runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,7 +181,7 @@ impl Directory {
     }
 
     /// Changes the state, and has the driver act on it.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut DirectoryState) -> R) -> R {
         let result = change(&mut self.lock());
         self.announce();
         result
@@ -347,7 +347,7 @@ impl Directory {
     }
 }
 
-impl State {
+impl DirectoryState {
     fn next_timeout(&self) -> Option<Moment> {
         let next = [self.groups.next_timeout(), self.eventual.next_timeout(), self.keys.next_timeout()];
         next.into_iter().chain([self.blocked_until]).flatten().min()

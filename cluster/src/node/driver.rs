@@ -1,6 +1,6 @@
 //! The driver: the members, the lease, the names and the sessions of one node, over its engine.
 
-use super::delivery::{Arrivals, Counters};
+use super::delivery::{Arrivals, NodeCounters};
 use super::directory::Directory;
 use super::inbox::{Inbox, Input};
 use super::peer::{Gate, Peer, SharedClock};
@@ -44,7 +44,7 @@ const LEAVING: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// What a node needs to run.
-pub(crate) struct Setup {
+pub(crate) struct DriverSetup {
     pub(crate) cluster: String,
     pub(crate) name: String,
     pub(crate) node: NodeId,
@@ -58,7 +58,7 @@ pub(crate) struct Setup {
     pub(crate) codecs: Codecs,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) arrivals: Arc<Arrivals>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<NodeCounters>,
     pub(crate) view: Arc<View>,
     /// Watches the holders of names.
     pub(crate) porter: Address<Porter>,
@@ -68,7 +68,7 @@ pub(crate) struct Setup {
 }
 
 /// One attempt to be a member, from the request to join until this node is fenced.
-struct Attempt {
+struct JoinAttempt {
     number: u64,
     membership: Membership,
     /// Since it has joined.
@@ -76,7 +76,7 @@ struct Attempt {
     lease: Option<Lease>,
 }
 
-struct Connected {
+struct ConnectedPeer {
     peer: Arc<Peer>,
     /// The epoch of the peer's membership.
     revision: Revision,
@@ -86,12 +86,12 @@ struct Connected {
 
 /// Drives one node.
 pub(crate) struct Driver {
-    setup: Setup,
+    setup: DriverSetup,
     own: Identity,
     subjects: Subjects,
     table: Table,
     _subscriptions: Vec<Subscription>,
-    attempt: Option<Attempt>,
+    attempt: Option<JoinAttempt>,
     last_attempt: u64,
     /// The epoch of the last membership.
     epoch_before: Option<Revision>,
@@ -104,7 +104,7 @@ pub(crate) struct Driver {
     failures: u32,
     /// Other nodes that run under this node's name.
     namesakes: BTreeSet<NodeId>,
-    peers: BTreeMap<NodeId, Connected>,
+    peers: BTreeMap<NodeId, ConnectedPeer>,
     /// Members without a session, and when to begin one.
     begin_at: BTreeMap<NodeId, Moment>,
     /// Who the members are.
@@ -137,7 +137,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Subscribes, and begins to join.
-    pub(crate) fn new(setup: Setup) -> Result<Self, SubscribeError> {
+    pub(crate) fn new(setup: DriverSetup) -> Result<Self, SubscribeError> {
         let (inbox, engine) = (&setup.inbox, &setup.engine);
         let watch = |bucket, input: fn(Change) -> Input| {
             let inbox = Arc::clone(inbox);

@@ -69,12 +69,12 @@ const MAX_STRAYS: usize = 1_024;
 /// The queue of the driver. Bounded by what is asked for, and by [`MAX_STRAYS`].
 #[derive(Default)]
 pub(crate) struct Inbox {
-    queue: Mutex<Queue>,
+    queue: Mutex<InputQueue>,
     arrived: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct InputQueue {
     inputs: VecDeque<Input>,
     strays: usize,
     /// How many were dropped because too many waited.
@@ -89,14 +89,14 @@ struct Queue {
     is_closed: bool,
 }
 
-impl Queue {
+impl InputQueue {
     fn is_reminded_before(&self, until: Moment) -> bool {
         self.reminders.values().any(|at| *at < until)
     }
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, InputQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl Inbox {
     }
 
     /// Wakes the driver if it sleeps: waking is a system call, whether anyone sleeps or not.
-    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+    fn wake(&self, mut queue: MutexGuard<'_, InputQueue>) {
         let is_asleep = queue.wakes_at.take().is_some();
         #[cfg(any(test, feature = "test"))]
         let waker = queue.waker.take();

@@ -15,7 +15,7 @@
 //! | time since the last use | [`KEPT_FOR`] = 5 min | the key is forgotten |
 //! | a key | [`MAX_KEY`] = 1,024 B | refused |
 
-use super::delivery::Counters;
+use super::delivery::NodeCounters;
 use super::peer::{NotStarted, SharedClock, Started};
 use crate::clock::Moment;
 use postroom::Pid;
@@ -35,19 +35,19 @@ pub(crate) const MAX_KEY: usize = 1_024;
 type Then = Box<dyn FnOnce(Started) + Send>;
 
 /// The keys of one node.
-pub(crate) struct Keys {
+pub(crate) struct StartKeys {
     clock: SharedClock,
-    counters: Arc<Counters>,
-    entries: Mutex<BTreeMap<String, Entry>>,
+    counters: Arc<NodeCounters>,
+    entries: Mutex<BTreeMap<String, StartRecord>>,
 }
 
-struct Entry {
+struct StartRecord {
     /// The type.
     process: String,
-    state: State,
+    state: StartProgress,
 }
 
-enum State {
+enum StartProgress {
     /// The start runs; those that have repeated it wait.
     Starting(Vec<Then>),
     Started {
@@ -56,12 +56,12 @@ enum State {
     },
 }
 
-impl Keys {
-    pub(crate) fn new(clock: SharedClock, counters: Arc<Counters>) -> Self {
+impl StartKeys {
+    pub(crate) fn new(clock: SharedClock, counters: Arc<NodeCounters>) -> Self {
         Self { clock, counters, entries: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, StartRecord>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,21 +85,21 @@ impl Keys {
         let now = (self.clock)();
         let mut entries = self.lock();
         entries.retain(|_, entry| match entry.state {
-            State::Started { used, .. } => now.since(used) < KEPT_FOR,
-            State::Starting(_) => true,
+            StartProgress::Started { used, .. } => now.since(used) < KEPT_FOR,
+            StartProgress::Starting(_) => true,
         });
         if !entries.contains_key(key) && (entries.len() < MAX_KEYS || self.forget_one(&mut entries)) {
-            let state = State::Starting(Vec::new());
-            entries.insert(key.to_owned(), Entry { process: process.to_owned(), state });
+            let state = StartProgress::Starting(Vec::new());
+            entries.insert(key.to_owned(), StartRecord { process: process.to_owned(), state });
             return Some(then);
         }
         let answer = match entries.get_mut(key) {
             Some(entry) if entry.process != process => Err(NotStarted::KeyTaken { process: entry.process.clone() }),
-            Some(Entry { state: State::Starting(waiting), .. }) => {
+            Some(StartRecord { state: StartProgress::Starting(waiting), .. }) => {
                 waiting.push(then);
                 return None;
             }
-            Some(Entry { state: State::Started { pid, used }, .. }) => {
+            Some(StartRecord { state: StartProgress::Started { pid, used }, .. }) => {
                 *used = now;
                 Ok(*pid)
             }
@@ -111,10 +111,10 @@ impl Keys {
     }
 
     /// Forgets the key that was used longest ago. Returns false if the starts of all of them run.
-    fn forget_one(&self, entries: &mut BTreeMap<String, Entry>) -> bool {
-        let used = |(key, entry): (&String, &Entry)| match entry.state {
-            State::Started { used, .. } => Some((used, key.clone())),
-            State::Starting(_) => None,
+    fn forget_one(&self, entries: &mut BTreeMap<String, StartRecord>) -> bool {
+        let used = |(key, entry): (&String, &StartRecord)| match entry.state {
+            StartProgress::Started { used, .. } => Some((used, key.clone())),
+            StartProgress::Starting(_) => None,
         };
         let Some((_, oldest)) = entries.iter().filter_map(used).min() else { return false };
         entries.remove(&oldest);
@@ -128,19 +128,19 @@ impl Keys {
         let state = match started {
             Ok(pid) => entries
                 .get_mut(key)
-                .map(|entry| std::mem::replace(&mut entry.state, State::Started { pid: *pid, used: now })),
+                .map(|entry| std::mem::replace(&mut entry.state, StartProgress::Started { pid: *pid, used: now })),
             Err(_) => entries.remove(key).map(|entry| entry.state),
         };
         match state {
-            Some(State::Starting(waiting)) => waiting,
-            Some(State::Started { .. }) | None => Vec::new(),
+            Some(StartProgress::Starting(waiting)) => waiting,
+            Some(StartProgress::Started { .. }) | None => Vec::new(),
         }
     }
 }
 
 /// A start that runs.
 struct RunningStart<'a> {
-    keys: &'a Keys,
+    keys: &'a StartKeys,
     key: String,
     then: Option<Then>,
     started: Option<Started>,
@@ -163,7 +163,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     struct Node {
-        keys: Arc<Keys>,
+        keys: Arc<StartKeys>,
         seconds: Arc<AtomicU64>,
         starts: AtomicU64,
     }
@@ -172,7 +172,7 @@ mod tests {
         let seconds = Arc::<AtomicU64>::default();
         let clock = Arc::clone(&seconds);
         let clock = Arc::new(move || Moment::after_start(Duration::from_secs(clock.load(Ordering::Relaxed))));
-        Node { keys: Arc::new(Keys::new(clock, Arc::default())), seconds, starts: AtomicU64::new(0) }
+        Node { keys: Arc::new(StartKeys::new(clock, Arc::default())), seconds, starts: AtomicU64::new(0) }
     }
 
     fn pid(number: u64) -> Pid {

@@ -17,7 +17,7 @@ use crate::engine::{Lane, PublishError};
 use crate::envelope::Envelope;
 use crate::frame::{DecodeError, Table};
 use crate::reply::Completer;
-use crate::session::{Event, Session, Transmit};
+use crate::session::{Session, SessionEvent, Transmit};
 use bytes::Bytes;
 use postroom::routing::{Abandonment, Answerer};
 use postroom::{CallError, ExitReason, NodeId, Package, Pid};
@@ -34,10 +34,10 @@ pub(crate) struct Peer {
     node: NodeId,
     codecs: Codecs,
     port: Port,
-    state: Mutex<State>,
+    state: Mutex<PeerState>,
 }
 
-struct State {
+struct PeerState {
     session: Session,
     phase: Phase,
     calls: BTreeMap<u64, Answerer>,
@@ -61,7 +61,7 @@ struct State {
     /// A frame that the engine was too busy for.
     held: Option<Transmit>,
     /// What the driver has not seen.
-    events: VecDeque<Event>,
+    events: VecDeque<SessionEvent>,
     /// The peer's starts that have not been answered, and the length of their inputs.
     waiting_starts: (usize, usize),
     /// The session was ended since the peer asks for, or says, more than is kept of one.
@@ -70,13 +70,13 @@ struct State {
 
 enum Phase {
     /// It is not known yet what the peer understands.
-    Opening(VecDeque<Waiting>),
+    Opening(VecDeque<AwaitingSession>),
     Open(Arc<Agreement>),
     Over,
 }
 
 /// What waits for the session to open, in order.
-enum Waiting {
+enum AwaitingSession {
     Package(Package),
     Envelope(Lane, Envelope),
 }
@@ -89,7 +89,7 @@ pub(crate) fn anyone(node: NodeId) -> Pid {
 
 impl Peer {
     pub(crate) fn new(node: NodeId, codecs: Codecs, port: Port, session: Session) -> Self {
-        let state = State {
+        let state = PeerState {
             session,
             phase: Phase::Opening(VecDeque::new()),
             calls: BTreeMap::new(),
@@ -116,13 +116,13 @@ impl Peer {
         self.node
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PeerState> {
         // Nothing of a user runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the driver transmit, once for all that is queued until it does.
-    fn announce(&self, mut state: MutexGuard<'_, State>) {
+    fn announce(&self, mut state: MutexGuard<'_, PeerState>) {
         let is_first = !mem::replace(&mut state.is_announced, true);
         drop(state);
         if is_first {
@@ -132,7 +132,7 @@ impl Peer {
 
     /// Transmits what was just queued. If nothing else was on its way, at once, which saves a call the way through the
     /// driver; otherwise by the driver, so that many messages share a frame.
-    fn transmit_queued(&self, mut state: MutexGuard<'_, State>, was_idle: bool) {
+    fn transmit_queued(&self, mut state: MutexGuard<'_, PeerState>, was_idle: bool) {
         if !was_idle || state.is_announced {
             return self.announce(state);
         }
@@ -141,7 +141,7 @@ impl Peer {
     }
 
     /// Publishes the frames of the session. Returns whether the engine is too busy for one.
-    fn transmit_all(&self, state: &mut State) -> bool {
+    fn transmit_all(&self, state: &mut PeerState) -> bool {
         loop {
             let now = (self.port.clock)();
             let frame = match state.held.take() {
@@ -212,18 +212,18 @@ impl Peer {
     }
 
     /// Takes the events of the session: what is for the driver, and which processes have fallen behind or caught up.
-    fn note_events(&self, state: &mut State) {
+    fn note_events(&self, state: &mut PeerState) {
         while let Some(event) = state.session.poll_event() {
             match event {
-                Event::Slow(pid) => state.overflow.slow(pid),
-                Event::Fast(pid) => self.give(state.overflow.fast(pid)),
+                SessionEvent::Slow(pid) => state.overflow.slow(pid),
+                SessionEvent::Fast(pid) => self.give(state.overflow.fast(pid)),
                 event => state.events.push_back(event),
             }
         }
     }
 
     /// Has those that wait for room go on if there is some.
-    fn note_room(&self, state: &mut State) {
+    fn note_room(&self, state: &mut PeerState) {
         let (buffered, limit) = (state.session.buffered(Lane::Data).0, state.session.limits(Lane::Data).queue);
         self.give(state.overflow.room(buffered, limit));
     }
@@ -236,7 +236,7 @@ impl Peer {
     }
 
     /// Tells the driver of what is left to do, and of when to come back.
-    fn done(&self, state: MutexGuard<'_, State>, is_busy: bool) {
+    fn done(&self, state: MutexGuard<'_, PeerState>, is_busy: bool) {
         if is_busy || !state.events.is_empty() {
             return self.announce(state);
         }
@@ -248,7 +248,7 @@ impl Peer {
     }
 
     /// Hands what has arrived to the delivery: under the lock, so that it stays in order.
-    fn forward(self: &Arc<Self>, state: &mut State, wake: &mut WakeLater<'_>) {
+    fn forward(self: &Arc<Self>, state: &mut PeerState, wake: &mut WakeLater<'_>) {
         while let Some(item) = state.session.poll_item() {
             wake.push(Arrival::Item(Arc::clone(self), item));
         }
@@ -270,7 +270,7 @@ impl Peer {
     }
 
     /// Returns the next event, when what has arrived before it was handed to the delivery.
-    pub(crate) fn poll_event(self: &Arc<Self>) -> Option<Event> {
+    pub(crate) fn poll_event(self: &Arc<Self>) -> Option<SessionEvent> {
         let mut wake = self.port.arrivals.wake_later();
         let mut state = self.lock();
         if matches!(state.phase, Phase::Open(_)) {
@@ -296,11 +296,11 @@ impl Peer {
                 return returned;
             };
             match next {
-                Waiting::Envelope(lane, envelope) => {
+                AwaitingSession::Envelope(lane, envelope) => {
                     state.must_put(lane, &envelope, Why::Accepted);
                     self.announce(state);
                 }
-                Waiting::Package(package) => {
+                AwaitingSession::Package(package) => {
                     drop(state);
                     if let Err(refused) = self.send(&agreement, package, Admission::Accepted) {
                         returned += 1;
@@ -395,7 +395,7 @@ impl Peer {
         rooms.into_iter().for_each(Room::give);
         if let Phase::Opening(waiting) = phase {
             for waiting in waiting {
-                if let Waiting::Package(package) = waiting {
+                if let AwaitingSession::Package(package) = waiting {
                     unconfirmed += 1;
                     let (_, _, answerer) = package.take_apart();
                     answerer.answer(Err(CallError::Gone(ExitReason::NodeLost)));
@@ -419,7 +419,7 @@ impl Peer {
     }
 }
 
-impl State {
+impl PeerState {
     /// Returns whether nothing waits to be sent or acknowledged.
     fn is_idle(&self) -> bool {
         self.overflow.is_empty() && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)

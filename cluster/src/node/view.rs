@@ -5,7 +5,7 @@ use super::peer::Peer;
 use crate::clock::Moment;
 use crate::engine::Revision;
 use crate::lease::Fence;
-use crate::membership::JoinError;
+use crate::membership::JoinRefusal;
 use crate::names::Names;
 use postroom::NodeId;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub enum Outage {
     Evicted,
     /// It could not join again.
     #[error(transparent)]
-    Refused(JoinError),
+    Refused(JoinRefusal),
     /// The broker does not take this node any more, and that does not end by itself.
     #[error("{problem}")]
     Broker {
@@ -69,7 +69,7 @@ pub(crate) struct ViewState {
     /// What keeps it from the broker now, while it is out.
     pub(crate) obstacle: Option<String>,
     /// It will be no member any more: it has left, or was refused when it joined for the first time.
-    pub(crate) is_over: Option<Option<JoinError>>,
+    pub(crate) is_over: Option<Option<JoinRefusal>>,
     /// All with records that are known. Of several with one name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,
     /// The epochs of the members.

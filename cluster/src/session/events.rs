@@ -6,7 +6,7 @@ use postroom::Pid;
 
 /// What happened in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SessionEvent {
     /// Both sides know each other: messages travel from now on.
     Opened {
         /// The minor version that both speak.
@@ -23,12 +23,12 @@ pub enum Event {
     /// The peer owes an answer: it may be down. Sent once per silence.
     Suspect,
     /// The session is over: the last event.
-    Ended(End),
+    Ended(SessionEnd),
 }
 
 /// Why a session is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum End {
+pub enum SessionEnd {
     /// The peer has closed it, and all that it had sent has arrived.
     #[error("the peer has left")]
     Left,

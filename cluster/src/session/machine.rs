@@ -3,7 +3,10 @@
 use super::handshake::{Greeting, Handshake, Repeated};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
-use super::{Config, END_AFTER, End, Event, Item, KEEPALIVE, LINGER, LaneLimits, MAX_SLOW, SUSPECT_AFTER, SendError};
+use super::{
+    Config, END_AFTER, Item, KEEPALIVE, LINGER, LaneLimits, MAX_SLOW, SUSPECT_AFTER, SendError, SessionEnd,
+    SessionEvent,
+};
 use crate::clock::Moment;
 use crate::engine::{Lane, Revision};
 use crate::frame::{Body, DecodeError, EndCode, Epoch, Frame, Hello, MAX_FRAME, Parcel, Segment, Table};
@@ -70,8 +73,8 @@ pub struct Session {
     suspected: bool,
     /// The end to tell the peer of, and whom exactly.
     farewell: Option<(EndCode, Epoch)>,
-    events: VecDeque<Event>,
-    end: Option<End>,
+    events: VecDeque<SessionEvent>,
+    end: Option<SessionEnd>,
     end_reported: bool,
     /// What a frame of the peer is answered with after the end.
     parting: EndCode,
@@ -166,11 +169,11 @@ impl Session {
     ///
     /// # Errors
     /// If it is none; it changes nothing then. A frame of another major version ends a session that is not open:
-    /// [`End::Version`].
+    /// [`SessionEnd::Version`].
     pub fn handle(&mut self, now: Moment, payload: Bytes) -> Result<(), DecodeError> {
         let frame = match Frame::decode(payload) {
             Err(DecodeError::Version(error)) if !self.handshake.is_confirmed() && self.end.is_none() => {
-                self.finish(End::Version(error), None);
+                self.finish(SessionEnd::Version(error), None);
                 return Ok(());
             }
             frame => frame?,
@@ -214,10 +217,10 @@ impl Session {
         let versions = hello.versions;
         match self.handshake.on_hello(from, to, hello) {
             Greeting::Late => {}
-            Greeting::Restarted => self.finish(End::Restarted, None),
+            Greeting::Restarted => self.finish(SessionEnd::Restarted, None),
             greeting => {
                 if let Err(error) = self.config.versions.agree(versions) {
-                    self.finish(End::Version(error), Some((EndCode::Version, from)));
+                    self.finish(SessionEnd::Version(error), Some((EndCode::Version, from)));
                     return;
                 }
                 if greeting == Greeting::Unknown {
@@ -241,7 +244,7 @@ impl Session {
         }
         let minor = self.config.versions.minor.min(hello.versions.minor);
         let features = self.config.features & hello.features;
-        self.events.push_back(Event::Opened { minor, features, table: hello.table.clone() });
+        self.events.push_back(SessionEvent::Opened { minor, features, table: hello.table.clone() });
         self.hello.stop();
     }
 
@@ -278,8 +281,8 @@ impl Session {
                 self.finish_if_left();
             }
             // The answer was lost, and the peer has nothing left that would repeat it.
-            (_, Some(_)) => self.finish(End::Closed { delivered: false }, None),
-            (_, None) => self.finish(End::Peer(code), None),
+            (_, Some(_)) => self.finish(SessionEnd::Closed { delivered: false }, None),
+            (_, None) => self.finish(SessionEnd::Peer(code), None),
         }
     }
 
@@ -298,24 +301,24 @@ impl Session {
         }
         let done = self.handshake.remote().filter(|_| self.has_all()).map(|remote| (EndCode::Done, remote));
         match (self.leaving, self.peer_finals) {
-            (None, Some(_)) if done.is_some() => self.finish(End::Left, done),
-            (Some(true), None) => self.finish(End::Closed { delivered: true }, None),
-            (Some(true), Some(_)) if done.is_some() => self.finish(End::Closed { delivered: true }, done),
+            (None, Some(_)) if done.is_some() => self.finish(SessionEnd::Left, done),
+            (Some(true), None) => self.finish(SessionEnd::Closed { delivered: true }, None),
+            (Some(true), Some(_)) if done.is_some() => self.finish(SessionEnd::Closed { delivered: true }, done),
             _ => {}
         }
     }
 
     fn violation(&mut self, what: &'static str) {
-        self.end_with(End::Violation(what), EndCode::Violation);
+        self.end_with(SessionEnd::Violation(what), EndCode::Violation);
     }
 
-    fn end_with(&mut self, end: End, code: EndCode) {
+    fn end_with(&mut self, end: SessionEnd, code: EndCode) {
         let farewell = self.handshake.remote().map(|remote| (code, remote));
         self.finish(end, farewell);
     }
 
     /// Ends the session, once. What has arrived completely remains to be taken.
-    fn finish(&mut self, end: End, farewell: Option<(EndCode, Epoch)>) {
+    fn finish(&mut self, end: SessionEnd, farewell: Option<(EndCode, Epoch)>) {
         if self.end.is_some() {
             return;
         }
@@ -407,7 +410,7 @@ impl Session {
     }
 
     /// Returns the next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<SessionEvent> {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
@@ -417,13 +420,13 @@ impl Session {
             }
             if !notice.is_slow {
                 if self.slow.remove(&notice.pid) {
-                    return Some(Event::Fast(notice.pid));
+                    return Some(SessionEvent::Fast(notice.pid));
                 }
             } else if self.slow.len() == 2 * MAX_SLOW {
                 // Twice: a peer that catches up with all and falls behind with as many others may tell so in any order.
                 self.violation("it has more slow processes than there may be");
             } else if self.slow.insert(notice.pid) {
-                return Some(Event::Slow(notice.pid));
+                return Some(SessionEvent::Slow(notice.pid));
             }
         }
         if self.end_reported || self.incoming.iter().any(Incoming::has_items) {
@@ -431,7 +434,7 @@ impl Session {
         }
         let end = self.end.clone()?;
         self.end_reported = true;
-        Some(Event::Ended(end))
+        Some(SessionEvent::Ended(end))
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -460,13 +463,13 @@ impl Session {
         self.goodbye.handle_timeout(now);
         self.outgoing.iter_mut().for_each(|half| half.handle_timeout(now));
         if self.linger_until.is_some_and(|until| until <= now) {
-            self.end_with(End::Closed { delivered: false }, EndCode::Aborted);
+            self.end_with(SessionEnd::Closed { delivered: false }, EndCode::Aborted);
         } else if self.outgoing.iter().any(|half| half.waiting_since.is_some_and(|since| since + END_AFTER <= now)) {
             let is_silent = now.since(self.last_heard) >= END_AFTER;
-            self.end_with(if is_silent { End::Silent } else { End::Stalled }, EndCode::Aborted);
+            self.end_with(if is_silent { SessionEnd::Silent } else { SessionEnd::Stalled }, EndCode::Aborted);
         } else if let Some(asked_at) = self.asked_at {
             if asked_at + END_AFTER <= now {
-                self.end_with(End::Silent, EndCode::Aborted);
+                self.end_with(SessionEnd::Silent, EndCode::Aborted);
             } else {
                 self.insist(now, asked_at);
             }
@@ -483,7 +486,7 @@ impl Session {
             self.outgoing[index(Lane::Control)].ask = true;
         }
         if asked_at + SUSPECT_AFTER <= now && !std::mem::replace(&mut self.suspected, true) {
-            self.events.push_back(Event::Suspect);
+            self.events.push_back(SessionEvent::Suspect);
         }
     }
 
@@ -501,14 +504,14 @@ impl Session {
         self.suspected = false;
     }
 
-    /// Leaves: what is queued is still sent, and [`End::Closed`] follows.
+    /// Leaves: what is queued is still sent, and [`SessionEnd::Closed`] follows.
     pub fn close(&mut self, now: Moment) {
         if self.end.is_some() || self.leaving.is_some() {
             return;
         }
         if !self.handshake.is_confirmed() {
             let delivered = self.outgoing.iter().all(|half| half.queued() == 0);
-            return self.end_with(End::Closed { delivered }, EndCode::Aborted);
+            return self.end_with(SessionEnd::Closed { delivered }, EndCode::Aborted);
         }
         self.leaving = Some(false);
         self.goodbye.start();
@@ -517,7 +520,7 @@ impl Session {
 
     /// Ends the session at once: the peer is no longer a member, or this node may no longer send.
     pub fn abort(&mut self) {
-        self.end_with(End::Aborted, EndCode::Aborted);
+        self.end_with(SessionEnd::Aborted, EndCode::Aborted);
     }
 
     /// Returns whether process `pid` of the peer has fallen behind.

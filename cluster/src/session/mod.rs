@@ -36,11 +36,12 @@
 //!   `Fast`. They are parcels of the control lane: none is lost, and they do not pass each other. Only sends to it in
 //!   the data lane are refused: what stops or kills it still gets through.
 //! * **ask.** After [`KEEPALIVE`] without a frame from the peer a side asks for one. When an answer is overdue by
-//!   [`SUSPECT_AFTER`], the caller hears [`Event::Suspect`], a hint that the node may be down. After [`END_AFTER`] the
-//!   session ends: [`End::Silent`], or [`End::Stalled`] if answers come but acknowledgements do not.
+//!   [`SUSPECT_AFTER`], the caller hears [`SessionEvent::Suspect`], a hint that the node may be down. After
+//!   [`END_AFTER`] the session ends: [`SessionEnd::Silent`], or [`SessionEnd::Stalled`] if answers come but
+//!   acknowledgements do not.
 //! * **goodbye.** [`close`](Session::close) tells the peer after which parcels nothing follows, again and again; the
-//!   peer hears [`End::Left`] behind the last message, and answers `Done`. So a goodbye overtakes nothing, though it
-//!   travels in the control lane. It is given up after [`LINGER`].
+//!   peer hears [`SessionEnd::Left`] behind the last message, and answers `Done`. So a goodbye overtakes nothing,
+//!   though it travels in the control lane. It is given up after [`LINGER`].
 //! * **end.** A side that ends a session otherwise says so once. If that is lost, the peer's next frame is
 //!   [refused](refusal), or the peer finds this side silent.
 //!
@@ -54,7 +55,7 @@
 //!    holds at most [`LaneLimits::window`] and one message, whose parts give their credit back before it is complete.
 //!    The buffer in which it is put together may be twice as long as it.
 //! 5. *One slow process stops no other*, as long as the caller releases what it keeps for a slow one.
-//! 6. [`Event::Ended`] is reported once, behind all messages and events of the session.
+//! 6. [`SessionEvent::Ended`] is reported once, behind all messages and events of the session.
 //!
 //! # Limits
 //! | | data | control |
@@ -76,7 +77,7 @@ mod outgoing;
 #[cfg(test)]
 mod tests;
 
-pub use events::{End, Event, SendError};
+pub use events::{SendError, SessionEnd, SessionEvent};
 pub use machine::{Session, Transmit, refusal};
 
 use crate::engine::Lane;

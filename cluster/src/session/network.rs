@@ -1,6 +1,6 @@
 //! Two nodes, the broker between them with all its faults, and what must be true of their sessions. For tests.
 
-use super::{Config, End, Event, LaneLimits, Session, Transmit, refusal};
+use super::{Config, LaneLimits, Session, SessionEnd, SessionEvent, Transmit, refusal};
 use crate::clock::Moment;
 use crate::engine::{Lane, Revision};
 use crate::frame::{Epoch, Table, Versions};
@@ -64,7 +64,7 @@ pub(super) struct Log {
     /// Whose session it has received from.
     from: Option<Epoch>,
     pub(super) opened: bool,
-    pub(super) end: Option<End>,
+    pub(super) end: Option<SessionEnd>,
     /// The node has crashed.
     crashed: bool,
 }
@@ -222,10 +222,10 @@ impl World {
                 node.unreleased.drain(..).for_each(|(lane, cost)| session.release(lane, cost));
             }
             match session.poll_event() {
-                Some(Event::Ended(end)) => assert!(log.end.replace(end).is_none(), "ended twice"),
-                Some(Event::Opened { .. }) => log.opened = true,
-                Some(Event::Slow(_) | Event::Fast(_)) => assert!(log.opened && log.end.is_none()),
-                Some(Event::Suspect) => assert!(log.end.is_none()),
+                Some(SessionEvent::Ended(end)) => assert!(log.end.replace(end).is_none(), "ended twice"),
+                Some(SessionEvent::Opened { .. }) => log.opened = true,
+                Some(SessionEvent::Slow(_) | SessionEvent::Fast(_)) => assert!(log.opened && log.end.is_none()),
+                Some(SessionEvent::Suspect) => assert!(log.end.is_none()),
                 None => break,
             }
         }
@@ -324,7 +324,11 @@ impl World {
             if received != sender.sent {
                 assert!(sender.is_over(), "lost in {:?}, and its sender does not know", sender.epoch);
                 assert!(receivers.iter().all(|log| log.is_over()), "lost, and the receiver does not know");
-                assert_ne!(sender.end, Some(End::Closed { delivered: true }), "said to be delivered, and was not");
+                assert_ne!(
+                    sender.end,
+                    Some(SessionEnd::Closed { delivered: true }),
+                    "said to be delivered, and was not"
+                );
             }
             // Where one side has heard the end, the other has, or will never get anything more: it has a session with
             // another one, which `messages of two sessions in one` would have found.
@@ -336,7 +340,10 @@ impl World {
                     "only one side has heard the end of {:?}",
                     sender.epoch
                 );
-                assert!(receiver.end != Some(End::Left) || received == sender.sent, "a goodbye has overtaken messages");
+                assert!(
+                    receiver.end != Some(SessionEnd::Left) || received == sender.sent,
+                    "a goodbye has overtaken messages"
+                );
             }
         }
     }

@@ -18,15 +18,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A value that several clones of a check share.
 #[derive(Debug, Default)]
-struct Shared<T>(Arc<Mutex<T>>);
+struct SharedValue<T>(Arc<Mutex<T>>);
 
-impl<T> Clone for Shared<T> {
+impl<T> Clone for SharedValue<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> Shared<T> {
+impl<T> SharedValue<T> {
     fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -36,11 +36,11 @@ impl<T> Shared<T> {
 ///
 /// `P` names a pair of processes, and `S` a session.
 #[derive(Debug)]
-pub struct Ledger<P, S>(Shared<BTreeMap<P, Pair<S>>>);
+pub struct Ledger<P, S>(SharedValue<BTreeMap<P, Pair<S>>>);
 
 impl<P, S> Default for Ledger<P, S> {
     fn default() -> Self {
-        Self(Shared(Arc::default()))
+        Self(SharedValue(Arc::default()))
     }
 }
 
@@ -133,11 +133,11 @@ impl<S: PartialEq + Debug> Pair<S> {
 
 /// What must happen once for each of many things: an end that is heard, a call that ends.
 #[derive(Debug)]
-pub struct Once<K>(Shared<BTreeMap<K, (u32, u32)>>);
+pub struct Once<K>(SharedValue<BTreeMap<K, (u32, u32)>>);
 
 impl<K> Default for Once<K> {
     fn default() -> Self {
-        Self(Shared(Arc::default()))
+        Self(SharedValue(Arc::default()))
     }
 }
 
@@ -184,7 +184,7 @@ impl<K: Ord + Debug> Once<K> {
 
 /// Something that holders of a name write to, and that goes by their tokens, as a store outside of the cluster should.
 #[derive(Debug)]
-pub struct FencedStore<H>(Shared<FencedState<H>>);
+pub struct FencedStore<H>(SharedValue<FencedState<H>>);
 
 #[derive(Debug)]
 struct FencedState<H> {
@@ -196,7 +196,7 @@ struct FencedState<H> {
 
 impl<H> Default for FencedStore<H> {
     fn default() -> Self {
-        Self(Shared(Arc::new(Mutex::new(FencedState { token: 0, holder: None, counts: (0, 0) }))))
+        Self(SharedValue(Arc::new(Mutex::new(FencedState { token: 0, holder: None, counts: (0, 0) }))))
     }
 }
 

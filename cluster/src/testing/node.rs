@@ -1,7 +1,7 @@
 //! Nodes of a simulation, and what a test does to them.
 
 use super::oracle;
-use super::turns::{self, Begun};
+use super::turns::{self, SimulatedJoin};
 use crate::cluster::{Builder, Cluster};
 use crate::engine::Revision;
 use crate::frame::Epoch;
@@ -174,7 +174,7 @@ impl SimulatedBroker {
         let engine = Arc::clone(&client);
         oracle::install(self);
         match turns::begin(builder, self.sim(), host, engine) {
-            Ok(Begun { cluster, view, has_panicked }) => {
+            Ok(SimulatedJoin { cluster, view, has_panicked }) => {
                 let (broker, view) = (self.clone(), ViewOf(view));
                 SimulatedNode { cluster, host, client, broker, view, has_panicked }
             }

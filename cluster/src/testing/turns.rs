@@ -19,7 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// A node of a simulation that has begun to join.
-pub(crate) struct Begun {
+pub(crate) struct SimulatedJoin {
     pub(crate) cluster: Cluster,
     pub(crate) view: Arc<View>,
     /// Whether a part of the node has panicked.
@@ -27,29 +27,34 @@ pub(crate) struct Begun {
 }
 
 /// Begins to join with a node whose parts are processes of `host`.
-pub(crate) fn begin(builder: Builder, sim: &Sim, host: Host, engine: Arc<dyn Engine>) -> Result<Begun, JoinError> {
+pub(crate) fn begin(
+    builder: Builder,
+    sim: &Sim,
+    host: Host,
+    engine: Arc<dyn Engine>,
+) -> Result<SimulatedJoin, JoinError> {
     let time = sim.clone();
     let clock = Arc::new(move || Moment::after_start(time.elapsed()));
     let (cluster, driver, delivery) = builder.prepare(host, engine, clock)?;
     let has_panicked = Arc::new(AtomicBool::new(false));
     let guard =
-        Guard { node: Node::of(host.node()).ok_or(JoinError::Runtime)?, has_panicked: Arc::clone(&has_panicked) };
+        TurnGuard { node: Node::of(host.node()).ok_or(JoinError::Runtime)?, has_panicked: Arc::clone(&has_panicked) };
     let view = driver.view();
     let (inbox, arrivals, sim) = (driver.inbox(), delivery.arrivals(), sim.clone());
     let driver = DriverTurns { driver, inbox, sim, guard: guard.clone() };
     let delivery = DeliveryTurns { delivery, arrivals, guard };
     let _running = host.spawn(delivery).run().map_err(|_| JoinError::Runtime)?;
     let _running = host.spawn(driver).run().map_err(|_| JoinError::Runtime)?;
-    Ok(Begun { cluster, view, has_panicked })
+    Ok(SimulatedJoin { cluster, view, has_panicked })
 }
 
 #[derive(Clone)]
-struct Guard {
+struct TurnGuard {
     node: Node,
     has_panicked: Arc<AtomicBool>,
 }
 
-impl Guard {
+impl TurnGuard {
     /// Runs a turn as the thread does that it stands for: outside of any process, so that it is never held at a full
     /// mailbox.
     fn turn<R>(&self, turn: impl FnOnce() -> R) -> R {
@@ -66,7 +71,7 @@ struct DriverTurns {
     driver: Driver,
     inbox: Arc<Inbox>,
     sim: Sim,
-    guard: Guard,
+    guard: TurnGuard,
 }
 
 #[process]
@@ -91,7 +96,7 @@ impl DriverTurns {
 struct DeliveryTurns {
     delivery: Delivery,
     arrivals: Arc<Arrivals>,
-    guard: Guard,
+    guard: TurnGuard,
 }
 
 #[process]

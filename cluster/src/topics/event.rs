@@ -16,7 +16,7 @@ pub(crate) fn subject(cluster: &str, topic: &str) -> String {
 
 /// An event, encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct EncodedEvent {
     /// The hash of what serde sees of the type.
     pub(crate) shape: u64,
     pub(crate) type_name: String,
@@ -24,7 +24,7 @@ pub(crate) struct Event {
     pub(crate) value: Bytes,
 }
 
-impl Event {
+impl EncodedEvent {
     pub(crate) fn encode(&self) -> Bytes {
         let type_name = &self.type_name[..self.type_name.floor_char_boundary(MAX_TYPE_NAME)];
         let mut out = BytesMut::with_capacity(11 + type_name.len() + self.value.len());
@@ -65,17 +65,17 @@ mod tests {
 
     #[test]
     fn what_is_no_event_is_refused() {
-        let event = Event { shape: 7, type_name: "bank::Price".into(), value: Bytes::from_static(b"value") };
+        let event = EncodedEvent { shape: 7, type_name: "bank::Price".into(), value: Bytes::from_static(b"value") };
         let whole = event.encode();
-        assert_eq!(Event::decode(whole.clone()), Some(event.clone()));
+        assert_eq!(EncodedEvent::decode(whole.clone()), Some(event.clone()));
         let header = whole.len() - event.value.len();
-        assert!((0..header).all(|length| Event::decode(whole.slice(..length)).is_none()));
+        assert!((0..header).all(|length| EncodedEvent::decode(whole.slice(..length)).is_none()));
         for (at, byte) in [(0, 2), (9, 0xff), (11, 0xff)] {
             let mut bytes = whole.to_vec();
             bytes[at] = byte;
-            assert_eq!(Event::decode(bytes.into()), None);
+            assert_eq!(EncodedEvent::decode(bytes.into()), None);
         }
-        let long = Event { type_name: "ü".repeat(200), ..event };
-        assert_eq!(Event::decode(long.encode()).unwrap().type_name, "ü".repeat(128));
+        let long = EncodedEvent { type_name: "ü".repeat(200), ..event };
+        assert_eq!(EncodedEvent::decode(long.encode()).unwrap().type_name, "ü".repeat(128));
     }
 }

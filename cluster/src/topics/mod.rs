@@ -19,7 +19,7 @@ mod backlog;
 mod event;
 
 pub use backlog::{Backlog, MAX_BYTES, MAX_EVENTS};
-pub(crate) use event::{Event, subject};
+pub(crate) use event::{EncodedEvent, subject};
 
 use crate::codec::CodecError;
 use crate::directory::MAX_NAME;

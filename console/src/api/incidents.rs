@@ -11,15 +11,15 @@ const REASON: usize = 300;
 
 #[derive(Serialize)]
 pub(super) struct Ends {
-    ends: Part<End>,
-    stalls: Part<StallRow>,
-    dead_letters: Part<Lost>,
+    ends: IncidentList<End>,
+    stalls: IncidentList<StallRow>,
+    dead_letters: IncidentList<Lost>,
     /// How many came while others were being kept, and are in none of the lists.
     missed: usize,
 }
 
 #[derive(Serialize)]
-struct Part<T> {
+struct IncidentList<T> {
     /// How many there have been since the console began.
     total: u64,
     /// The last of them, the newest first.
@@ -125,8 +125,11 @@ fn ago(at: Instant, now: Instant) -> f64 {
     now.saturating_duration_since(at).as_secs_f64()
 }
 
-fn part<T, R>(recent: &Recent<T>, count: usize, now: Instant, row: fn(&T, Instant) -> R) -> Part<R> {
-    Part { total: recent.total, rows: recent.kept.iter().rev().take(count).map(|kept| row(kept, now)).collect() }
+fn part<T, R>(recent: &Recent<T>, count: usize, now: Instant, row: fn(&T, Instant) -> R) -> IncidentList<R> {
+    IncidentList {
+        total: recent.total,
+        rows: recent.kept.iter().rev().take(count).map(|kept| row(kept, now)).collect(),
+    }
 }
 
 pub(super) fn look(incidents: &Incidents, count: usize) -> Ends {

@@ -13,7 +13,7 @@ pub(super) struct Overview {
     host: &'static str,
     node: String,
     workers: Vec<Worker>,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadRow>,
     /// Processes in the queue that all workers share.
     global_queue: usize,
     live: u64,
@@ -59,7 +59,7 @@ struct Worker {
 }
 
 #[derive(Serialize)]
-struct Thread {
+struct ThreadRow {
     state: &'static str,
     worker: Option<usize>,
     runs: Option<Running>,
@@ -128,7 +128,7 @@ pub(super) fn look(host: Host, samples: &Samples) -> Overview {
             .iter()
             .zip(&running)
             .filter(|(thread, _)| thread.state != ThreadState::Ended)
-            .map(|(thread, runs)| Thread {
+            .map(|(thread, runs)| ThreadRow {
                 state: thread_state(thread.state),
                 worker: thread.worker,
                 runs: runs.clone(),

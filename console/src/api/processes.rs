@@ -89,7 +89,7 @@ fn state_name(state: ProcessState) -> &'static str {
 
 /// A process.
 #[derive(Serialize)]
-pub(super) struct Row {
+pub(super) struct ProcessRow {
     pub(super) pid: Pid,
     #[serde(rename = "type")]
     process: &'static str,
@@ -132,7 +132,7 @@ pub(super) fn waits_for(info: &ProcessInfo) -> Option<Wait> {
     }
 }
 
-impl Row {
+impl ProcessRow {
     pub(super) fn of(info: &ProcessInfo, figures: ProcessFigures) -> Self {
         let ProcessFigures { wait, cpu, rate } = figures;
         let waits_for = waits_for(info);
@@ -168,7 +168,7 @@ pub(super) struct Processes {
     total: usize,
     /// How many of them the query is about.
     matching: usize,
-    rows: Vec<Row>,
+    rows: Vec<ProcessRow>,
 }
 
 pub(super) fn look(host: Host, samples: &Samples, selection: &Selection) -> Processes {
@@ -189,6 +189,6 @@ pub(super) fn look(host: Host, samples: &Samples, selection: &Selection) -> Proc
         })
     });
     let rows = matching.iter().take(selection.count);
-    let rows = rows.map(|info| Row::of(info, profile.process(info.pid))).collect();
+    let rows = rows.map(|info| ProcessRow::of(info, profile.process(info.pid))).collect();
     Processes { total, matching: matching.len(), rows }
 }

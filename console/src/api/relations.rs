@@ -1,7 +1,7 @@
 //! Who has spawned whom, and who waits for whom.
 
-use super::processes::{Row, Wait, waits_for};
-use super::state::State;
+use super::processes::{ProcessRow, Wait, waits_for};
+use super::state::ShownState;
 use super::{MAX_ROWS, Sight};
 use crate::taps::Tapped;
 use postroom::inspect::ProcessInfo;
@@ -16,8 +16,8 @@ const RELATED: usize = 100;
 const LONGEST_CHAIN: usize = 64;
 
 #[derive(Serialize)]
-pub(super) struct Process {
-    row: Row,
+pub(super) struct ProcessView {
+    row: ProcessRow,
     /// Why it waits: the process that it waits for, the one that that one waits for, to the end.
     chain: Vec<Link>,
     /// The chain leads back into itself: none of it will go on.
@@ -29,7 +29,7 @@ pub(super) struct Process {
     waiter_rows: Vec<Short>,
     may_act: bool,
     /// None if its type shows nothing of it.
-    state: Option<State>,
+    state: Option<ShownState>,
     /// None if it was not tapped.
     tap: Option<Tapped>,
 }
@@ -64,10 +64,10 @@ impl From<&ProcessInfo> for Short {
     }
 }
 
-pub(super) fn process(sight: &Sight, pid: Pid, state: Option<State>) -> Option<Process> {
+pub(super) fn process(sight: &Sight, pid: Pid, state: Option<ShownState>) -> Option<ProcessView> {
     let (info, host, may_act) = (pid.info()?, sight.host, sight.may_act);
     let tap = sight.taps.of(info.pid, info.process);
-    let row = Row::of(&info, sight.samples.look().process(info.pid));
+    let row = ProcessRow::of(&info, sight.samples.look().process(info.pid));
     let processes = host.processes();
     let related = |is_so: &dyn Fn(&ProcessInfo) -> bool| {
         let mut rows: Vec<_> = processes.iter().filter(|info| is_so(info)).map(Short::from).collect();
@@ -78,7 +78,7 @@ pub(super) fn process(sight: &Sight, pid: Pid, state: Option<State>) -> Option<P
     let (children, child_rows) = related(&|child| child.parent == Some(info.pid));
     let (awaited_by, waiter_rows) = related(&|waiter| waits_for(waiter).is_some_and(|wait| wait.pid == info.pid));
     let (chain, is_cycle) = chain(&info);
-    Some(Process { row, chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act, state, tap })
+    Some(ProcessView { row, chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act, state, tap })
 }
 
 /// Follows the waits of a process, each of them looked at once: they may change meanwhile.

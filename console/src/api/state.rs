@@ -10,7 +10,7 @@ use tokio::time::timeout;
 const WITHIN: Duration = Duration::from_millis(100);
 
 #[derive(Default, Serialize)]
-pub(super) struct State {
+pub(super) struct ShownState {
     text: Option<String>,
     /// It is longer than is shown.
     is_cut: bool,
@@ -19,10 +19,10 @@ pub(super) struct State {
 }
 
 /// Asks a process for its state; none if its type shows nothing, or if it is not alive.
-pub(super) async fn look(pid: Pid) -> Option<State> {
-    let why = |why| Some(State { why: Some(why), ..State::default() });
+pub(super) async fn look(pid: Pid) -> Option<ShownState> {
+    let why = |why| Some(ShownState { why: Some(why), ..ShownState::default() });
     match timeout(WITHIN, pid.describe()).await {
-        Ok(Ok(description)) => Some(State { text: Some(description.text), is_cut: description.is_cut, why: None }),
+        Ok(Ok(description)) => Some(ShownState { text: Some(description.text), is_cut: description.is_cut, why: None }),
         Ok(Err(DescribeError::Hidden(_) | DescribeError::Gone(_))) => None,
         Ok(Err(error)) => why(error.to_string()),
         Err(_) => why("it has not come to show it within 100 ms: it is in a long step, or suspended".to_owned()),

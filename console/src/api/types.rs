@@ -83,7 +83,7 @@ struct Type {
     cpu: f64,
     /// How many seconds messages wait in mailboxes that are not empty, as measured in the last minute.
     wait: Option<Quantiles>,
-    methods: Vec<Method>,
+    methods: Vec<MethodRow>,
 }
 
 #[derive(Serialize)]
@@ -93,7 +93,7 @@ struct Quantiles {
 }
 
 #[derive(Serialize)]
-struct Method {
+struct MethodRow {
     /// Empty for steps without a message: answers, timers, signals.
     method: String,
     cpu: f64,
@@ -109,7 +109,7 @@ impl From<(f64, f64)> for Quantiles {
     }
 }
 
-impl Method {
+impl MethodRow {
     fn of(process: &str, figures: MethodFigures) -> Self {
         let MethodFigures { method, cpu, timed, handling } = figures;
         Self { method: method_of(process, method).into_owned(), cpu, timed, handling: handling.map(Quantiles::from) }
@@ -122,7 +122,7 @@ pub(super) fn look(host: Host, samples: &Samples) -> Types {
     let mut figures = samples.look().types();
     let row = |(process, totals)| {
         let of_type = figures.remove(process).unwrap_or_default();
-        let mut methods: Vec<_> = of_type.methods.into_iter().map(|figures| Method::of(process, figures)).collect();
+        let mut methods: Vec<_> = of_type.methods.into_iter().map(|figures| MethodRow::of(process, figures)).collect();
         methods.sort_by(|one, other| other.cpu.total_cmp(&one.cpu).then_with(|| other.timed.cmp(&one.timed)));
         methods.truncate(METHODS);
         Type { process, totals, cpu: of_type.cpu, wait: of_type.wait.map(Quantiles::from), methods }

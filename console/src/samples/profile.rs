@@ -21,15 +21,15 @@ const MOST_PROCESSES: usize = 10_000;
 const LANE: usize = 100;
 
 /// A type and a method of it, which is the type of its message.
-type Method = (&'static str, &'static str);
+type TypeAndMethod = (&'static str, &'static str);
 
 #[derive(Default)]
 struct Window {
     looks: u64,
     /// How often each was seen with the processor; an empty method stands for steps without a message.
-    busy: BTreeMap<Method, u64>,
+    busy: BTreeMap<TypeAndMethod, u64>,
     busy_processes: HashMap<Pid, u32>,
-    handling: BTreeMap<Method, Histogram>,
+    handling: BTreeMap<TypeAndMethod, Histogram>,
     waiting: BTreeMap<&'static str, Histogram>,
 }
 
@@ -45,7 +45,7 @@ struct Since {
 #[derive(Clone, Default)]
 pub(crate) struct Totals {
     pub(crate) waiting: BTreeMap<&'static str, Buckets>,
-    pub(crate) handling: BTreeMap<Method, Buckets>,
+    pub(crate) handling: BTreeMap<TypeAndMethod, Buckets>,
 }
 
 pub(crate) struct Profile {
@@ -238,8 +238,8 @@ impl Profile {
     /// Returns the figures by type.
     pub(crate) fn types(&self) -> BTreeMap<&'static str, TypeFigures> {
         let mut types: BTreeMap<&'static str, TypeFigures> = BTreeMap::new();
-        let mut busy: BTreeMap<Method, u64> = BTreeMap::new();
-        let mut handling: BTreeMap<Method, Histogram> = BTreeMap::new();
+        let mut busy: BTreeMap<TypeAndMethod, u64> = BTreeMap::new();
+        let mut handling: BTreeMap<TypeAndMethod, Histogram> = BTreeMap::new();
         let mut waiting: BTreeMap<&'static str, Histogram> = BTreeMap::new();
         for window in [&self.now, &self.before] {
             window.busy.iter().for_each(|(method, count)| *busy.entry(*method).or_default() += count);
@@ -280,7 +280,7 @@ fn name_of<T>(names: &BTreeMap<&'static str, T>, name: &'static str) -> &'static
     if names.len() < MOST_NAMES || names.contains_key(name) { name } else { OTHER }
 }
 
-fn named<T>(methods: &BTreeMap<Method, T>, method: Method) -> Method {
+fn named<T>(methods: &BTreeMap<TypeAndMethod, T>, method: TypeAndMethod) -> TypeAndMethod {
     if methods.len() < MOST_NAMES || methods.contains_key(&method) { method } else { (OTHER, OTHER) }
 }
 
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn names_beyond_the_most_are_one() {
-        let mut methods: BTreeMap<Method, u64> = BTreeMap::new();
+        let mut methods: BTreeMap<TypeAndMethod, u64> = BTreeMap::new();
         let names: Vec<&'static str> = (0..MOST_NAMES + 10).map(|number| &*number.to_string().leak()).collect();
         for name in &names {
             *methods.entry(named(&methods, (name, "method"))).or_default() += 1;

@@ -27,13 +27,13 @@ const OF_EACH_TYPE: usize = 32;
 const MOST: usize = 512;
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SamplerState>,
     changed: Condvar,
     profile: Mutex<Profile>,
     measurements: Mutex<Vec<Measurement>>,
 }
 
-struct State {
+struct SamplerState {
     looked: Option<Instant>,
     /// How long the thread goes on after the last look: [`LASTS`], but for tests.
     lasts: Duration,
@@ -57,7 +57,7 @@ impl Samples {
 
     fn start_for(host: Host, lasts: Duration) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { looked: None, lasts, is_over: false }),
+            state: Mutex::new(SamplerState { looked: None, lasts, is_over: false }),
             changed: Condvar::new(),
             profile: Mutex::new(Profile::new(host.workers())),
             measurements: Mutex::default(),
@@ -104,14 +104,14 @@ impl Drop for Samples {
 /// Waits until someone looks. Returns false when the console ends.
 fn await_look(shared: &Shared) -> bool {
     let state = lock(&shared.state);
-    let rests = |state: &mut State| !state.is_over && state.looked.is_none();
+    let rests = |state: &mut SamplerState| !state.is_over && state.looked.is_none();
     !shared.changed.wait_while(state, rests).unwrap_or_else(PoisonError::into_inner).is_over
 }
 
 /// Waits until the next look is due. Returns false when no one has looked at the console for long.
 fn go_on(shared: &Shared, every: Duration) -> bool {
     let state = lock(&shared.state);
-    let goes_on = |state: &mut State| !state.is_over;
+    let goes_on = |state: &mut SamplerState| !state.is_over;
     let (mut state, _) =
         shared.changed.wait_timeout_while(state, every, goes_on).unwrap_or_else(PoisonError::into_inner);
     let is_wanted = state.looked.is_some_and(|looked| looked.elapsed() < state.lasts);

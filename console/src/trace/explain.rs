@@ -1,6 +1,6 @@
 //! What users ask of a recording: which calls were slow, and why one of them was.
 
-use super::index::{Index, Message, Point};
+use super::index::{Index, Point, TracedMessage};
 use super::moment::{Legend, Moment, moments};
 use super::part::{Cause, Interval, Part, PathStep, Remedy, TracedProcess};
 use super::slow::Walk;
@@ -151,7 +151,7 @@ impl Analysis {
         })
     }
 
-    fn message(&self, flow: u32) -> Option<(&Index, &Message)> {
+    fn message(&self, flow: u32) -> Option<(&Index, &TracedMessage)> {
         self.samples.iter().find_map(|index| Some((index, index.message(flow)?)))
     }
 
@@ -163,16 +163,16 @@ impl Analysis {
 }
 
 impl Index {
-    fn finished(&self, message: &Message) -> Option<Point> {
+    fn finished(&self, message: &TracedMessage) -> Option<Point> {
         if message.is_call { message.taken.or(message.answered) } else { message.ended }
     }
 
-    fn took(&self, message: &Message) -> Option<Duration> {
+    fn took(&self, message: &TracedMessage) -> Option<Duration> {
         let (from, to) = (message.sent?, self.finished(message)?);
         Some(Duration::from_nanos(self.at(to).saturating_sub(self.at(from))))
     }
 
-    fn receiver(&self, message: &Message) -> Option<TracedProcess> {
+    fn receiver(&self, message: &TracedMessage) -> Option<TracedProcess> {
         let process = self.process(message.to?);
         Some(TracedProcess { pid: process.pid, of: process.of.map_or("", |of| self.legend.name(of)) })
     }

@@ -15,7 +15,7 @@ pub(super) struct Point(NonZeroU32);
 
 /// What is known of a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Message {
+pub(super) struct TracedMessage {
     pub(super) sent: Option<Point>,
     pub(super) began: Option<Point>,
     pub(super) ended: Option<Point>,
@@ -35,7 +35,7 @@ pub(super) type Number = u32;
 
 /// What a process has done.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ProcessHistory {
     pub(super) pid: Pid,
     pub(super) of: Option<u32>,
     pub(super) slices: Vec<Slice>,
@@ -97,9 +97,9 @@ pub(super) struct Index {
     times: Vec<u64>,
     /// By flow, from this one on.
     first: u32,
-    messages: Vec<Message>,
+    messages: Vec<TracedMessage>,
     numbers: HashMap<Pid, Number>,
-    processes: Vec<Process>,
+    processes: Vec<ProcessHistory>,
     threads: Vec<Vec<ThreadSlice>>,
     /// When steps that did not end lost their workers.
     pub(super) taken_over: Vec<(Point, Number)>,
@@ -273,21 +273,21 @@ impl Index {
     fn number(&mut self, pid: Pid) -> Number {
         let processes = &mut self.processes;
         *self.numbers.entry(pid).or_insert_with(|| {
-            processes.push(Process::new(pid));
+            processes.push(ProcessHistory::new(pid));
             (processes.len() - 1) as Number
         })
     }
 
-    fn process_mut(&mut self, pid: Pid) -> &mut Process {
+    fn process_mut(&mut self, pid: Pid) -> &mut ProcessHistory {
         let number = self.number(pid);
         &mut self.processes[number as usize]
     }
 
-    fn message_mut(&mut self, flow: u32) -> &mut Message {
+    fn message_mut(&mut self, flow: u32) -> &mut TracedMessage {
         // The flows of a sample have greater numbers than those before it.
         let place = flow.saturating_sub(self.first) as usize;
         if self.messages.len() <= place {
-            self.messages.resize(place + 1, Message::default());
+            self.messages.resize(place + 1, TracedMessage::default());
         }
         &mut self.messages[place]
     }
@@ -319,17 +319,17 @@ impl Index {
         Point(NonZeroU32::MIN.saturating_add(before as u32))
     }
 
-    pub(super) fn process(&self, number: Number) -> &Process {
+    pub(super) fn process(&self, number: Number) -> &ProcessHistory {
         &self.processes[number as usize]
     }
 
-    pub(super) fn message(&self, flow: u32) -> Option<&Message> {
+    pub(super) fn message(&self, flow: u32) -> Option<&TracedMessage> {
         let place = flow.checked_sub(self.first)?;
         self.messages.get(place as usize).filter(|message| message.sent.is_some() || message.began.is_some())
     }
 
     /// Returns all messages with their flows.
-    pub(super) fn messages(&self) -> impl Iterator<Item = (u32, &Message)> {
+    pub(super) fn messages(&self) -> impl Iterator<Item = (u32, &TracedMessage)> {
         (self.first..).zip(&self.messages).filter(|(_, message)| message.sent.is_some())
     }
 
@@ -338,7 +338,7 @@ impl Index {
     }
 }
 
-impl Process {
+impl ProcessHistory {
     fn new(pid: Pid) -> Self {
         Self {
             pid,

@@ -1,7 +1,7 @@
 //! Recordings that no program has made: whatever the events are, the parts of a message's time are its whole.
 
 use super::explain::Analysis;
-use super::moment::{Legend, Moment, Then, Thread, What};
+use super::moment::{Legend, Moment, Then, TracedThread, What};
 use super::part::{Part, Remedy};
 use super::perfetto::Writer;
 use postroom::Pid;
@@ -114,7 +114,7 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
     }
     let lost = |dice: &mut Dice| if is_damaged && dice.one_in(4) { 7 } else { 0 };
     let threads: Vec<_> =
-        (0..THREADS).map(|number| Thread { name: format!("worker {number}"), lost: lost(dice) }).collect();
+        (0..THREADS).map(|number| TracedThread { name: format!("worker {number}"), lost: lost(dice) }).collect();
     let names = ["Till", "Bank", "Ledger", "Audit", "Clock", "TillPay", "BankDraw", "LedgerPost", "Tell", "ClockRing"];
     let lost = threads.iter().map(|thread| thread.lost).sum();
     let length = at + u64::from(dice.below(100));

@@ -1,7 +1,7 @@
 //! Recordings of which all is known, event by event: what threads and lost records do to a message.
 
 use super::explain::{Analysis, Explanation};
-use super::moment::{Legend, Moment, Then, Thread, What};
+use super::moment::{Legend, Moment, Then, TracedThread, What};
 use super::part::{Cause, Part};
 use postroom::Pid;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn pid(number: u32) -> Pid {
 }
 
 fn legend(lost: [u64; 3]) -> Legend {
-    let threads = lost.iter().map(|&lost| Thread { name: "worker".into(), lost }).collect();
+    let threads = lost.iter().map(|&lost| TracedThread { name: "worker".into(), lost }).collect();
     Legend { types: TYPES.to_vec(), threads, lost: lost.iter().sum(), length: 0 }
 }
 

@@ -57,7 +57,7 @@ pub(super) enum Then {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Legend {
     pub(super) types: Vec<&'static str>,
-    pub(super) threads: Vec<Thread>,
+    pub(super) threads: Vec<TracedThread>,
     /// Records that are missing, of all threads.
     pub(super) lost: u64,
     /// Nanoseconds.
@@ -65,7 +65,7 @@ pub(super) struct Legend {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Thread {
+pub(super) struct TracedThread {
     pub(super) name: String,
     pub(super) lost: u64,
 }
@@ -78,8 +78,10 @@ impl Legend {
 
 impl From<&Recording> for Legend {
     fn from(recording: &Recording) -> Self {
-        let thread =
-            |thread: &postroom::record::RecordedThread| Thread { name: thread.name().into(), lost: thread.lost() };
+        let thread = |thread: &postroom::record::RecordedThread| TracedThread {
+            name: thread.name().into(),
+            lost: thread.lost(),
+        };
         Self {
             types: recording.types().to_vec(),
             threads: recording.threads().iter().map(thread).collect(),

@@ -3,7 +3,7 @@
 //! The fields are those of `TracePacket`, `TrackDescriptor`, `TrackEvent`, `DebugAnnotation` and `InternedData` in
 //! Perfetto's `protos/perfetto/trace`. Names are interned: a packet defines those that it is the first to use.
 
-use super::protobuf::Message;
+use super::protobuf::ProtobufMessage;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -31,7 +31,7 @@ const ANNOTATION_STRINGS: u32 = 29;
 
 /// Kinds of `TrackEvent`.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum TrackEventKind {
     Begin = 1,
     End = 2,
     Instant = 3,
@@ -56,7 +56,7 @@ pub(super) struct Packets<W> {
     out: W,
     pub(super) written: u64,
     limit: u64,
-    packet: Message,
+    packet: ProtobufMessage,
     names: Names,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Refused {
 
 impl<W: Write> Packets<W> {
     pub(super) fn new(out: W, limit: u64) -> Result<Self, Refused> {
-        let mut packets = Self { out, written: 0, limit, packet: Message::default(), names: Names::default() };
+        let mut packets = Self { out, written: 0, limit, packet: ProtobufMessage::default(), names: Names::default() };
         packets.write(|packet, _| {
             packet.number(SEQUENCE_FLAGS, NAMES_CLEARED);
             packet.number(FIRST_ON_SEQUENCE, 1);
@@ -93,7 +93,7 @@ impl<W: Write> Packets<W> {
         parent: Option<u64>,
         name: &str,
         rank: u64,
-        more: impl FnOnce(&mut Message),
+        more: impl FnOnce(&mut ProtobufMessage),
     ) -> Result<(), Refused> {
         const BY_RANK: u64 = 3;
         self.write(|packet, _| {
@@ -113,7 +113,7 @@ impl<W: Write> Packets<W> {
     /// Begins a slice, or writes an instant.
     pub(super) fn event(
         &mut self,
-        (kind, at, track): (Kind, u64, u64),
+        (kind, at, track): (TrackEventKind, u64, u64),
         category: &'static str,
         name: &str,
         details: Details<'_>,
@@ -158,7 +158,7 @@ impl<W: Write> Packets<W> {
         self.write(|packet, _| {
             packet.number(TIMESTAMP, at);
             packet.message(TRACK_EVENT, |event| {
-                event.number(9, Kind::End as u64);
+                event.number(9, TrackEventKind::End as u64);
                 event.number(11, track);
             });
         })
@@ -168,7 +168,7 @@ impl<W: Write> Packets<W> {
         self.write(|packet, _| {
             packet.number(TIMESTAMP, at);
             packet.message(TRACK_EVENT, |event| {
-                event.number(9, Kind::Counter as u64);
+                event.number(9, TrackEventKind::Counter as u64);
                 event.number(11, track);
                 event.number(30, value);
             });
@@ -176,7 +176,7 @@ impl<W: Write> Packets<W> {
     }
 
     /// Writes one packet, before it the names that are new in it.
-    fn write(&mut self, fill: impl FnOnce(&mut Message, &mut Names)) -> Result<(), Refused> {
+    fn write(&mut self, fill: impl FnOnce(&mut ProtobufMessage, &mut Names)) -> Result<(), Refused> {
         self.packet.clear();
         let names = &mut self.names;
         self.packet.message(PACKET, |packet| {

@@ -5,7 +5,7 @@
 //! beginning, and the types of processes.
 
 use super::moment::{Legend, Moment, What};
-use super::packet::{Details, Kind, Packets, Refused};
+use super::packet::{Details, Packets, Refused, TrackEventKind};
 use super::text::{method, short};
 use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -211,11 +211,11 @@ impl<'a, W: Write> Writer<'a, W> {
                 self.close(thread, None, at)?;
                 let (name, pid) = (short(legend.name(of)), process.to_string());
                 let details = Details { text: Some(("pid", &pid)), ..Details::default() };
-                self.packets.event((Kind::Begin, at, track), "slice", &name, details)?;
+                self.packets.event((TrackEventKind::Begin, at, track), "slice", &name, details)?;
                 self.open[thread].push(Open::Slice);
                 if let Some(&message) = self.handled.get(&process) {
                     self.packets.event(
-                        (Kind::Begin, at, track),
+                        (TrackEventKind::Begin, at, track),
                         "continued",
                         &self.method(process, message),
                         details,
@@ -229,11 +229,11 @@ impl<'a, W: Write> Writer<'a, W> {
                 let (name, pid) = (self.method(process, message), process.to_string());
                 let arrives = flow.and_then(|flow| self.survey.whole(flow));
                 let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
-                self.packets.event((Kind::Begin, at, track), "message", &name, details)?;
+                self.packets.event((TrackEventKind::Begin, at, track), "message", &name, details)?;
                 self.open[thread].push(Open::Message);
                 self.handled.insert(process, message);
                 if let Some(own) = self.process(process)? {
-                    self.packets.event((Kind::Begin, at, own), "process", &name, Details::default())?;
+                    self.packets.event((TrackEventKind::Begin, at, own), "process", &name, Details::default())?;
                     self.opened(process);
                 }
                 if let Some(sent) = self.sent.get_mut(&process)
@@ -254,7 +254,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 let to_text = to.to_string();
                 let details =
                     Details { text: Some(("to", &to_text)), leaves: self.survey.whole(flow), ..Details::default() };
-                self.packets.event((Kind::Instant, at, track), "send", &name, details)?;
+                self.packets.event((TrackEventKind::Instant, at, track), "send", &name, details)?;
                 *self.sent.entry(to).or_default() += 1;
                 self.change(to, 1);
             }
@@ -262,13 +262,13 @@ impl<'a, W: Write> Writer<'a, W> {
                 let to = to.to_string();
                 let leaves = answer.and_then(|answer| self.survey.whole(answer));
                 let details = Details { text: Some(("to", &to)), leaves, ..Details::default() };
-                self.packets.event((Kind::Instant, at, track), "answer", "answer", details)?;
+                self.packets.event((TrackEventKind::Instant, at, track), "answer", "answer", details)?;
             }
             What::AnswerTaken { process, answer } => {
                 let pid = process.to_string();
                 let arrives = self.survey.whole(answer);
                 let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
-                self.packets.event((Kind::Instant, at, track), "answer", "answer taken", details)?;
+                self.packets.event((TrackEventKind::Instant, at, track), "answer", "answer taken", details)?;
             }
             What::Spawned { process, of } => {
                 self.instant(at, track, &format!("spawn {}", short(legend.name(of))), process)?;
@@ -290,7 +290,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 let name = format!("suspended at {full}");
                 self.instant(at, track, &name, process)?;
                 if let Some(own) = self.process(process)? {
-                    self.packets.event((Kind::Begin, at, own), "suspended", &name, Details::default())?;
+                    self.packets.event((TrackEventKind::Begin, at, own), "suspended", &name, Details::default())?;
                     self.opened(process);
                 }
             }
@@ -299,17 +299,17 @@ impl<'a, W: Write> Writer<'a, W> {
                 self.closed(process, at)?;
             }
             What::BlockingBegan { .. } => {
-                self.packets.event((Kind::Begin, at, track), "blocking", "blocking", Details::default())?;
+                self.packets.event((TrackEventKind::Begin, at, track), "blocking", "blocking", Details::default())?;
                 self.open[thread].push(Open::Blocking);
             }
             What::BlockingEnded { .. } => self.close(thread, Some(Open::Blocking), at)?,
             What::TimerFired { late, .. } => {
                 let details = Details { number: Some(("late in ns", late)), ..Details::default() };
-                self.packets.event((Kind::Instant, at, track), "timer", "timer", details)?;
+                self.packets.event((TrackEventKind::Instant, at, track), "timer", "timer", details)?;
             }
             What::Stole { count } => {
                 let details = Details { number: Some(("processes", u64::from(count))), ..Details::default() };
-                self.packets.event((Kind::Instant, at, track), "worker", "stole", details)?;
+                self.packets.event((TrackEventKind::Instant, at, track), "worker", "stole", details)?;
             }
             What::Stalled { process, message } => {
                 let what = message.map_or_else(|| self.type_of(process), |message| self.method(process, message));
@@ -321,7 +321,7 @@ impl<'a, W: Write> Writer<'a, W> {
             What::SampleBegan => {
                 self.samples += 1;
                 self.begin_lengths();
-                self.packets.event((Kind::Begin, at, track), "sample", "sample", Details::default())?;
+                self.packets.event((TrackEventKind::Begin, at, track), "sample", "sample", Details::default())?;
                 self.open[thread].push(Open::Sample);
             }
             What::SampleEnded => self.end_sample(at)?,
@@ -357,7 +357,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn instant(&mut self, at: u64, track: u64, name: &str, process: Pid) -> Result<(), Refused> {
         let pid = process.to_string();
         let details = Details { text: Some(("pid", &pid)), ..Details::default() };
-        self.packets.event((Kind::Instant, at, track), "event", name, details)
+        self.packets.event((TrackEventKind::Instant, at, track), "event", name, details)
     }
 
     /// Ends the slices of a thread down to this one; all of them if none is said. None if it is not open.

@@ -7,11 +7,11 @@ const LENGTH: u64 = 2;
 
 /// A message that is being written.
 #[derive(Default)]
-pub(super) struct Message {
+pub(super) struct ProtobufMessage {
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl ProtobufMessage {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -70,7 +70,7 @@ mod tests {
     /// The examples of the description of the format, and a message longer than one byte can say.
     #[test]
     fn values_lie_as_the_format_says() {
-        let mut message = Message::default();
+        let mut message = ProtobufMessage::default();
         message.number(1, 150);
         message.text(2, "testing");
         message.message(3, |inner| inner.number(1, 150));

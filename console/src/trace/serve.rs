@@ -39,11 +39,11 @@ const PIECES: usize = 4;
 /// The recording of a console.
 #[derive(Clone, Default)]
 pub(crate) struct LastRecording {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<RecordingState>>,
 }
 
 #[derive(Clone, Default)]
-enum State {
+enum RecordingState {
     #[default]
     None,
     Recording,
@@ -81,11 +81,11 @@ impl LastRecording {
         })
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> RecordingState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: RecordingState) {
         // What it replaces may be large: it is dropped after the lock.
         let _old = std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state);
     }
@@ -98,7 +98,7 @@ impl LastRecording {
             Ok(milliseconds) => return out_of_range(&milliseconds.to_string()),
             Err(other) => return out_of_range(&other),
         };
-        if matches!(self.state(), State::Recording) {
+        if matches!(self.state(), RecordingState::Recording) {
             return text(StatusCode::CONFLICT, "a recording is being made; wait until it has ended");
         }
         let lasts = Duration::from_millis(milliseconds);
@@ -112,7 +112,7 @@ impl LastRecording {
             act = "record", milliseconds, %peer,
             "a recording was begun from the console"
         );
-        self.set(State::Recording);
+        self.set(RecordingState::Recording);
         let own = self.clone();
         tokio::spawn(async move {
             sleep(lasts).await;
@@ -122,10 +122,10 @@ impl LastRecording {
                 let failed = Unmade(&making);
                 let made = Arc::new(Made::of(active.stop()));
                 std::mem::forget(failed);
-                making.set(State::Made(made));
+                making.set(RecordingState::Made(made));
             });
             if let Err(error) = made {
-                own.set(State::Failed(format!("the system has no thread to make the recording: {error}")));
+                own.set(RecordingState::Failed(format!("the system has no thread to make the recording: {error}")));
             }
         });
         text(StatusCode::ACCEPTED, &format!("it records for {milliseconds} ms"))
@@ -134,7 +134,7 @@ impl LastRecording {
     fn slow(&self, flow: Option<String>, form: Option<String>) -> Response<Body> {
         let state = self.state();
         let Some(flow) = flow else { return json(&Slow::of(&state)) };
-        let State::Made(made) = state else { return text(StatusCode::NOT_FOUND, NO_RECORDING) };
+        let RecordingState::Made(made) = state else { return text(StatusCode::NOT_FOUND, NO_RECORDING) };
         let Ok(number) = flow.parse::<u32>() else {
             return text(StatusCode::BAD_REQUEST, "`flow` is the number of a message, as `/api/slow` lists them");
         };
@@ -148,7 +148,7 @@ impl LastRecording {
     }
 
     fn download(&self) -> Response<Body> {
-        let State::Made(made) = self.state() else { return text(StatusCode::NOT_FOUND, NO_RECORDING) };
+        let RecordingState::Made(made) = self.state() else { return text(StatusCode::NOT_FOUND, NO_RECORDING) };
         let bytes = match &made.file {
             Ok(bytes) => *bytes,
             Err(error) => return text(StatusCode::INSUFFICIENT_STORAGE, &error.to_string()),
@@ -198,7 +198,7 @@ struct Unmade<'a>(&'a LastRecording);
 
 impl Drop for Unmade<'_> {
     fn drop(&mut self) {
-        self.0.set(State::Failed("the recording could not be read; the program's log says why".to_owned()));
+        self.0.set(RecordingState::Failed("the recording could not be read; the program's log says why".to_owned()));
     }
 }
 
@@ -235,11 +235,11 @@ struct Slow {
     events: u64,
     lost: u64,
     file: Option<u64>,
-    rows: Vec<Row>,
+    rows: Vec<SlowRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct SlowRow {
     name: String,
     to: String,
     message: String,
@@ -258,27 +258,27 @@ struct Slowest {
 }
 
 impl Slow {
-    fn of(state: &State) -> Self {
+    fn of(state: &RecordingState) -> Self {
         let (name, error) = match state {
-            State::None => ("none", None),
-            State::Recording => ("recording", None),
-            State::Failed(error) => ("failed", Some(error.clone())),
-            State::Made(_) => ("made", None),
+            RecordingState::None => ("none", None),
+            RecordingState::Recording => ("recording", None),
+            RecordingState::Failed(error) => ("failed", Some(error.clone())),
+            RecordingState::Made(_) => ("made", None),
         };
         let mut slow = Self { state: name, error, duration: 0, events: 0, lost: 0, file: None, rows: Vec::new() };
-        if let State::Made(made) = state {
+        if let RecordingState::Made(made) = state {
             slow.duration = nanoseconds(made.recording.duration());
             slow.events = made.events;
             slow.lost = made.recording.lost();
             slow.error = made.file.as_ref().err().map(TraceError::to_string);
             slow.file = made.file.as_ref().ok().copied();
-            slow.rows = made.analysis.slowest().iter().take(MAX_TYPES).map(Row::of).collect();
+            slow.rows = made.analysis.slowest().iter().take(MAX_TYPES).map(SlowRow::of).collect();
         }
         slow
     }
 }
 
-impl Row {
+impl SlowRow {
     fn of(times: &TypeTimes) -> Self {
         let slowest = times.slowest.iter().map(|timed| Slowest {
             flow: timed.flow,

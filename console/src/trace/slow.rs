@@ -10,7 +10,7 @@
 //! What would be without a part is computed on the tree: an interval becomes as long as its parts are together, and
 //! not shorter than what went on beside it. All else is taken to last as long as it did.
 
-use super::index::{Handling, Index, Message, Number, Point, Slice, Suspension, Wake};
+use super::index::{Handling, Index, Number, Point, Slice, Suspension, TracedMessage, Wake};
 use super::moment::Then;
 use super::part::{Cause, Interval, TracedProcess, sum};
 
@@ -36,7 +36,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes apart a message from `from` to `to`, until its caller, if that is a process, went on.
-    pub(super) fn whole(mut self, flow: u32, message: &Message, from: Point, to: Point) -> Interval {
+    pub(super) fn whole(mut self, flow: u32, message: &TracedMessage, from: Point, to: Point) -> Interval {
         let answered = message.answered.filter(|&answered| answered >= from && answered < to).unwrap_or(to);
         let mut interval = self.message(flow, from, answered);
         if answered < to {
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
                 told.push(self.worker(process, thread, gap, at));
                 gap
             }
-            Some(Awaited::Room(suspension)) => {
+            Some(GapEnd::Room(suspension)) => {
                 let end = suspension.and_then(|known| known.ended).map_or(at, |ended| ended.clamp(gap, at));
                 if end < at {
                     told.push(self.worker(process, thread, end, at));
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
                 told.push(interval);
                 gap
             }
-            Some(Awaited::Timer { fired, late }) => {
+            Some(GapEnd::Timer { fired, late }) => {
                 let due = self.index.at(fired).saturating_sub(late);
                 let fired = fired.min(at);
                 if fired < at {
@@ -221,7 +221,7 @@ impl<'a> Walk<'a> {
                 told.push(Interval::leaf(Cause::Timer { process: subject, message }, begin, due));
                 gap
             }
-            Some(Awaited::Answer { flow, answered }) => {
+            Some(GapEnd::Answer { flow, answered }) => {
                 let answered = answered.min(at);
                 if answered < at {
                     told.push(self.worker(process, thread, answered, at));
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
                 told.push(call);
                 sent
             }
-            Some(Awaited::Unknown) => {
+            Some(GapEnd::Unknown) => {
                 let is_known = self.index.legend.lost == 0;
                 let cause = if is_known { Cause::Outside { process: subject, message } } else { Cause::Unknown };
                 told.push(self.leaf(cause, gap, at));
@@ -262,7 +262,7 @@ impl<'a> Walk<'a> {
 
     /// What a process that waits has waited for in a gap, which may end later than what is told of it. `None`: it had
     /// come before the slice was over.
-    fn wake(&self, process: Number, last: Option<Slice>, next: Option<&Slice>, gap: Point) -> Option<Awaited> {
+    fn wake(&self, process: Number, last: Option<Slice>, next: Option<&Slice>, gap: Point) -> Option<GapEnd> {
         let known = self.index.process(process);
         let first = known.wakes.partition_point(|(point, _)| *point < gap);
         // A slice that follows another one on its thread has the time of that one's end: what made the process ready
@@ -272,9 +272,9 @@ impl<'a> Walk<'a> {
             && until.is_none_or(|until| point <= until)
         {
             return Some(match wake {
-                Wake::Answer(Some(flow)) => Awaited::Answer { flow, answered: point },
-                Wake::Answer(None) => Awaited::Unknown,
-                Wake::Timer { late } => Awaited::Timer { fired: point, late },
+                Wake::Answer(Some(flow)) => GapEnd::Answer { flow, answered: point },
+                Wake::Answer(None) => GapEnd::Unknown,
+                Wake::Timer { late } => GapEnd::Timer { fired: point, late },
             });
         }
         // What came during the slice, after the process had looked, made it ready again.
@@ -286,13 +286,13 @@ impl<'a> Walk<'a> {
         let calls = &known.calls[..known.calls.partition_point(|(sent, _)| *sent < gap)];
         let is_open = |flow: &u32| self.index.message(*flow).is_some_and(|call| call.answered.is_none());
         let open = calls.last().map(|(_, flow)| *flow).filter(|flow| next.is_none() && is_open(flow));
-        Some(open.map_or(Awaited::Unknown, |flow| Awaited::Answer { flow, answered: self.index.end() }))
+        Some(open.map_or(GapEnd::Unknown, |flow| GapEnd::Answer { flow, answered: self.index.end() }))
     }
 
-    fn suspension(&self, process: Number, at: Point) -> Awaited {
+    fn suspension(&self, process: Number, at: Point) -> GapEnd {
         let suspensions = &self.index.process(process).suspensions;
         let before = suspensions.partition_point(|suspension| suspension.began < at);
-        Awaited::Room(before.checked_sub(1).map(|place| suspensions[place]))
+        GapEnd::Room(before.checked_sub(1).map(|place| suspensions[place]))
     }
 
     /// A process was ready, and its next slice, on that thread, had not begun: what the thread did meanwhile.
@@ -367,7 +367,7 @@ impl<'a> Walk<'a> {
 }
 
 /// What a gap ended with.
-enum Awaited {
+enum GapEnd {
     Answer { flow: u32, answered: Point },
     Timer { fired: Point, late: u64 },
     Room(Option<Suspension>),

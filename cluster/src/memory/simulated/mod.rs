@@ -4,12 +4,12 @@
 
 mod network;
 
-use super::state::Job;
+use super::state::BrokerJob;
 use super::{Broker, Client, StoreCopy};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Bucket, ProbeOutcome, StoreError};
-use network::{Cargo, End, Flight, Network, PATIENCE};
+use network::{Cargo, Endpoint, Flight, Network, PATIENCE};
 use postroom::prelude::*;
 use postroom::test::Sim;
 use std::collections::{BTreeMap, VecDeque};
@@ -53,17 +53,17 @@ pub struct Faults {
 /// The test panics with what was found when it asks the broker for something, and in the end.
 #[derive(Clone)]
 pub struct SimulatedBroker {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SimulatedShared>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct SimulatedShared {
     broker: Broker,
     sim: Sim,
-    state: Mutex<State>,
+    state: Mutex<SimulatedState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SimulatedState {
     network: Network,
     /// The keys of the leases that nodes have acquired.
     leases: BTreeMap<usize, String>,
@@ -119,7 +119,7 @@ const COMES_BACK: Duration = Duration::from_secs(14);
 impl Broker {
     /// Returns a new broker that runs in a simulated test. The guide's page "Test a cluster" shows how.
     pub fn simulated(sim: &Sim) -> SimulatedBroker {
-        let shared = Arc::new(Shared { broker: Self::new(), sim: sim.clone(), state: Mutex::default() });
+        let shared = Arc::new(SimulatedShared { broker: Self::new(), sim: sim.clone(), state: Mutex::default() });
         let turns = BrokerTurns { shared: Arc::clone(&shared), passed: Duration::ZERO };
         // A simulation's host refuses no process while the test runs.
         let _running = sim.spawn(turns).run().unwrap_or_else(|error| panic!("the simulated broker: {error}"));
@@ -163,12 +163,12 @@ impl SimulatedBroker {
         let mut state = self.shared.lock();
         for from in from {
             for to in to {
-                state.network.cut(End::Node(*from), End::Node(*to));
+                state.network.cut(Endpoint::Node(*from), Endpoint::Node(*to));
             }
         }
         match store_is_with {
-            Side::From => to.iter().for_each(|to| state.network.cut(End::Store, End::Node(*to))),
-            Side::To => from.iter().for_each(|from| state.network.cut(End::Node(*from), End::Store)),
+            Side::From => to.iter().for_each(|to| state.network.cut(Endpoint::Store, Endpoint::Node(*to))),
+            Side::To => from.iter().for_each(|from| state.network.cut(Endpoint::Node(*from), Endpoint::Store)),
         }
     }
 
@@ -216,15 +216,15 @@ impl SimulatedBroker {
         broker.jobs = others;
         state.network.break_store(now, |job| asks(&job).map(|_| unanswered(job)));
         for (client, _) in broker.clients.iter().enumerate() {
-            let (store, node) = (End::Store, End::Node(client));
+            let (store, node) = (Endpoint::Store, Endpoint::Node(client));
             let back = now + shared.sim.delay(COMES_BACK);
             let again = Arc::clone(shared);
             let give = Box::new(move || again.reconnect(client));
             state.network.put(back, Flight { from: store, to: node, cargo: Cargo::Answer { give, lose: None } });
         }
         for job in asked {
-            let to = End::Node(asks(&job).unwrap_or_default());
-            state.network.put(now, Flight { from: End::Store, to, cargo: unanswered(job) });
+            let to = Endpoint::Node(asks(&job).unwrap_or_default());
+            state.network.put(now, Flight { from: Endpoint::Store, to, cargo: unanswered(job) });
         }
         state.observers.iter_mut().for_each(|observer| _ = observer(&Seen::Replaced));
         drop(state);
@@ -236,7 +236,7 @@ impl SimulatedBroker {
         self.check();
         let until = self.shared.now() + time;
         let mut state = self.shared.lock();
-        state.network.pause(End::Node(client), until);
+        state.network.pause(Endpoint::Node(client), until);
         state.paused.insert(client, until);
     }
 
@@ -257,9 +257,9 @@ impl Drop for SimulatedBroker {
 }
 
 /// Who waits for the answer to a job.
-fn asks(job: &Job) -> Option<usize> {
+fn asks(job: &BrokerJob) -> Option<usize> {
     match job {
-        Job::Probe { client, .. } | Job::Access { client, .. } => Some(*client),
+        BrokerJob::Probe { client, .. } | BrokerJob::Access { client, .. } => Some(*client),
         _ => None,
     }
 }
@@ -277,10 +277,10 @@ impl std::fmt::Debug for SimulatedBroker {
     }
 }
 
-impl Shared {
+impl SimulatedShared {
     /// Connects a client again, if the way is not cut: else it is when that has healed.
     fn reconnect(&self, client: usize) {
-        let (store, node) = (End::Store, End::Node(client));
+        let (store, node) = (Endpoint::Store, Endpoint::Node(client));
         let state = self.lock();
         if !state.network.is_cut(store, node) && !state.network.is_cut(node, store) {
             drop(state);
@@ -288,7 +288,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SimulatedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -302,10 +302,10 @@ impl Shared {
             let mut broker = self.broker.lock();
             let Some(job) = broker.jobs.pop_front() else { return };
             let mut state = self.lock();
-            let State { network, leases, traffic, objections, lost_leases_end, .. } = &mut *state;
+            let SimulatedState { network, leases, traffic, objections, lost_leases_end, .. } = &mut *state;
             let chance = |probability: f64| self.sim.chance(probability);
             match job {
-                Job::Publish { client, lane, message } => {
+                BrokerJob::Publish { client, lane, message } => {
                     let traffic = traffic.entry(client).or_default();
                     traffic.messages += 1;
                     traffic.bytes += message.payload.len() as u64;
@@ -316,22 +316,23 @@ impl Shared {
                     let others = broker.jobs.len();
                     broker.publish(client, lane, &message);
                     for job in broker.jobs.split_off(others) {
-                        let Job::Deliver { subscription, breaks, message } = job else { continue };
+                        let BrokerJob::Deliver { subscription, breaks, message } = job else { continue };
                         let Some(to) = broker.subscriptions.get(&subscription).map(|to| to.client) else { continue };
-                        let (from, to) = (End::Node(client), End::Node(to));
+                        let (from, to) = (Endpoint::Node(client), Endpoint::Node(to));
                         if network.is_cut(from, to) || chance(network.faults.drop) {
                             continue;
                         }
                         let copies = 1 + usize::from(chance(network.faults.duplicate));
                         for _ in 0..copies {
-                            let cargo = Cargo::Job(Job::Deliver { subscription, breaks, message: message.clone() });
+                            let cargo =
+                                Cargo::Job(BrokerJob::Deliver { subscription, breaks, message: message.clone() });
                             network.send(&self.sim, now, Flight { from, to, cargo }, true);
                         }
                     }
                 }
-                job @ (Job::Probe { client, .. } | Job::Access { client, .. }) => {
+                job @ (BrokerJob::Probe { client, .. } | BrokerJob::Access { client, .. }) => {
                     traffic.entry(client).or_default().requests += 1;
-                    let (from, to) = (End::Node(client), End::Store);
+                    let (from, to) = (Endpoint::Node(client), Endpoint::Store);
                     if network.is_cut(from, to) || chance(network.faults.drop) {
                         let lost = Flight { from: to, to: from, cargo: unanswered(job) };
                         network.put(now + PATIENCE, lost);
@@ -339,10 +340,10 @@ impl Shared {
                         network.send(&self.sim, now, Flight { from, to, cargo: Cargo::Job(job) }, false);
                     }
                 }
-                Job::Watch { watch, breaks, after } => {
+                BrokerJob::Watch { watch, breaks, after } => {
                     let Some(client) = broker.watches.get(&watch).map(|watch| watch.client) else { continue };
-                    let end = End::Node(client);
-                    if network.is_cut(end, End::Store) || network.is_cut(End::Store, end) {
+                    let end = Endpoint::Node(client);
+                    if network.is_cut(end, Endpoint::Store) || network.is_cut(Endpoint::Store, end) {
                         // It begins when that has healed.
                         continue;
                     }
@@ -350,15 +351,15 @@ impl Shared {
                     network.remove(|flight| flight.reports_to(watch));
                     broker.begin_watch(watch, breaks, after);
                 }
-                job @ Job::Report { watch, .. } => {
+                job @ BrokerJob::Report { watch, .. } => {
                     let Some(client) = broker.watches.get(&watch).map(|watch| watch.client) else { continue };
                     traffic.entry(client).or_default().reports += 1;
-                    let (from, to) = (End::Store, End::Node(client));
+                    let (from, to) = (Endpoint::Store, Endpoint::Node(client));
                     if !network.is_cut(from, to) {
                         network.send(&self.sim, now, Flight { from, to, cargo: Cargo::Job(job) }, false);
                     }
                 }
-                Job::Deliver { .. } => unreachable!("it is sent on its way when it is published"),
+                BrokerJob::Deliver { .. } => unreachable!("it is sent on its way when it is published"),
             }
         }
     }
@@ -384,15 +385,15 @@ impl Shared {
                 };
                 self.call(answer);
             }
-            Cargo::Job(job @ (Job::Probe { .. } | Job::Access { .. })) if is_cut => {
+            Cargo::Job(job @ (BrokerJob::Probe { .. } | BrokerJob::Access { .. })) if is_cut => {
                 let lost = Flight { from: to, to: from, cargo: unanswered(job) };
                 self.lock().network.put(now + PATIENCE, lost);
             }
-            Cargo::Job(Job::Probe { client, subject, then }) => {
+            Cargo::Job(BrokerJob::Probe { client, subject, then }) => {
                 let outcome = self.probe(client, &subject);
                 self.answer(now, client, outcome, ProbeOutcome::Unknown, then);
             }
-            Cargo::Job(Job::Access { client, bucket, key, access, then }) => {
+            Cargo::Job(BrokerJob::Access { client, bucket, key, access, then }) => {
                 let answer = self.broker.lock().access(client, bucket, key.clone(), access.clone());
                 if let Answer::Written(Ok(revision)) = &answer {
                     self.written(now, client, (bucket, &key, &access, revision.0));
@@ -429,7 +430,7 @@ impl Shared {
                 }
             }) as Box<dyn FnOnce() + Send>
         };
-        let (from, to) = (End::Store, End::Node(client));
+        let (from, to) = (Endpoint::Store, Endpoint::Node(client));
         let mut state = self.lock();
         let is_lost = self.sim.chance(state.network.faults.drop);
         let (give, lose) = (give(answer), give(lost));
@@ -451,7 +452,7 @@ impl Shared {
         let state = self.lock();
         let mut outcome = ProbeOutcome::NoResponders;
         for (_, subscriber) in broker.subscribers(subject) {
-            let (here, there) = (End::Node(client), End::Node(subscriber.client));
+            let (here, there) = (Endpoint::Node(client), Endpoint::Node(subscriber.client));
             match (state.network.is_cut(here, there), state.network.is_cut(there, here)) {
                 (false, false) => return ProbeOutcome::Responders,
                 (true, true) => {}
@@ -495,10 +496,10 @@ impl Shared {
 }
 
 /// The answer to a request of which nothing is known.
-fn unanswered(job: Job) -> Cargo {
+fn unanswered(job: BrokerJob) -> Cargo {
     let give: Box<dyn FnOnce() + Send> = match job {
-        Job::Probe { then, .. } => Box::new(move || then(ProbeOutcome::Unknown)),
-        Job::Access { access, then, .. } => Box::new(move || then(unknown(access == Access::Get))),
+        BrokerJob::Probe { then, .. } => Box::new(move || then(ProbeOutcome::Unknown)),
+        BrokerJob::Access { access, then, .. } => Box::new(move || then(unknown(access == Access::Get))),
         other => Box::new(move || drop(other)),
     };
     Cargo::Answer { give, lose: None }
@@ -511,7 +512,7 @@ fn unknown(is_read: bool) -> Answer {
 /// The broker as a process.
 #[process]
 struct BrokerTurns {
-    shared: Arc<Shared>,
+    shared: Arc<SimulatedShared>,
     /// The time that has passed for the broker.
     passed: Duration,
 }

@@ -7,14 +7,14 @@
 
 use super::Faults;
 use crate::clock::Moment;
-use crate::memory::state::Job;
+use crate::memory::state::BrokerJob;
 use postroom::test::Sim;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Where something goes, or comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum End {
+pub(super) enum Endpoint {
     /// The broker's store, and what it knows of subscriptions.
     Store,
     /// A node, by its client's number.
@@ -24,7 +24,7 @@ pub(super) enum End {
 /// What is on its way.
 pub(super) enum Cargo {
     /// A message or a report, to be performed when it arrives.
-    Job(Job),
+    Job(BrokerJob),
     /// An answer.
     Answer {
         /// Gives it.
@@ -35,15 +35,15 @@ pub(super) enum Cargo {
 }
 
 pub(super) struct Flight {
-    pub(super) from: End,
-    pub(super) to: End,
+    pub(super) from: Endpoint,
+    pub(super) to: Endpoint,
     pub(super) cargo: Cargo,
 }
 
 impl Flight {
     /// Returns whether it is a change that this watch is told of.
     pub(super) fn reports_to(&self, watch: u64) -> bool {
-        matches!(&self.cargo, Cargo::Job(Job::Report { watch: of, .. }) if *of == watch)
+        matches!(&self.cargo, Cargo::Job(BrokerJob::Report { watch: of, .. }) if *of == watch)
     }
 }
 
@@ -51,13 +51,13 @@ impl Flight {
 pub(super) struct Network {
     pub(super) faults: Faults,
     /// From where nothing gets to where.
-    cuts: BTreeSet<(End, End)>,
+    cuts: BTreeSet<(Endpoint, Endpoint)>,
     /// Nodes that take nothing until then.
-    paused: BTreeMap<End, Moment>,
+    paused: BTreeMap<Endpoint, Moment>,
     /// By arrival, and in the order of departure.
     flights: BTreeMap<(Moment, u64), Flight>,
     /// When the last thing arrives that goes that way.
-    last: BTreeMap<(End, End), Moment>,
+    last: BTreeMap<(Endpoint, Endpoint), Moment>,
     count: u64,
 }
 
@@ -103,13 +103,14 @@ impl Network {
     }
 
     /// Breaks the connections with the store: what was asked there has no answer, and what it reports is lost.
-    pub(super) fn break_store(&mut self, now: Moment, unanswered: impl Fn(Job) -> Option<Cargo>) {
-        let (broken, others) = std::mem::take(&mut self.flights)
-            .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, flight)| flight.from == End::Store || flight.to == End::Store);
+    pub(super) fn break_store(&mut self, now: Moment, unanswered: impl Fn(BrokerJob) -> Option<Cargo>) {
+        let (broken, others) =
+            std::mem::take(&mut self.flights).into_iter().partition::<BTreeMap<_, _>, _>(|(_, flight)| {
+                flight.from == Endpoint::Store || flight.to == Endpoint::Store
+            });
         self.flights = others;
         for ((due, _), Flight { from, to, cargo }) in broken {
-            let node = if from == End::Store { to } else { from };
+            let node = if from == Endpoint::Store { to } else { from };
             let lost = match cargo {
                 Cargo::Job(job) => unanswered(job),
                 Cargo::Answer { lose: Some(lose), .. } => Some(Cargo::Answer { give: lose, lose: None }),
@@ -117,7 +118,7 @@ impl Network {
                 Cargo::Answer { give, lose: None } => Some(Cargo::Answer { give, lose: None }),
             };
             if let Some(cargo) = lost {
-                self.put(due.max(now), Flight { from: End::Store, to: node, cargo });
+                self.put(due.max(now), Flight { from: Endpoint::Store, to: node, cargo });
             }
         }
     }
@@ -127,16 +128,16 @@ impl Network {
         self.flights.retain(|_, flight| !is_so(flight));
     }
 
-    pub(super) fn pause(&mut self, node: End, until: Moment) {
+    pub(super) fn pause(&mut self, node: Endpoint, until: Moment) {
         let paused = self.paused.entry(node).or_insert(until);
         *paused = until.max(*paused);
     }
 
-    pub(super) fn cut(&mut self, from: End, to: End) {
+    pub(super) fn cut(&mut self, from: Endpoint, to: Endpoint) {
         self.cuts.insert((from, to));
     }
 
-    pub(super) fn is_cut(&self, from: End, to: End) -> bool {
+    pub(super) fn is_cut(&self, from: Endpoint, to: Endpoint) -> bool {
         self.cuts.contains(&(from, to))
     }
 
@@ -144,7 +145,7 @@ impl Network {
     pub(super) fn heal(&mut self) -> BTreeSet<usize> {
         let cuts = std::mem::take(&mut self.cuts);
         let nodes = cuts.into_iter().filter_map(|way| match way {
-            (End::Node(node), End::Store) | (End::Store, End::Node(node)) => Some(node),
+            (Endpoint::Node(node), Endpoint::Store) | (Endpoint::Store, Endpoint::Node(node)) => Some(node),
             _ => None,
         });
         nodes.collect()

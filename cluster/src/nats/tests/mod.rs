@@ -19,7 +19,7 @@ mod server;
 mod tls;
 mod watches;
 
-use super::store::Table;
+use super::store::StoreTable;
 use super::{Nats, NatsEngine, requests};
 use crate::engine::{Bucket, Change, Engine, Entry, Lane, Message, Revision, StoreError, Subscription};
 use bytes::Bytes;
@@ -129,7 +129,7 @@ fn block(engine: &dyn Engine) -> mpsc::Sender<()> {
 
 /// The revisions that the server keeps of a table.
 fn kept(engine: &NatsEngine, bucket: Bucket) -> u64 {
-    let table = Table::new("postroom", bucket);
+    let table = StoreTable::new("postroom", bucket);
     let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
     let connected = engine.shared.store.borrow().clone().unwrap();
     let info = requests::request(&connected, subject, None, Bytes::new(), GUARD);

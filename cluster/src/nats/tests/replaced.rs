@@ -5,7 +5,7 @@ use super::server::Server;
 use super::{GUARD, channel, connect, create, delete, get, next, put, wait_until, wait_until_down, watch};
 use crate::engine::{Bucket, Change, Engine, Lane, Revision, StoreError};
 use crate::nats::requests::{self, Failure};
-use crate::nats::store::{Table, prepare_tables};
+use crate::nats::store::{StoreTable, prepare_tables};
 use crate::nats::{NatsEngine, Problem};
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -133,7 +133,7 @@ fn ask(engine: &NatsEngine, question: &str, payload: &str) -> Result<Value, Fail
 
 /// Deletes the table of names, and has another that differs in one field take its place.
 fn replace_names(engine: &NatsEngine, field: &str, value: Value) {
-    let mut configuration = Table::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
+    let mut configuration = StoreTable::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
     configuration[field] = value;
     ask(engine, "DELETE", "").unwrap();
     ask(engine, "CREATE", &configuration.to_string()).unwrap();
@@ -227,7 +227,7 @@ fn a_table_that_was_replaced_by_one_that_differs_is_named() {
     wait_until(|| matches!(engine.problem(), Some(Problem::BucketDiffers { field: "max_msgs", .. })));
     assert!(engine.problem().unwrap().is_lasting());
     // An operator puts it right.
-    let configuration = Table::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
+    let configuration = StoreTable::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
     ask(&engine, "UPDATE", &configuration.to_string()).unwrap();
     wait_until(|| engine.problem().is_none());
     let (entries, revision) = snapshot(&changes);

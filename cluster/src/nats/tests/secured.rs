@@ -4,7 +4,7 @@ use super::certificates::Certificates;
 use super::server::Server;
 use super::{GUARD, channel, connect, create, delete, get, next, wait_until};
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, StoreError};
-use crate::nats::keys::{Keys, Plan};
+use crate::nats::keys::{NodeKeys, Plan};
 use crate::nats::{Nats, NatsEngine, Problem};
 use crate::subject::{Identity, Subjects};
 use crate::{Cluster, JoinError};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) struct Secured {
     pub(super) server: Server,
     pub(super) certificates: Certificates,
-    pub(super) keys: Keys,
+    pub(super) keys: NodeKeys,
 }
 
 impl Secured {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 /// What was lost, and why: see [`Cluster::statistics`](crate::Cluster::statistics).
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct NodeCounters {
     /// Messages that this node could not decode, or does not know.
     pub(crate) undecodable: AtomicU64,
     /// Messages whose process had ended.

@@ -3,7 +3,7 @@
 use super::Arrival;
 use super::slow::Kept;
 use super::{Delivery, exit_reason};
-use crate::codec::{Agreement, Start};
+use crate::codec::{Agreement, DecodedStart};
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Content, Envelope, ToldKind};
 use crate::info::RemoteInfo;
@@ -39,7 +39,7 @@ impl Delivery {
             answer.give(Err(NotStarted::Full));
             return;
         }
-        let Start { process, entry, inputs } = match self.decode(peer, content, Agreement::decode_inputs) {
+        let DecodedStart { process, entry, inputs } = match self.decode(peer, content, Agreement::decode_inputs) {
             Ok(start) => start,
             Err(error) => {
                 let reason = error.map_or_else(|| "the session is over".into(), |error| error.to_string());

@@ -25,7 +25,7 @@ pub(super) enum Kept {
 
 pub(super) struct Slow {
     peer: Arc<Peer>,
-    pub(super) kept: VecDeque<Waiting>,
+    pub(super) kept: VecDeque<KeptMessage>,
     /// What is kept, in bytes.
     bytes: u64,
     /// The peer knows that it has fallen behind.
@@ -50,7 +50,7 @@ impl Slow {
     }
 }
 
-pub(super) struct Waiting {
+pub(super) struct KeptMessage {
     what: Kept,
     lane: Lane,
     cost: u64,
@@ -79,7 +79,7 @@ impl Delivery {
         let kept = self.kept.entry(peer.node()).or_default();
         *kept += cost;
         let holds_credit = *kept > self.max_kept;
-        slow.kept.push_back(Waiting { what, lane, cost, holds_credit });
+        slow.kept.push_back(KeptMessage { what, lane, cost, holds_credit });
         slow.bytes += cost;
         slow.tell(to);
         holds_credit

@@ -1,11 +1,11 @@
 //! What the state machines of a directory want done, by the driver: requests to the store, what peers are told, and
 //! which processes of this node are told something, started or stopped.
 
-use super::{Directory, State};
+use super::{Directory, DirectoryState};
 use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
 use crate::engine::{Bucket, Revision};
-use crate::keyed::{Found, Start};
+use crate::keyed::{Found, KeyedStart};
 use postroom::error::SendFailure;
 use postroom::{NodeId, Pid, payloads};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const BUSY: Duration = Duration::from_millis(5);
 
 /// Which state machine a message is of.
 #[derive(Clone, Copy)]
-enum Part {
+enum DirectoryPart {
     Groups,
     Eventual,
     Keys,
@@ -117,9 +117,9 @@ impl Directory {
                         return;
                     }
                     match part {
-                        Part::Groups => state.groups.refused(node, message),
-                        Part::Eventual => state.eventual.refused(node, message),
-                        Part::Keys => state.keys.refused(node, message),
+                        DirectoryPart::Groups => state.groups.refused(node, message),
+                        DirectoryPart::Eventual => state.eventual.refused(node, message),
+                        DirectoryPart::Keys => state.keys.refused(node, message),
                     }
                     return;
                 }
@@ -166,7 +166,7 @@ impl Directory {
     }
 
     /// Starts the process of a key.
-    fn start(self: &Arc<Self>, start: Start) {
+    fn start(self: &Arc<Self>, start: KeyedStart) {
         let directory = Arc::clone(self);
         self.run_start(
             &start.process.clone(),
@@ -175,7 +175,7 @@ impl Directory {
                 if directory.lock().is_over {
                     return;
                 }
-                let Start { process, key, entry } = &start;
+                let KeyedStart { process, key, entry } = &start;
                 let begin = || directory.host.start(process, entry, payloads![key.clone()]);
                 let started = catch_unwind(AssertUnwindSafe(begin));
                 let result = match started {
@@ -202,7 +202,7 @@ impl Directory {
     }
 }
 
-impl State {
+impl DirectoryState {
     /// Returns the processes of keys that are to be stopped.
     pub(super) fn take_stops(&mut self) -> Vec<Pid> {
         std::iter::from_fn(|| self.keys.poll_stop()).collect()
@@ -213,9 +213,9 @@ impl State {
     }
 
     /// Returns the next message for a peer.
-    fn poll_message(&mut self, node: NodeId) -> Option<(Part, DirectoryMessage)> {
-        let groups = self.groups.poll_message(node).map(|message| (Part::Groups, message));
-        let eventual = || self.eventual.poll_message(node).map(|message| (Part::Eventual, message));
-        groups.or_else(eventual).or_else(|| self.keys.poll_message(node).map(|message| (Part::Keys, message)))
+    fn poll_message(&mut self, node: NodeId) -> Option<(DirectoryPart, DirectoryMessage)> {
+        let groups = self.groups.poll_message(node).map(|message| (DirectoryPart::Groups, message));
+        let eventual = || self.eventual.poll_message(node).map(|message| (DirectoryPart::Eventual, message));
+        groups.or_else(eventual).or_else(|| self.keys.poll_message(node).map(|message| (DirectoryPart::Keys, message)))
     }
 }

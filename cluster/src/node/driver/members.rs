@@ -1,11 +1,11 @@
 //! The members of the cluster, as a node follows them: its own membership and lease, and the loss of others.
 
-use super::{AGAIN, Attempt, Driver};
+use super::{AGAIN, Driver, JoinAttempt};
 use crate::access::Answer;
 use crate::clock::Moment;
 use crate::engine::{Bucket, Change, Lane, Revision};
 use crate::lease::{self, Lease};
-use crate::membership::{self, Finding, Identity, Inquiry, JoinError, Loss, Membership, Record, RecordError};
+use crate::membership::{self, Finding, Identity, Inquiry, JoinRefusal, Loss, Membership, Record, RecordError};
 use crate::names::{Holder, RegisterError};
 use crate::node::inbox::Input;
 use crate::node::view::{Member, Outage};
@@ -65,7 +65,7 @@ impl Driver {
         if now < *over_at {
             membership.expect(known.clone(), *over_at);
         }
-        self.attempt = Some(Attempt { number: self.last_attempt, membership, epoch: None, lease: None });
+        self.attempt = Some(JoinAttempt { number: self.last_attempt, membership, epoch: None, lease: None });
         // What the watch has reported, the earlier attempt has heard.
         if self.last_attempt > 1 {
             self.watch_members_anew();
@@ -108,9 +108,9 @@ impl Driver {
         events.into_iter().for_each(|event| self.member_event(now, event));
     }
 
-    pub(super) fn member_event(&mut self, now: Moment, event: membership::Event) {
+    pub(super) fn member_event(&mut self, now: Moment, event: membership::MembershipEvent) {
         match event {
-            membership::Event::Entered(epoch) => {
+            membership::MembershipEvent::Entered(epoch) => {
                 if let Some(before) = self.epoch_before.replace(epoch) {
                     // Its holders have ended with it, and its lease is over.
                     self.setup.view.names().membership_over(self.setup.node, before);
@@ -125,14 +125,14 @@ impl Driver {
                 members.into_iter().for_each(|node| _ = self.begin_at.insert(node, now));
                 self.refuse_if_full(now);
             }
-            membership::Event::Joined { node, revision, record } => {
+            membership::MembershipEvent::Joined { node, revision, record } => {
                 self.members.insert(node, revision);
                 self.begin_at.insert(node, now);
                 let member = Member { id: node, name: record.name().to_owned(), is_connected: false };
                 self.setup.view.change(|view| view.joined(member, revision));
                 self.refuse_if_full(now);
             }
-            membership::Event::Lost { node, revision, cause } => {
+            membership::MembershipEvent::Lost { node, revision, cause } => {
                 self.members.remove(&node);
                 self.begin_at.remove(&node);
                 self.begun.remove(&(node, revision));
@@ -143,9 +143,9 @@ impl Driver {
                     self.setup.view.names().membership_over(node, revision);
                 }
             }
-            membership::Event::Refused(error) => self.refused(now, error),
-            membership::Event::Evicted => self.store_is_another(now, Outage::Evicted),
-            membership::Event::Unreadable { error, .. } => {
+            membership::MembershipEvent::Refused(error) => self.refused(now, error),
+            membership::MembershipEvent::Evicted => self.store_is_another(now, Outage::Evicted),
+            membership::MembershipEvent::Unreadable { error, .. } => {
                 let counters = &self.setup.counters;
                 match error {
                     RecordError::Claimed { .. } => counters.claimed_ids.fetch_add(1, Ordering::Relaxed),
@@ -167,7 +167,7 @@ impl Driver {
         let Some(epoch) = attempt.and_then(|attempt| attempt.epoch) else { return };
         let limit = self.setup.max_nodes;
         if self.members.values().filter(|earlier| **earlier < epoch).count() >= limit {
-            self.setup.view.change(|view| view.is_over = Some(Some(JoinError::Full { limit })));
+            self.setup.view.change(|view| view.is_over = Some(Some(JoinRefusal::Full { limit })));
             self.leave(now, pair(()).1);
         }
     }
@@ -291,18 +291,18 @@ impl Driver {
         self.setup.gate.set(lease.may_send(now).then(|| lease.valid_until()).flatten());
         for event in events {
             match (event, epoch) {
-                (lease::Event::Acquired, Some(epoch)) => {
+                (lease::LeaseEvent::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
                     (self.was_member, self.failures) = (true, 0);
                     // First: who waits to be a member may ask for a key at once.
                     self.advance_directory(now);
                     self.setup.view.change(|view| (view.is_member, view.outage) = (true, None));
                 }
-                (lease::Event::Fenced(lease::Fence::Released), _) | (lease::Event::Acquired, None) => {}
-                (lease::Event::Fenced(fence @ lease::Fence::Expired), _) => {
+                (lease::LeaseEvent::Fenced(lease::Fence::Released), _) | (lease::LeaseEvent::Acquired, None) => {}
+                (lease::LeaseEvent::Fenced(fence @ lease::Fence::Expired), _) => {
                     self.store_is_another(now, Outage::Fenced(fence));
                 }
-                (lease::Event::Fenced(fence), _) => self.fenced(now, Outage::Fenced(fence)),
+                (lease::LeaseEvent::Fenced(fence), _) => self.fenced(now, Outage::Fenced(fence)),
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Driver;
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Bucket, Entry, StoreError};
-use crate::names::{Registered, Request};
+use crate::names::{NameRequest, Registered};
 use crate::node::inbox::Input;
 use crate::node::view::Outage;
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ impl Driver {
     }
 
     /// Makes an access to the entry of a name. What a registration finds there is confirmed by this node's record.
-    fn ask_of_name(&self, Request { number, key, access }: Request) {
+    fn ask_of_name(&self, NameRequest { number, key, access }: NameRequest) {
         let (inbox, engine) = (Arc::clone(&self.setup.inbox), Arc::clone(&self.setup.engine));
         let (own, is_deletion) = (self.own.to_string(), matches!(access, Access::Delete(_)));
         let membership = self.attempt.as_ref().and_then(|attempt| Some((attempt.number, attempt.epoch?)));

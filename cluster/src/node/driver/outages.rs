@@ -13,7 +13,7 @@
 
 use super::Driver;
 use crate::clock::Moment;
-use crate::membership::JoinError;
+use crate::membership::JoinRefusal;
 use crate::node::view::Outage;
 use crate::threads::users_code;
 use postroom::Pid;
@@ -112,7 +112,7 @@ impl Driver {
     }
 
     /// An attempt to join was refused.
-    pub(super) fn refused(&mut self, now: Moment, error: JoinError) {
+    pub(super) fn refused(&mut self, now: Moment, error: JoinRefusal) {
         let Some(attempt) = self.attempt.take() else { return };
         if !self.was_member {
             return self.setup.view.change(|view| view.is_over = Some(Some(error)));

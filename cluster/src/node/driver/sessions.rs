@@ -1,13 +1,13 @@
 //! The sessions with the other members: when they begin, what is transmitted, and what follows when they end.
 
-use super::{AGAIN, Connected, Driver};
+use super::{AGAIN, ConnectedPeer, Driver};
 use crate::clock::Moment;
 use crate::engine::Lane;
 use crate::frame::Epoch;
 use crate::membership::Identity;
 use crate::node::delivery::Arrival;
 use crate::node::peer::{Peer, Port};
-use crate::session::{End, Event, Session, Transmit, refusal};
+use crate::session::{Session, SessionEnd, SessionEvent, Transmit, refusal};
 use postroom::NodeId;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ impl Driver {
                 Arc::new(Peer::new(node, self.setup.codecs.clone(), self.port(&Identity { name, id: node }), session));
             self.setup.arrivals.push(Arrival::Begun(Arc::clone(&peer)));
             self.setup.view.change(|view| _ = view.peers.insert(node, Arc::clone(&peer)));
-            self.peers.insert(node, Connected { peer, revision, is_closing: Cell::new(false) });
+            self.peers.insert(node, ConnectedPeer { peer, revision, is_closing: Cell::new(false) });
             self.ready.insert(node);
             self.agenda.changed(node);
         }
@@ -101,23 +101,23 @@ impl Driver {
         }
     }
 
-    pub(super) fn session_event(&mut self, now: Moment, node: NodeId, peer: &Arc<Peer>, event: Event) {
+    pub(super) fn session_event(&mut self, now: Moment, node: NodeId, peer: &Arc<Peer>, event: SessionEvent) {
         match event {
-            Event::Opened { table, .. } => {
+            SessionEvent::Opened { table, .. } => {
                 self.setup.arrivals.push(Arrival::Opened(Arc::clone(peer), table));
                 self.ready.insert(node);
             }
-            Event::Slow(_) | Event::Fast(_) => {}
-            Event::Suspect => {
+            SessionEvent::Slow(_) | SessionEvent::Fast(_) => {}
+            SessionEvent::Suspect => {
                 if let Some(attempt) = &mut self.attempt {
                     attempt.membership.suspect(node);
                 }
             }
-            Event::Ended(end) => {
+            SessionEvent::Ended(end) => {
                 // What is left to say is said by the last frames.
                 peer.transmit();
                 let Some(connected) = self.peers.remove(&node) else { return };
-                if let (End::Left, Some(attempt)) = (&end, &mut self.attempt) {
+                if let (SessionEnd::Left, Some(attempt)) = (&end, &mut self.attempt) {
                     attempt.membership.goodbye(node, connected.revision);
                 }
                 self.over(node, connected.peer);

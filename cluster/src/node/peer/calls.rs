@@ -1,7 +1,7 @@
 //! Calls in both directions: their answers, and their callers that give up.
 
 use super::sending::content;
-use super::{Peer, State};
+use super::{Peer, PeerState};
 use crate::clock::Moment;
 use crate::codec::{MessageId, answer_lost, encode_call_error};
 use crate::engine::Lane;
@@ -66,7 +66,7 @@ impl Peer {
     }
 }
 
-impl State {
+impl PeerState {
     /// Takes calls whose callers have given up, and tells the peer.
     pub(super) fn take_abandoned(&mut self, now: Moment) -> Vec<Answerer> {
         if self.look_at.is_none_or(|at| at > now) {

@@ -1,7 +1,7 @@
 //! What leaves for the peer, as the runtime's transport to it: accepted, refused, or made to wait for room.
 
 use super::calls::LOOK_FOR_ABANDONED;
-use super::{Peer, Phase, State, Waiting};
+use super::{AwaitingSession, Peer, PeerState, Phase};
 use crate::codec::{Agreement, Encoded, encode_call_error, encode_exit_reason};
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Content, Envelope, LinkKind};
@@ -85,7 +85,7 @@ impl Peer {
         };
         let most = if admission == Admission::IfRoom { MAX_WAITING } else { 2 * MAX_WAITING };
         if waits.len() < most {
-            waits.push_back(Waiting::Package(package));
+            waits.push_back(AwaitingSession::Package(package));
             return Ok(());
         }
         state.overflow.refuse(Lane::Data, to);
@@ -187,7 +187,7 @@ impl Peer {
     }
 }
 
-impl State {
+impl PeerState {
     /// Queues what may be refused; its sender then waits for room in the data lane, if that is what is missing.
     pub(super) fn queue(&mut self, lane: Lane, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
         if matches!(self.phase, Phase::Over) {
@@ -240,7 +240,7 @@ impl State {
         }
         match &mut self.phase {
             Phase::Over => return false,
-            Phase::Opening(waiting) => waiting.push_back(Waiting::Envelope(lane, envelope)),
+            Phase::Opening(waiting) => waiting.push_back(AwaitingSession::Envelope(lane, envelope)),
             Phase::Open(_) => return self.must_put(lane, &envelope, Why::Owed),
         }
         true

@@ -137,7 +137,7 @@ fn a_node_that_may_not_join_again_goes_on_trying_and_says_why() {
     two.client.set_rights(Some(Rights::of("other", "eu-9")));
     overwrite(&intruder, &two);
     let key = record(&intruder, &two).key;
-    let refused = membership::JoinError::Store(StoreError::Forbidden { key });
+    let refused = membership::JoinRefusal::Store(StoreError::Forbidden { key });
     let out = Status::Out(Outage::Refused(refused.clone()));
     until("the program can see why", || two.cluster.status() == out);
     until("it tries again and again", || two.cluster.statistics().refused_joins >= 3);
@@ -162,7 +162,7 @@ fn a_refusal_of_the_first_join_is_an_error() {
     let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
     let client = broker.connect_as("other", "eu-9");
     let error = Cluster::builder("bank").node("eu-1").join(&runtime, client).unwrap_err();
-    let refused = crate::JoinError::Membership(membership::JoinError::Store(StoreError::Forbidden {
+    let refused = crate::JoinError::Membership(membership::JoinRefusal::Store(StoreError::Forbidden {
         key: format!("eu-1.{}", runtime.node()),
     }));
     assert_eq!(error, refused);

@@ -80,7 +80,7 @@ fn a_node_too_many_is_refused(sim: Sim) {
         ["a", "b", "c", "d"].into_iter().map(|name| limited(name).join_async(&sim.node(), broker.connect())).collect();
     let joined: Vec<_> = joins.into_iter().map(crate::Pending::wait).collect();
     let refused = |joined: &&Result<Cluster, JoinError>| {
-        matches!(joined, Err(JoinError::Membership(membership::JoinError::Full { limit: 2 })))
+        matches!(joined, Err(JoinError::Membership(membership::JoinRefusal::Full { limit: 2 })))
     };
     assert_eq!(joined.iter().filter(refused).count(), 2, "{joined:?}");
     broker.pass(Duration::from_secs(20));

@@ -24,7 +24,8 @@ impl Holder {
 
 /// Each server is killed in turn, and one of them has the leader of each table. The nodes are members afterwards and
 /// know each other, and a name has one living holder, with the token that it had or a larger one. How often a node was
-/// fenced is printed: by itself a change of the leader fences none, but a machine that is busy may take too long for it.
+/// fenced is printed: by itself a change of the leader fences none, but a machine that is busy may take too long for
+/// it.
 #[test]
 fn nodes_outlive_the_loss_of_each_server() {
     let Some(mut servers) = cluster(3) else { return };
