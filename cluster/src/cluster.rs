@@ -9,6 +9,8 @@ mod keyed_start;
 mod named;
 mod placement;
 mod remote_node;
+#[cfg(any(test, feature = "test"))]
+mod simulated;
 mod statistics;
 mod status;
 mod topic;
@@ -34,7 +36,9 @@ pub use builder::{Builder, JoinError};
 pub use group::{Broadcast, BroadcastError, ClusterGroup};
 pub use keyed::Keyed;
 pub use named::NamedError;
-pub use remote_node::{RemoteNode, StartError, Starting};
+pub use remote_node::{RemoteNode, Starting};
+#[cfg(any(test, feature = "test"))]
+pub(crate) use simulated::SimulatedJoin;
 pub use statistics::Statistics;
 pub use status::Status;
 pub use topic::ClusterTopic;

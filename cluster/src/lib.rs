@@ -50,12 +50,12 @@ pub mod names;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod node;
-mod policy;
 #[cfg(test)]
 mod random;
 mod reply;
 pub mod rights;
 pub mod session;
+mod starts;
 mod subject;
 #[cfg(any(test, feature = "test"))]
 pub mod testing;
@@ -64,11 +64,12 @@ pub mod topics;
 
 pub use cluster::{
     Broadcast, BroadcastError, Builder, Cluster, ClusterGroup, ClusterTopic, JoinError, Keyed, Member, NamedError,
-    NodeError, Outage, RemoteNode, StartError, Starting, Statistics, Status,
+    NodeError, Outage, RemoteNode, Starting, Statistics, Status,
 };
 #[doc(hidden)]
 pub use directory::message::recoded as __recoded_directory_message;
 pub use eventual::NameLost;
 pub use info::{AskError, RemoteInfo};
-pub use policy::{Ask, Subject};
+pub use node::policy::{Ask, Subject};
 pub use reply::Pending;
+pub use starts::StartError;

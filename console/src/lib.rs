@@ -43,12 +43,15 @@
 //! # Modules
 //! | module | what it does |
 //! |---|---|
-//! | `options` | the builder and its errors |
+//! | `options` | the builder |
+//! | `error` | why a console has not started |
 //! | `token` | who may look |
 //! | `server` | connections and their limits |
 //! | `routes` | from a request to an answer |
+//! | `answer` | what an answer is made of |
 //! | `acts` | stopping, killing and tapping |
 //! | `taps` | the next messages of processes |
+//! | `methods` | methods by the names that their authors gave them |
 //! | `api` | the views, as values that become JSON |
 //! | `samples` | a statistical profile, while someone looks |
 //! | `priority` | that of the console's threads |
@@ -62,7 +65,10 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acts;
+mod answer;
 mod api;
+mod error;
+mod methods;
 mod metrics;
 mod options;
 mod priority;
@@ -74,7 +80,8 @@ mod token;
 pub mod trace;
 mod watch;
 
+pub use error::ConsoleError;
 #[cfg(feature = "metrics")]
 pub use metrics::publish_metrics;
-pub use options::{Builder, ConsoleError};
+pub use options::Builder;
 pub use server::Console;

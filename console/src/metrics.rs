@@ -3,7 +3,8 @@
 //! Names are stable. The labels are the runtime's name, type names, and words of this file: what the program's text
 //! bounds, and never a PID, a name or a label of a process.
 
-use crate::api::{DEPTHS, Sight, TypeTotals, by_type, method_of, thread_state};
+use crate::api::{DEPTHS, Sight, TypeTotals, by_type, thread_state};
+use crate::methods::method_of;
 use crate::samples::{BOUNDS, Buckets, Totals};
 use postroom::Host;
 use postroom::inspect::{Statistics, WorkerStatistics};

@@ -1,17 +1,16 @@
 //! From a request to an answer.
 
 use crate::acts::Act;
+use crate::answer::{Body, JSON, respond, text, wrong_method};
 use crate::api::{self, Sight, View};
 use crate::metrics;
 use crate::token::Guard;
 use crate::trace::LastRecording;
 use crate::watch::{self, MAX_WATCHES};
 use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, REFERRER_POLICY,
     SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
@@ -21,15 +20,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// What is in an answer.
-pub(crate) type Body = BoxBody<Bytes, Infallible>;
-
 /// Nothing but this server's own files, and no script within a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
-const TEXT: &str = "text/plain; charset=utf-8";
-pub(crate) const JSON: &str = "application/json";
 /// The most bytes of a URL.
 const MAX_URL: usize = 4 << 10;
 
@@ -183,26 +177,9 @@ fn error_status(error: &api::QueryError) -> StatusCode {
     }
 }
 
-pub(crate) fn wrong_method(allowed: &'static str) -> Response<Body> {
-    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
-    refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    refused
-}
-
 fn unauthorized() -> Response<Body> {
     let why = "open the URL that the program has printed, or send `Authorization: Bearer TOKEN`";
     let mut response = text(StatusCode::UNAUTHORIZED, why);
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    response
-}
-
-pub(crate) fn text(status: StatusCode, text: &str) -> Response<Body> {
-    respond(status, TEXT, format!("{text}\n").into())
-}
-
-pub(crate) fn respond(status: StatusCode, kind: &'static str, content: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(content).boxed());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }

@@ -1,7 +1,7 @@
 //! The thread that serves: connections, and their limits.
 
 use crate::api::Sight;
-use crate::options::{Builder, ConsoleError};
+use crate::error::ConsoleError;
 use crate::priority::give_way;
 use crate::routes::Site;
 use crate::samples::Samples;
@@ -57,11 +57,6 @@ pub struct Console {
 }
 
 impl Console {
-    /// Begins a console of this host, or runtime.
-    pub fn of(host: &Host) -> Builder {
-        Builder::new(*host)
-    }
-
     /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address

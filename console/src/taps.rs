@@ -1,6 +1,6 @@
 //! The next messages of processes that someone has tapped.
 
-use crate::api::method_of;
+use crate::methods::method_of;
 use postroom::Pid;
 use postroom::inspect::{Tap, TappedMessage, TappedValue};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! A view again and again, as server-sent events.
 
+use crate::answer::Body;
 use crate::api::{Sight, View};
-use crate::routes::Body;
 use bytes::Bytes;
 use http_body_util::{BodyExt, channel::Channel};
 use hyper::body::Frame;

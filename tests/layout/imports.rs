@@ -1,10 +1,11 @@
-//! Imports between the folders of `runtime/src` run downward: a folder imports only from folders above it in the table
-//! of `ARCHITECTURE.md`, which lists them from the bottom up. So there is no cycle among folders either.
+//! Imports between the folders of a crate run downward: one of `runtime/src` imports only from folders above it in the
+//! table of `ARCHITECTURE.md`, which lists them from the bottom up; one of another crate only from what stands before
+//! it in the list here. So there is no cycle among folders either.
 //!
 //! A path counts as an import wherever it stands: in `use`, in code, or in the arguments of a macro. A name that a
 //! folder's `mod.rs` exports counts as that folder's, and one that the crate exports as the file's that defines it.
 
-use crate::source::{File, macros, runtime};
+use crate::source::{File, cluster, console, macros, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,6 +25,64 @@ fn folders_import_downward() {
 #[test]
 fn folders_of_the_macros_import_downward() {
     let wrong = check(&["check", "parse", "expand"], &macros());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn folders_of_the_cluster_import_downward() {
+    let order = [
+        "engine.rs",
+        "clock.rs",
+        "threads.rs",
+        "info.rs",
+        "envelope.rs",
+        "reply.rs",
+        "access.rs",
+        "subject.rs",
+        "rights.rs",
+        "floor.rs",
+        "frame",
+        "lease",
+        "membership",
+        "names",
+        "codec",
+        "starts.rs",
+        "session",
+        "directory",
+        "eventual",
+        "groups",
+        "keyed",
+        "topics",
+        "memory",
+        "nats",
+        "node",
+        "cluster.rs",
+        "testing",
+    ];
+    let wrong = check(&order, &cluster());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn folders_of_the_console_import_downward() {
+    let order = [
+        "priority.rs",
+        "token.rs",
+        "error.rs",
+        "methods.rs",
+        "answer.rs",
+        "samples",
+        "taps.rs",
+        "api",
+        "metrics.rs",
+        "acts.rs",
+        "watch.rs",
+        "trace",
+        "routes.rs",
+        "server.rs",
+        "options.rs",
+    ];
+    let wrong = check(&order, &console());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

@@ -12,9 +12,9 @@ use crate::node::driver::{Driver, DriverSetup};
 use crate::node::inbox::{Check, Inbox, Input};
 use crate::node::keys::StartKeys;
 use crate::node::peer::{Gate, SharedClock};
+use crate::node::policy::{Allow, Policy};
 use crate::node::porter::{OnEnd, Porter};
 use crate::node::view::View;
-use crate::policy::{Allow, Policy};
 use crate::reply::{Completer, Pending, pair};
 use crate::session::Config;
 use crate::subject::is_subject;
@@ -222,7 +222,7 @@ impl Builder {
         let engine = Arc::new(engine);
         #[cfg(any(test, feature = "test"))]
         if let Some(sim) = postroom::test::Sim::current() {
-            return crate::testing::turns::begin(self, &sim, *host, engine).map(|begun| begun.cluster);
+            return self.begin_simulated(&sim, *host, engine).map(|begun| begun.cluster);
         }
         let (cluster, driver, delivery) = self.prepare(*host, engine, Arc::new(|| SystemClock.now()))?;
         let spawn = |name: &'static str, run: Box<dyn FnOnce() + Send>| {

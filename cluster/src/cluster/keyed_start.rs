@@ -1,10 +1,10 @@
 //! Starts with a key, and where a start goes.
 
-use super::{RemoteNode, StartError, Starting};
+use super::{RemoteNode, Starting};
 use crate::keyed::home;
-use crate::node::keys::MAX_KEY;
-use crate::node::peer::{Peer, Started};
+use crate::node::peer::Peer;
 use crate::reply::{Pending, pair};
+use crate::starts::{MAX_KEY, StartError, Started};
 use postroom::Payloads;
 use postroom::generic::Addressed;
 use postroom::remote::Remote;

@@ -1,7 +1,8 @@
 //! Nodes as places for the children of supervisors.
 
-use super::{Cluster, RemoteNode, StartError};
+use super::{Cluster, RemoteNode};
 use crate::node::peer::Peer;
+use crate::starts::StartError;
 use postroom::supervision::{Place, Placement};
 use std::error::Error;
 use std::sync::Arc;

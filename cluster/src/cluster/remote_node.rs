@@ -1,60 +1,10 @@
 //! Another node, and starts of processes on it.
 
 use super::{Cluster, keyed_start};
-use crate::codec::CodecError;
-use crate::node::keys::MAX_KEY;
+use crate::starts::StartError;
 use postroom::generic::Addressed;
 use postroom::remote::Remote;
 use postroom::{Address, NodeId, Payloads};
-
-/// Why a process was not started on another node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The node is no member any more, or there is no session with it.
-    #[error("node `{node}` cannot be reached; ask for another with `cluster.any`, or wait until it is back")]
-    Unreachable {
-        /// Its name.
-        node: String,
-    },
-    /// The inputs do not fit the entry, or the type is not exported here.
-    #[error(transparent)]
-    Inputs(#[from] CodecError),
-    /// The node has refused.
-    #[error("node `{node}` has not said that it was started: {reason}")]
-    Refused {
-        /// Its name.
-        node: String,
-        /// What it says.
-        reason: String,
-    },
-    /// The node's policy says no.
-    #[error("node `{node}` does not allow the start; change what it allows with `Builder::allow` there")]
-    Denied {
-        /// Its name.
-        node: String,
-    },
-    /// The node has too many starts of this one waiting. The process was not started.
-    #[error("node `{node}` has 4,096 starts of this node waiting, or 16 MiB of inputs; try again when some are made")]
-    Full {
-        /// Its name.
-        node: String,
-    },
-    /// The key belongs to a process of another type.
-    #[error("node `{node}` has started `{process}` with this key; use another key for each type")]
-    KeyTaken {
-        /// The node's name.
-        node: String,
-        /// The type of the process that the key belongs to.
-        process: String,
-    },
-    /// The key has no bytes, or too many.
-    #[error("the key of a start has {bytes} bytes; use 1 to {MAX_KEY}")]
-    KeyLength {
-        /// How many.
-        bytes: usize,
-    },
-}
 
 /// A node of the cluster, to start processes on: made by [`Cluster::node`] and [`Cluster::any`].
 #[derive(Clone, Debug)]

@@ -39,7 +39,7 @@ pub use machine::{KeyedProcesses, MAX_ANSWERS, MAX_KEYS};
 pub use rendezvous::home;
 
 use crate::directory::MAX_NAME;
-use crate::directory::message::MAX_TEXT;
+pub use crate::directory::message::KeyRefusal;
 use postroom::Pid;
 
 /// A process to be started on this node, and exactly once answered by [`KeyedProcesses::started`].
@@ -60,60 +60,6 @@ pub struct Found {
     pub number: u64,
     /// The process, or why there is none.
     pub result: Result<Pid, KeyedError>,
-}
-
-/// Why a node does not give the process of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyRefusal {
-    /// It sees another home for the key.
-    Moved,
-    /// It does not export the type.
-    NotExported,
-    /// It has as many keys as it may.
-    Full,
-    /// It is not a member at the moment.
-    NotAMember,
-    /// The process was not started, since.
-    Failed(String),
-    /// Its policy does not allow it.
-    Denied,
-}
-
-impl KeyRefusal {
-    /// Returns it with a reason of a limited length: an error of the user may have a text of any.
-    fn shortened(self) -> Self {
-        match self {
-            Self::Failed(mut reason) => {
-                reason.truncate(reason.floor_char_boundary(MAX_TEXT));
-                reason.shrink_to_fit();
-                Self::Failed(reason)
-            }
-            other => other,
-        }
-    }
-
-    pub(crate) fn to_code(&self) -> (u8, &str) {
-        match self {
-            Self::Moved => (0, ""),
-            Self::NotExported => (1, ""),
-            Self::Full => (2, ""),
-            Self::NotAMember => (3, ""),
-            Self::Failed(reason) => (4, reason),
-            Self::Denied => (5, ""),
-        }
-    }
-
-    pub(crate) fn of_code(code: u8, text: String) -> Option<Self> {
-        match code {
-            0 if text.is_empty() => Some(Self::Moved),
-            1 if text.is_empty() => Some(Self::NotExported),
-            2 if text.is_empty() => Some(Self::Full),
-            3 if text.is_empty() => Some(Self::NotAMember),
-            4 => Some(Self::Failed(text)),
-            5 if text.is_empty() => Some(Self::Denied),
-            _ => None,
-        }
-    }
 }
 
 /// Why there is no process for a key.

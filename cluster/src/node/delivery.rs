@@ -8,14 +8,15 @@ mod slow;
 
 use super::directory::Directory;
 use super::keys::StartKeys;
-use super::peer::{NotStarted, Peer};
+use super::peer::Peer;
 use super::porter::Porter;
 use super::view::View;
 use crate::codec::{Agreement, CodecError, MessageId, answer_lost, decode_call_error, decode_exit_reason, not_taken};
 use crate::engine::Lane;
 use crate::envelope::{Content, Envelope, LinkKind};
-use crate::policy::Policy;
+use crate::node::policy::Policy;
 use crate::session::Item;
+use crate::starts::NotStarted;
 use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
 use requests::StartKind;

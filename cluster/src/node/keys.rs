@@ -13,11 +13,12 @@
 //! |---|---|---|
 //! | keys | [`MAX_KEYS`] = 1,024 | the one used longest ago is forgotten, which is counted; refused if all begin |
 //! | time since the last use | [`KEPT_FOR`] = 5 min | the key is forgotten |
-//! | a key | [`MAX_KEY`] = 1,024 B | refused |
+//! | a key | [`MAX_KEY`](crate::starts::MAX_KEY) = 1,024 B | refused |
 
 use super::delivery::NodeCounters;
-use super::peer::{NotStarted, SharedClock, Started};
+use super::peer::SharedClock;
 use crate::clock::Moment;
+use crate::starts::{NotStarted, Started};
 use postroom::Pid;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -28,8 +29,6 @@ use std::time::Duration;
 pub(crate) const MAX_KEYS: usize = 1_024;
 /// For how long, since it was last used.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
-/// The longest key, in bytes.
-pub(crate) const MAX_KEY: usize = 1_024;
 
 /// Is told what came of a start.
 type Then = Box<dyn FnOnce(Started) + Send>;

@@ -16,10 +16,11 @@
 //!   user, so that a slow one never costs the node its lease;
 //! * [`delivery`]: a thread that decodes what has arrived and delivers it. Here serde's code for the users' types runs;
 //! * [`directory`]: groups, eventual names, keys and topics;
+//! * [`policy`]: who may ask what of this node;
 //! * [`porter`]: processes that run users' code for all of these, and watch the node's processes.
 //!
 //! In a simulated test the two threads are processes of the node's host, whose turns the seed orders: see
-//! `testing::turns`.
+//! `turns`.
 //!
 //! # Invariants
 //! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time. The
@@ -29,6 +30,8 @@
 //! 3. A call, and a start, is answered once, by the thread that takes it out of the peer's table.
 //! 4. A frame is published only while the lease says so, by a reading of the clock after the frame was made.
 
+#[cfg(any(test, feature = "test"))]
+pub(crate) mod books;
 pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod driver;
@@ -36,7 +39,10 @@ pub(crate) mod inbox;
 pub(crate) mod keys;
 mod overflow;
 pub(crate) mod peer;
+pub(crate) mod policy;
 pub(crate) mod porter;
 #[cfg(test)]
 mod tests;
+#[cfg(any(test, feature = "test"))]
+pub(crate) mod turns;
 pub(crate) mod view;

@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::starts::Started;
 pub(crate) use port::{Gate, Port, SharedClock};
-pub(crate) use starts::{NotStarted, Started};
 
 /// One session with another node, as the runtime's transport to it. A next session is another value.
 pub(crate) struct Peer {
@@ -358,12 +358,12 @@ impl Peer {
 
     /// Returns what there is of each thing that ends, for tests.
     #[cfg(any(test, feature = "test"))]
-    pub(crate) fn books(&self) -> crate::testing::Books {
+    pub(crate) fn books(&self) -> super::books::Books {
         let state = self.lock();
         let waiting = if let Phase::Opening(waiting) = &state.phase { waiting.len() } else { 0 };
         let queued = |lane| state.session.buffered(lane).0 as usize;
         let overflow = state.overflow.bytes();
-        crate::testing::Books {
+        super::books::Books {
             calls: state.calls.len(),
             starts: state.starts.len(),
             waiting,

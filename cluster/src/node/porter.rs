@@ -2,7 +2,7 @@
 //! thread of the cluster does neither, since users' code may block, and panic.
 //!
 //! Each has one duty, so that none waits for the code of another: to start processes for other nodes; to hear of the
-//! ends of those that hold names; to ask the [policy](crate::policy); to hand out what the directory has for its
+//! ends of those that hold names; to ask the [policy](crate::node::policy); to hand out what the directory has for its
 //! processes, and hear of their ends; and to start processes by key.
 
 use postroom::prelude::*;

@@ -39,7 +39,6 @@
 //! ```
 //!
 //! * [`node`](SimulatedNode): a node, and what can be done to it;
-//! * `turns`: a node's threads as processes;
 //! * `oracle`: who may hold a name, whatever happens;
 //! * [`checks`]: what tests note and compare, to be used in tests of your own.
 
@@ -48,8 +47,8 @@ mod node;
 mod oracle;
 #[cfg(test)]
 mod tests;
-pub(crate) mod turns;
 
 pub use crate::memory::StoreCopy;
 pub use crate::memory::simulated::{Faults, SimulatedBroker, Traffic};
-pub use node::{Books, SimulatedNode, Trouble};
+pub use crate::node::books::Books;
+pub use node::{SimulatedNode, Trouble};

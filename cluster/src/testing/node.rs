@@ -1,12 +1,12 @@
 //! Nodes of a simulation, and what a test does to them.
 
 use super::oracle;
-use super::turns::{self, SimulatedJoin};
-use crate::cluster::{Builder, Cluster};
+use crate::cluster::{Builder, Cluster, SimulatedJoin};
 use crate::engine::Revision;
 use crate::frame::Epoch;
 use crate::memory::Client;
 use crate::memory::simulated::{Side, SimulatedBroker, Traffic};
+use crate::node::books::Books;
 use crate::node::peer::Peer;
 use crate::node::view::View;
 use postroom::prelude::*;
@@ -36,36 +36,6 @@ pub struct SimulatedNode {
 
 #[derive(Clone)]
 struct ViewOf(Arc<View>);
-
-/// What a node has to do with others that must come to an end: nothing of it is left when all is at rest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Books {
-    /// Calls to processes of other nodes that have not ended.
-    pub calls: usize,
-    /// Starts on other nodes that have not ended.
-    pub starts: usize,
-    /// Messages that wait for a session to open.
-    pub waiting: usize,
-    /// The cost of what waits to be sent or acknowledged, in bytes.
-    pub bytes: usize,
-    /// Links, monitors and joins with processes of other nodes.
-    pub ties: usize,
-}
-
-impl Add for Books {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            calls: self.calls + other.calls,
-            starts: self.starts + other.starts,
-            waiting: self.waiting + other.waiting,
-            bytes: self.bytes + other.bytes,
-            ties: self.ties + other.ties,
-        }
-    }
-}
 
 /// What [`SimulatedBroker::trouble`] may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +143,7 @@ impl SimulatedBroker {
         let client = Arc::new(self.connect());
         let engine = Arc::clone(&client);
         oracle::install(self);
-        match turns::begin(builder, self.sim(), host, engine) {
+        match builder.begin_simulated(self.sim(), host, engine) {
             Ok(SimulatedJoin { cluster, view, has_panicked }) => {
                 let (broker, view) = (self.clone(), ViewOf(view));
                 SimulatedNode { cluster, host, client, broker, view, has_panicked }

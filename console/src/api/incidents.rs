@@ -1,6 +1,6 @@
 //! Abnormal ends, stalls and dead letters.
 
-use super::methods::method_of;
+use crate::methods::method_of;
 use postroom::Pid;
 use postroom::inspect::{AbnormalEnd, Incidents, KeptStall, LostMessage, Recent, Stall};
 use serde::Serialize;

@@ -3,7 +3,6 @@
 //! A row is a look at a running thing, and rows are no snapshot of one moment. PIDs are their text.
 
 mod incidents;
-mod methods;
 mod overview;
 mod processes;
 mod relations;
@@ -18,7 +17,6 @@ use processes::Selection;
 use serde::Serialize;
 use std::fmt;
 
-pub(crate) use methods::method_of;
 pub(crate) use overview::thread_state;
 pub(crate) use types::{DEPTHS, TypeTotals, by_type};
 

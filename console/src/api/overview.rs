@@ -1,6 +1,6 @@
 //! Workers, threads and counters.
 
-use super::methods::method_of;
+use crate::methods::method_of;
 use crate::samples::{Profile, Samples};
 use postroom::inspect::{RunningStep, Statistics, ThreadState};
 use postroom::{Host, Pid};

@@ -1,6 +1,7 @@
 //! Processes by type.
 
-use super::{MAX_ROWS, methods::method_of};
+use super::MAX_ROWS;
+use crate::methods::method_of;
 use crate::samples::{MethodFigures, Samples};
 use postroom::Host;
 use postroom::inspect::{ProcessInfo, ProcessState};

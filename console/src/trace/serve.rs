@@ -7,7 +7,7 @@ use super::explain::{Analysis, Explanation, TypeTimes};
 use super::file::{Trace, TraceError};
 use super::part::{Cause, Part};
 use super::text::{method, short};
-use crate::routes::{Body, JSON, respond, text};
+use crate::answer::{Body, JSON, respond, text, wrong_method};
 use bytes::Bytes;
 use http_body_util::{BodyExt, channel::Channel};
 use hyper::body::Frame;
@@ -72,7 +72,7 @@ impl LastRecording {
         let allowed = if path == "/api/record" { hyper::Method::POST } else { hyper::Method::GET };
         Some(match path {
             "/api/record" | "/api/slow" | "/api/trace" if *method != allowed => {
-                crate::routes::wrong_method(if path == "/api/record" { "POST" } else { "GET" })
+                wrong_method(if path == "/api/record" { "POST" } else { "GET" })
             }
             "/api/record" => refused().unwrap_or_else(|| self.record(host, value("milliseconds"), peer)),
             "/api/slow" => self.slow(value("flow"), value("as")),

@@ -1,6 +1,6 @@
 //! What a node counts of what was lost.
 
-use crate::policy::PolicyCounts;
+use crate::node::policy::PolicyCounts;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 

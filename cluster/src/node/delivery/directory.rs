@@ -6,7 +6,7 @@ use crate::directory::message::DirectoryMessage;
 use crate::envelope::Content;
 use crate::keyed::KeyRefusal;
 use crate::node::peer::Peer;
-use crate::policy::{Ask, Verdict};
+use crate::node::policy::{Ask, Verdict};
 use bytes::Bytes;
 use postroom::Package;
 use std::sync::Arc;

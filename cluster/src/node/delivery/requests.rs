@@ -1,4 +1,4 @@
-//! What peers ask of this node: decided by its [`Policy`](crate::policy::Policy), and done.
+//! What peers ask of this node: decided by its [`Policy`](crate::node::policy::Policy), and done.
 
 use super::Arrival;
 use super::slow::Kept;
@@ -7,10 +7,10 @@ use crate::codec::{Agreement, DecodedStart};
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Content, Envelope, ToldKind};
 use crate::info::RemoteInfo;
-use crate::node::keys::MAX_KEY;
-use crate::node::peer::{NotStarted, Peer, Started};
+use crate::node::peer::Peer;
+use crate::node::policy::{Ask, Hearing, Verdict};
 use crate::node::porter::Job;
-use crate::policy::{Ask, Hearing, Verdict};
+use crate::starts::{MAX_KEY, NotStarted, Started};
 use bytes::Bytes;
 use postroom::routing::ControlMessage;
 use postroom::{ExitReason, Pid};

@@ -13,11 +13,11 @@
 //! data lane, behind what the process has sent.
 
 use super::sending::content;
-use super::{Peer, Phase, Started};
-use crate::StartError;
+use super::{Peer, Phase};
 use crate::codec::{encode_exit_reason, kept};
 use crate::engine::Lane;
 use crate::envelope::Envelope;
+use crate::starts::{StartError, Started};
 use postroom::supervision::{ChildStart, EndReport, StartReport};
 use postroom::{ExitReason, Pid};
 use std::collections::{BTreeMap, BTreeSet};

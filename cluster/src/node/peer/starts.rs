@@ -2,13 +2,13 @@
 
 use super::Peer;
 use super::sending::content;
-use crate::StartError;
 use crate::codec::CodecError;
 use crate::engine::Lane;
 use crate::envelope::{Envelope, ToldKind};
 use crate::reply::Completer;
+use crate::starts::{NotStarted, Started};
 use bytes::Bytes;
-use postroom::{Payloads, Pid};
+use postroom::Payloads;
 
 /// The most of the reason why a process was not started, in bytes.
 const MAX_REASON: usize = 16 << 10;
@@ -18,34 +18,6 @@ const MAX_STARTS: usize = 4_096;
 
 /// How long their inputs may be together, in bytes.
 const MAX_START_BYTES: usize = 16 << 20;
-
-/// What came of a start elsewhere: the process, or why there is none.
-pub(crate) type Started = Result<Pid, NotStarted>;
-
-/// Why there is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NotStarted {
-    /// In words, for people.
-    Said(String),
-    /// The node does not allow it.
-    Denied,
-    /// Too many of the peer's wait there.
-    Full,
-    /// A process of another type was started with the key.
-    KeyTaken { process: String },
-}
-
-impl From<&str> for NotStarted {
-    fn from(reason: &str) -> Self {
-        Self::Said(reason.to_owned())
-    }
-}
-
-impl From<String> for NotStarted {
-    fn from(reason: String) -> Self {
-        Self::Said(reason)
-    }
-}
 
 impl NotStarted {
     /// Returns the answer to the start.
@@ -58,16 +30,6 @@ impl NotStarted {
             Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: Bytes::new() },
             Self::Full => Envelope::Told { number, told: ToldKind::Full, bytes: Bytes::new() },
             Self::KeyTaken { process } => Envelope::KeyTaken { number, process },
-        }
-    }
-
-    /// Returns it as the error of a start on that node.
-    pub(crate) fn into_error(self, node: String) -> StartError {
-        match self {
-            Self::Said(reason) => StartError::Refused { node, reason },
-            Self::Denied => StartError::Denied { node },
-            Self::Full => StartError::Full { node },
-            Self::KeyTaken { process } => StartError::KeyTaken { node, process },
         }
     }
 }

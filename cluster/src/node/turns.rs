@@ -1,12 +1,9 @@
 //! A node's threads as processes of a simulation.
 
+use super::delivery::{Arrivals, Delivery};
+use super::driver::Driver;
+use super::inbox::Inbox;
 use crate::clock::Moment;
-use crate::cluster::{Builder, Cluster, JoinError};
-use crate::engine::Engine;
-use crate::node::delivery::{Arrivals, Delivery};
-use crate::node::driver::Driver;
-use crate::node::inbox::Inbox;
-use crate::node::view::View;
 use postroom::prelude::*;
 use postroom::routing::Node;
 use postroom::test::Sim;
@@ -18,34 +15,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A node of a simulation that has begun to join.
-pub(crate) struct SimulatedJoin {
-    pub(crate) cluster: Cluster,
-    pub(crate) view: Arc<View>,
-    /// Whether a part of the node has panicked.
-    pub(crate) has_panicked: Arc<AtomicBool>,
-}
-
-/// Begins to join with a node whose parts are processes of `host`.
-pub(crate) fn begin(
-    builder: Builder,
-    sim: &Sim,
-    host: Host,
-    engine: Arc<dyn Engine>,
-) -> Result<SimulatedJoin, JoinError> {
-    let time = sim.clone();
-    let clock = Arc::new(move || Moment::after_start(time.elapsed()));
-    let (cluster, driver, delivery) = builder.prepare(host, engine, clock)?;
+/// Begins to run them. Returns whether one of them has panicked since; `None` if the host starts no process.
+pub(crate) fn begin(host: Host, sim: &Sim, driver: Driver, delivery: Delivery) -> Option<Arc<AtomicBool>> {
     let has_panicked = Arc::new(AtomicBool::new(false));
-    let guard =
-        TurnGuard { node: Node::of(host.node()).ok_or(JoinError::Runtime)?, has_panicked: Arc::clone(&has_panicked) };
-    let view = driver.view();
+    let guard = TurnGuard { node: Node::of(host.node())?, has_panicked: Arc::clone(&has_panicked) };
     let (inbox, arrivals, sim) = (driver.inbox(), delivery.arrivals(), sim.clone());
     let driver = DriverTurns { driver, inbox, sim, guard: guard.clone() };
     let delivery = DeliveryTurns { delivery, arrivals, guard };
-    let _running = host.spawn(delivery).run().map_err(|_| JoinError::Runtime)?;
-    let _running = host.spawn(driver).run().map_err(|_| JoinError::Runtime)?;
-    Ok(SimulatedJoin { cluster, view, has_panicked })
+    let _running = host.spawn(delivery).run().ok()?;
+    let _running = host.spawn(driver).run().ok()?;
+    Some(has_panicked)
 }
 
 #[derive(Clone)]

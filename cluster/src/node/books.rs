@@ -1,0 +1,33 @@
+//! What a node has open with others, as tests look at it.
+
+use std::ops::Add;
+
+/// What a node has to do with others that must come to an end: nothing of it is left when all is at rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Books {
+    /// Calls to processes of other nodes that have not ended.
+    pub calls: usize,
+    /// Starts on other nodes that have not ended.
+    pub starts: usize,
+    /// Messages that wait for a session to open.
+    pub waiting: usize,
+    /// The cost of what waits to be sent or acknowledged, in bytes.
+    pub bytes: usize,
+    /// Links, monitors and joins with processes of other nodes.
+    pub ties: usize,
+}
+
+impl Add for Books {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            starts: self.starts + other.starts,
+            waiting: self.waiting + other.waiting,
+            bytes: self.bytes + other.bytes,
+            ties: self.ties + other.ties,
+        }
+    }
+}
