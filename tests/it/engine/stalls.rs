@@ -12,7 +12,7 @@ use postroom::Builder;
 use postroom::error::BuildError;
 use postroom::inspect::{ProcessState, Stall, Statistics, ThreadState};
 use postroom::prelude::*;
-use postroom_tests::{HOUR, Latch, act, eventually, idle_for_ever, listeners, soon, within};
+use postroom_tests::{HOUR, Latch, act, eventually, idle_for_ever, listeners, soon};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
