@@ -8,6 +8,7 @@ mod keyed;
 mod keyed_start;
 mod named;
 mod placement;
+mod pointers;
 mod remote_node;
 #[cfg(any(test, feature = "test"))]
 mod simulated;
@@ -21,13 +22,11 @@ use crate::node::delivery::NodeCounters;
 use crate::node::directory::Directory;
 use crate::node::inbox::{Inbox, Input};
 use crate::node::keys::StartKeys;
-use crate::node::peer::Peer;
 use crate::node::view::View;
 use crate::reply::{Pending, pair};
-use postroom::remote::Remote;
 use postroom::{Host, NodeId, Pid};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -35,8 +34,8 @@ pub use crate::node::view::{Member, Outage};
 pub use builder::{Builder, JoinError};
 pub use group::{Broadcast, BroadcastError, ClusterGroup};
 pub use keyed::Keyed;
-pub use named::NamedError;
-pub use remote_node::{RemoteNode, Starting};
+pub use pointers::NamedError;
+pub use remote_node::{NodeError, RemoteNode, Starting};
 #[cfg(any(test, feature = "test"))]
 pub(crate) use simulated::SimulatedJoin;
 pub use statistics::Statistics;
@@ -94,32 +93,8 @@ struct NodeShared {
     /// The keys of processes that were started here.
     keys: Arc<StartKeys>,
     /// The addresses that follow names.
-    pointers: named::Pointers,
+    pointers: pointers::Pointers,
     directory: Arc<Directory>,
-}
-
-/// Why there is no such node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NodeError {
-    /// No member has the name.
-    #[error("no other node of the cluster is called `{name}`; there are {}", listed(members))]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The names of the members.
-        members: Vec<String>,
-    },
-    /// No member that there is a session with exports the type.
-    #[error("no node of the cluster that can be reached exports `{process}`; export it with `.export::<{process}>()`")]
-    NotExported {
-        /// The type.
-        process: &'static str,
-    },
-}
-
-fn listed(members: &[String]) -> String {
-    if members.is_empty() { "none".into() } else { members.join(", ") }
 }
 
 impl Cluster {
@@ -165,58 +140,6 @@ impl Cluster {
         };
         self.shared.inbox.push(Input::Wait { time, check: Box::new(check) });
         pending
-    }
-
-    /// Returns the member of this name, to start processes there. If several have it, the one that has joined last.
-    ///
-    /// # Errors
-    /// [`NodeError::Unknown`], which lists the members.
-    pub fn node(&self, name: &str) -> Result<RemoteNode, NodeError> {
-        let view = self.shared.view.lock();
-        let latest = view.latest();
-        match latest.iter().find(|member| member.name == name) {
-            Some(member) => {
-                Ok(RemoteNode { cluster: self.clone(), id: member.id, name: name.to_owned(), is_any: false })
-            }
-            None => {
-                let members = latest.iter().map(|member| member.name.clone()).collect();
-                Err(NodeError::Unknown { name: name.to_owned(), members })
-            }
-        }
-    }
-
-    /// Returns this node, or another that exports `P`, each in turn.
-    ///
-    /// # Errors
-    /// [`NodeError::NotExported`]
-    pub fn any<P: Remote>(&self) -> Result<RemoteNode, NodeError> {
-        self.any_with(P::NAME)
-    }
-
-    fn any_with(&self, process: &'static str) -> Result<RemoteNode, NodeError> {
-        let nodes = self.exporters(process);
-        if nodes.is_empty() {
-            return Err(NodeError::NotExported { process });
-        }
-        let id = nodes[self.shared.turn.fetch_add(1, Ordering::Relaxed) % nodes.len()];
-        Ok(RemoteNode { cluster: self.clone(), id, name: self.name_of(id), is_any: true })
-    }
-
-    /// Returns the nodes that a process of this type can be started on.
-    fn exporters(&self, process: &str) -> Vec<NodeId> {
-        let shared = &self.shared;
-        let view = shared.view.lock();
-        let exports = |peer: &&Arc<Peer>| peer.agreement().is_some_and(|agreement| agreement.can_start(process));
-        let latest = view.latest();
-        let peers =
-            latest.iter().filter_map(|member| view.peers.get(&member.id)).filter(exports).map(|peer| peer.node());
-        let own = shared.exports.contains(process).then_some(shared.id);
-        peers.chain(own).collect()
-    }
-
-    fn name_of(&self, id: NodeId) -> String {
-        let view = self.shared.view.lock();
-        view.members.get(&id).map_or_else(|| self.shared.name.clone(), |member| member.name.clone())
     }
 
     /// Registers a name of the cluster for a process of this node. One process holds it, until it ends, gives it up

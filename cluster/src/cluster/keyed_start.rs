@@ -1,5 +1,6 @@
 //! Starts with a key, and where a start goes.
 
+use super::remote_node::StartRequest;
 use super::{RemoteNode, Starting};
 use crate::keyed::home;
 use crate::node::peer::Peer;
@@ -10,14 +11,6 @@ use postroom::generic::Addressed;
 use postroom::remote::Remote;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-/// What a start asks for.
-pub(super) struct StartRequest {
-    process: &'static str,
-    entry: String,
-    inputs: Payloads,
-    key: Option<String>,
-}
 
 impl<P: Remote + Addressed> Starting<P> {
     pub(super) fn new(node: RemoteNode, entry: &str, inputs: Payloads) -> Self {

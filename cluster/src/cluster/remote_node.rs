@@ -1,10 +1,91 @@
 //! Another node, and starts of processes on it.
 
-use super::{Cluster, keyed_start};
+use super::Cluster;
+use crate::node::peer::Peer;
 use crate::starts::StartError;
 use postroom::generic::Addressed;
 use postroom::remote::Remote;
 use postroom::{Address, NodeId, Payloads};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Why there is no such node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// No member has the name.
+    #[error("no other node of the cluster is called `{name}`; there are {}", listed(members))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of the members.
+        members: Vec<String>,
+    },
+    /// No member that there is a session with exports the type.
+    #[error("no node of the cluster that can be reached exports `{process}`; export it with `.export::<{process}>()`")]
+    NotExported {
+        /// The type.
+        process: &'static str,
+    },
+}
+
+fn listed(members: &[String]) -> String {
+    if members.is_empty() { "none".into() } else { members.join(", ") }
+}
+
+impl Cluster {
+    /// Returns the member of this name, to start processes there. If several have it, the one that has joined last.
+    ///
+    /// # Errors
+    /// [`NodeError::Unknown`], which lists the members.
+    pub fn node(&self, name: &str) -> Result<RemoteNode, NodeError> {
+        let view = self.shared.view.lock();
+        let latest = view.latest();
+        match latest.iter().find(|member| member.name == name) {
+            Some(member) => {
+                Ok(RemoteNode { cluster: self.clone(), id: member.id, name: name.to_owned(), is_any: false })
+            }
+            None => {
+                let members = latest.iter().map(|member| member.name.clone()).collect();
+                Err(NodeError::Unknown { name: name.to_owned(), members })
+            }
+        }
+    }
+
+    /// Returns this node, or another that exports `P`, each in turn.
+    ///
+    /// # Errors
+    /// [`NodeError::NotExported`]
+    pub fn any<P: Remote>(&self) -> Result<RemoteNode, NodeError> {
+        self.any_with(P::NAME)
+    }
+
+    pub(super) fn any_with(&self, process: &'static str) -> Result<RemoteNode, NodeError> {
+        let nodes = self.exporters(process);
+        if nodes.is_empty() {
+            return Err(NodeError::NotExported { process });
+        }
+        let id = nodes[self.shared.turn.fetch_add(1, Ordering::Relaxed) % nodes.len()];
+        Ok(RemoteNode { cluster: self.clone(), id, name: self.name_of(id), is_any: true })
+    }
+
+    /// Returns the nodes that a process of this type can be started on.
+    pub(super) fn exporters(&self, process: &str) -> Vec<NodeId> {
+        let shared = &self.shared;
+        let view = shared.view.lock();
+        let exports = |peer: &&Arc<Peer>| peer.agreement().is_some_and(|agreement| agreement.can_start(process));
+        let latest = view.latest();
+        let peers =
+            latest.iter().filter_map(|member| view.peers.get(&member.id)).filter(exports).map(|peer| peer.node());
+        let own = shared.exports.contains(process).then_some(shared.id);
+        peers.chain(own).collect()
+    }
+
+    pub(super) fn name_of(&self, id: NodeId) -> String {
+        let view = self.shared.view.lock();
+        view.members.get(&id).map_or_else(|| self.shared.name.clone(), |member| member.name.clone())
+    }
+}
 
 /// A node of the cluster, to start processes on: made by [`Cluster::node`] and [`Cluster::any`].
 #[derive(Clone, Debug)]
@@ -39,11 +120,19 @@ impl RemoteNode {
     }
 }
 
+/// What a start asks for.
+pub(super) struct StartRequest {
+    pub(super) process: &'static str,
+    pub(super) entry: String,
+    pub(super) inputs: Payloads,
+    pub(super) key: Option<String>,
+}
+
 /// A process that is to be started, perhaps on another node: to be awaited, or waited for.
 #[must_use = "nothing is started until it is awaited, or waited for"]
 pub struct Starting<P> {
     pub(super) node: RemoteNode,
-    pub(super) request: keyed_start::StartRequest,
+    pub(super) request: StartRequest,
     pub(super) process: std::marker::PhantomData<fn() -> P>,
 }
 

@@ -1,9 +1,10 @@
 //! What two nodes can say to each other: their tables compared, once, when they meet.
 
+use super::Codecs;
 use super::error::CodecError;
 use super::form::{Form, FormKind, are_compatible};
 use super::format::cut;
-use super::{Codecs, DecodedStart, Encoded, MessageId};
+use super::message::{DecodedStart, Encoded, MessageId};
 use crate::frame::Table;
 use postroom::error::EntryError;
 use postroom::{Payload, Payloads};
@@ -79,6 +80,13 @@ pub struct Agreement {
     ours: Vec<Compatibility>,
     /// For each of the peer's messages: its name, and where it is in our table.
     theirs: Vec<(Box<str>, Result<MessageId, Compatibility>)>,
+}
+
+impl Codecs {
+    /// Returns how to speak with a node that has this table.
+    pub fn agree(&self, theirs: &Table) -> Agreement {
+        Agreement::new(self, theirs)
+    }
 }
 
 impl Agreement {

@@ -2,7 +2,7 @@
 
 use super::format::Fault;
 use super::guard::MAX_DEPTH;
-use super::{MAX_MESSAGE, MessageId};
+use super::message::{MAX_MESSAGE, MessageId};
 use crate::frame::TableError;
 use postroom::error::EntryError;
 

@@ -1,7 +1,7 @@
 //! One value as bytes and back, in either format.
 
-use super::MAX_MESSAGE;
 use super::guard::{DecodeGuard, Limit};
+use super::message::MAX_MESSAGE;
 use bytes::Bytes;
 use postroom::remote::{RemoteValue, WireCodec};
 use serde::{Serialize, de::DeserializeOwned};

@@ -66,6 +66,7 @@ mod error;
 mod form;
 mod format;
 mod guard;
+mod message;
 mod reason;
 mod report;
 pub(crate) mod shape;
@@ -76,6 +77,7 @@ mod tests;
 pub use agreement::{Agreement, Compatibility, agree};
 pub use error::{CodecError, ExportError};
 pub use guard::MAX_DEPTH;
+pub use message::{DecodedStart, Encoded, MAX_MESSAGE, MessageId};
 pub(crate) use reason::{as_text, kept};
 pub use reason::{decode_call_error, decode_exit_reason, encode_call_error, encode_exit_reason};
 pub(crate) use skew::{answer_lost, not_taken};
@@ -83,46 +85,12 @@ pub(crate) use skew::{answer_lost, not_taken};
 use crate::frame::Table;
 use bytes::Bytes;
 use form::{Form, FormKind, ValueForm};
-use postroom::Payloads;
 use postroom::remote::{Remote, RemoteEntry, RemoteMessage, RemoteValue, RemoteVisitor, WireCodec};
 use std::any::{TypeId, type_name};
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::sync::Arc;
-
-/// The most bytes of a message, an answer or the inputs of an entry, with the byte of the codec.
-pub const MAX_MESSAGE: usize = 16 << 20;
-
-/// The number of a message or entry: its position in the [`Table`] of the node that writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MessageId(pub u16);
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "message number {}", self.0)
-    }
-}
-
-/// A message, an answer or inputs, as bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encoded {
-    /// Which it is, for the reader.
-    pub id: MessageId,
-    /// The codec, then the value.
-    pub bytes: Bytes,
-}
-
-/// The start of a process that a peer asks for: the arguments of [`Host::start`](postroom::Host::start).
-#[derive(Debug)]
-pub struct DecodedStart {
-    /// The name of the process's type.
-    pub process: &'static str,
-    /// The name of the entry.
-    pub entry: &'static str,
-    /// The inputs.
-    pub inputs: Payloads,
-}
 
 /// The messages and entries of the processes that a node exports. Cheap to clone.
 #[derive(Clone)]
@@ -151,11 +119,6 @@ impl Codecs {
     /// Returns what this node tells others of its messages.
     pub fn table(&self) -> &Table {
         &self.0.table
-    }
-
-    /// Returns how to speak with a node that has this table.
-    pub fn agree(&self, theirs: &Table) -> Agreement {
-        Agreement::new(self, theirs)
     }
 
     /// Has the log say, once, that a message cannot travel, and why.

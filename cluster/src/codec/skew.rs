@@ -1,9 +1,10 @@
 //! What senders and callers hear of a message or an answer that cannot travel. Differences of two builds are kept for
 //! the life of the program, since the errors hold them without owning them.
 
+use super::Codecs;
 use super::error::CodecError;
 use super::form::Form;
-use super::{Codecs, MAX_MESSAGE};
+use super::message::MAX_MESSAGE;
 use postroom::error::{SendFailure, Skew};
 use postroom::{CallError, Pid};
 use std::collections::HashSet;

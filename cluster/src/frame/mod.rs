@@ -39,7 +39,7 @@ mod table;
 mod tests;
 
 pub use decode::DecodeError;
-pub use table::{Table, TableError, VersionError, Versions};
+pub use table::{MAX_NAME, MAX_TABLE, Table, TableError, VersionError, Versions};
 
 use crate::engine::{Lane, Revision};
 use bytes::Bytes;
@@ -50,10 +50,6 @@ use std::fmt;
 pub const MAX_FRAME: usize = (64 << 10) + 128;
 /// The most bytes of a message that one parcel carries.
 pub const MAX_PIECE: usize = 64 << 10;
-/// The most bytes that the entries of a [`Table`] take in a frame.
-pub const MAX_TABLE: usize = 64 << 10;
-/// The longest name in a [`Table`].
-pub const MAX_NAME: usize = 1_024;
 
 /// Major, kind, two epochs.
 const HEADER: usize = 2 + 2 * EPOCH;

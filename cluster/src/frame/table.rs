@@ -1,7 +1,11 @@
 //! What two nodes compare when they meet: versions of the protocol, and the messages that each can decode.
 
-use super::{MAX_NAME, MAX_TABLE};
 use std::sync::Arc;
+
+/// The most bytes that the entries of a [`Table`] take in a frame.
+pub const MAX_TABLE: usize = 64 << 10;
+/// The longest name in a [`Table`].
+pub const MAX_NAME: usize = 1_024;
 
 /// The minor versions of the protocol that a node speaks, within one major version.
 ///

@@ -64,7 +64,7 @@ mod tests;
 
 pub use crate::subject::Identity;
 pub use machine::{KnownNames, Membership};
-pub use record::{Record, RecordError};
+pub use record::{MAX_NODE_NAME, Record, RecordError};
 
 use crate::access::{Access, Answer};
 use crate::engine::{ProbeOutcome, Revision};
@@ -79,8 +79,6 @@ pub const RETRY: Duration = Duration::from_secs(1);
 /// be gone before the first probe after the broker has given up its connection; and not zero, since a node that is cut
 /// off from the broker has its answers at once.
 pub const PROBE_AGAIN: Duration = Duration::from_millis(200);
-/// The longest name of a node.
-pub const MAX_NODE_NAME: usize = crate::subject::LONGEST_NAME;
 /// How many IDs of nodes that are members no more are remembered with their names.
 pub const MAX_BINDINGS: usize = 65_536;
 

@@ -1,8 +1,10 @@
 //! What a node says of itself in the store, under the key `<name>.<id>`.
 
-use super::MAX_NODE_NAME;
 use crate::subject::{Identity, is_name};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// The longest name of a node.
+pub const MAX_NODE_NAME: usize = crate::subject::LONGEST_NAME;
 
 /// The form of a record that this crate writes.
 const FORM: u8 = 1;

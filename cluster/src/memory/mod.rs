@@ -36,8 +36,8 @@ use crate::engine::{
 use crate::rights::Rights;
 use crate::subject::{is_pattern, is_subject, shortened};
 use bytes::Bytes;
-pub use state::StoreCopy;
 use state::{BrokerJob, BrokerState, BrokerSubscriber, Connection, ConnectionState, Watcher};
+pub use state::{MAX_HISTORY, MAX_PAYLOAD, StoreCopy};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -47,10 +47,6 @@ use std::time::{Duration, Instant};
 
 /// The most messages of a client and lane that the broker has not looked at.
 pub const MAX_QUEUED: usize = 1_024;
-/// The longest message, and the longest value with its key.
-pub const MAX_PAYLOAD: usize = 1 << 20;
-/// How many changes of a bucket are kept, for watches that go on.
-pub const MAX_HISTORY: usize = 1_024;
 
 /// A broker in memory. Clones are the same one.
 ///

@@ -9,6 +9,7 @@ use super::{Broker, Client, StoreCopy};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Bucket, ProbeOutcome, StoreError};
+pub use network::Faults;
 use network::{Cargo, Endpoint, Flight, Network, PATIENCE};
 use postroom::prelude::*;
 use postroom::test::Sim;
@@ -19,34 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// What goes wrong on the way, by chance. Nothing, by default.
-///
-/// ```
-/// use postroom_cluster::testing::Faults;
-/// use std::time::Duration;
-///
-/// let faults = Faults { drop: 0.01, delay: Duration::from_millis(50), ..Faults::default() };
-/// assert_eq!(faults.duplicate, 0.0);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Faults {
-    /// The probability with which a message between nodes is lost, and with which a request to the store, or its
-    /// answer, is: who asks then hears that nothing is known.
-    pub drop: f64,
-    /// The probability with which a message arrives twice.
-    pub duplicate: f64,
-    /// The probability with which a message may overtake earlier ones.
-    pub reorder: f64,
-    /// Everything takes up to that long.
-    pub delay: Duration,
-}
-
 /// A broker of a simulation: made by [`Broker::simulated`]. Clones are the same one.
 ///
 /// # What it checks
 /// * A node publishes nothing while it has no lease, whether it was paused, cut off, or has left. One that was in a
 ///   store which is lost counts as long as it would have lasted.
-/// * A name passes on when its last holder has ended or its node is paused, and with a larger token; until the store is
+/// * A name passes on when its last holder has ended or given it up, or its node is paused, and with a larger token; until the store is
 ///   lost or replaced, since what the store has is not what holders were told, then.
 /// * No callback panics.
 ///

@@ -1,6 +1,5 @@
 //! The store and the subscriptions of a broker in memory, and what one step changes of them.
 
-use super::{MAX_HISTORY, MAX_PAYLOAD};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{
@@ -12,6 +11,11 @@ use crate::subject::{is_key, matches, shortened};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
+
+/// The longest message, and the longest value with its key.
+pub const MAX_PAYLOAD: usize = 1 << 20;
+/// How many changes of a bucket are kept, for watches that go on.
+pub const MAX_HISTORY: usize = 1_024;
 
 #[derive(Default)]
 pub(super) struct BrokerState {

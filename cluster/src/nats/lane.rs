@@ -6,25 +6,20 @@
 //! saw. So each connection has a client of its own. When it breaks, the client ends, with all that it has kept: its
 //! second attempt to connect goes to an address where nothing can be ([`NOWHERE`]), and it is allowed one only.
 
+use super::connection::{LAST_WORDS, LaneConnection, OutgoingMessage};
 use super::problem::{OLDEST_SERVER, Problem, Violation};
 use super::shared::{EngineShared, ProblemSource};
 use super::store;
 use crate::engine::Lane;
 use crate::frame::MAX_FRAME;
 use async_nats::{Client, Event, ReconnectToServer, ServerAddr, ServerError};
-use bytes::Bytes;
 use futures_util::StreamExt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc};
 use tokio::time::{sleep, timeout};
-
-/// How many messages may wait to be sent, in each lane.
-pub const MAX_QUEUED: usize = 1_024;
-/// How many bytes of messages may wait to be sent, in each lane. A single message may be longer.
-pub const MAX_QUEUED_BYTES: usize = 16 << 20;
 
 /// How many messages the client may take from the queue before they are written: few, so that the limits of the queue
 /// are those that count.
@@ -46,72 +41,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// value. About half of it is random, so that not all nodes of a large cluster come at once.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
-/// How long what is left to do may still take when the engine closes.
-pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
-
 /// How many refusals may wait for the requests that they answer. One that misses its own has no answer in time.
 const MAX_REFUSALS: usize = 256;
 
 /// No server listens at port 0.
 const NOWHERE: &str = "nats://127.0.0.1:0";
-
-/// A connection.
-#[derive(Clone)]
-pub(super) struct LaneConnection {
-    /// Counts the connections of the lane, from 1.
-    pub(super) number: u64,
-    pub(super) client: Client,
-    /// The subjects on which the server has refused to publish.
-    pub(super) refusals: broadcast::Sender<String>,
-}
-
-/// A message that waits to be sent.
-pub(super) struct OutgoingMessage {
-    pub(super) subject: String,
-    pub(super) payload: Bytes,
-}
-
-/// What all threads see of a lane.
-pub(super) struct LaneState {
-    pub(super) connection: watch::Sender<Option<LaneConnection>>,
-    pub(super) queue: mpsc::Sender<OutgoingMessage>,
-    queued_bytes: AtomicUsize,
-}
-
-impl LaneState {
-    pub(super) fn new(queue: mpsc::Sender<OutgoingMessage>) -> Self {
-        Self { connection: watch::Sender::new(None), queue, queued_bytes: AtomicUsize::new(0) }
-    }
-
-    pub(super) fn is_connected(&self) -> bool {
-        self.connection.borrow().is_some()
-    }
-
-    pub(super) fn connected(&self) -> Option<LaneConnection> {
-        self.connection.borrow().clone()
-    }
-
-    /// Puts a message into the queue. Returns false if it is full.
-    pub(super) fn enqueue(&self, subject: &str, payload: Bytes) -> bool {
-        let bytes = payload.len();
-        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let has_room = before == 0 || before.saturating_add(bytes) <= MAX_QUEUED_BYTES;
-        let queued = has_room && self.queue.try_send(OutgoingMessage { subject: subject.into(), payload }).is_ok();
-        if !queued {
-            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        queued
-    }
-}
-
-/// Waits for a connection of the lane that is newer than number `last`. `None` if the engine has ended.
-pub(super) async fn newer(
-    connections: &mut watch::Receiver<Option<LaneConnection>>,
-    last: u64,
-) -> Option<LaneConnection> {
-    let is_newer = |connected: &Option<LaneConnection>| connected.as_ref().is_some_and(|c| c.number > last);
-    connections.wait_for(is_newer).await.ok()?.clone()
-}
 
 /// Connects for as long as the engine is open.
 pub(super) async fn keep_connected(shared: Arc<EngineShared>, lane: Lane) {
@@ -298,18 +232,5 @@ mod tests {
             let pause = pause(failures);
             assert!(pause >= whole / 2 && pause <= whole, "{failures}: {pause:?}");
         }
-    }
-
-    #[test]
-    fn the_queue_is_bounded_in_messages_and_in_bytes() {
-        let (queue, mut messages) = mpsc::channel(2);
-        let lane = LaneState::new(queue);
-        assert!(lane.enqueue("a", vec![0; MAX_QUEUED_BYTES + 1].into()));
-        assert!(!lane.enqueue("a", vec![0].into()), "the first takes all the bytes");
-        let first = messages.try_recv().unwrap();
-        lane.queued_bytes.fetch_sub(first.payload.len(), Ordering::Relaxed);
-        assert!(lane.enqueue("a", Bytes::new()) && lane.enqueue("a", Bytes::new()));
-        assert!(!lane.enqueue("a", Bytes::new()), "two messages are all");
-        assert_eq!(lane.queued_bytes.load(Ordering::Relaxed), 0);
     }
 }

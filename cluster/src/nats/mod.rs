@@ -48,6 +48,7 @@
 //! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.
 
 mod completion;
+mod connection;
 pub mod keys;
 mod lane;
 mod problem;
@@ -57,13 +58,14 @@ mod settings;
 mod shared;
 mod store;
 mod subscriptions;
+mod table;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod tombstones;
 mod watch;
 
-pub use lane::{MAX_QUEUED, MAX_QUEUED_BYTES};
+pub use connection::{MAX_QUEUED, MAX_QUEUED_BYTES};
 pub use problem::Problem;
 pub use settings::{Nats, NatsError};
 pub use shared::{Counts, MAX_QUESTIONS};
@@ -95,6 +97,27 @@ pub struct NatsEngine {
     runtime: Handle,
     /// Its end tells the thread that nothing more is asked.
     _dropped: oneshot::Sender<()>,
+}
+
+impl Nats {
+    /// Starts the engine, which connects as soon as it can and again whenever it has lost the connection. This does
+    /// not wait; [`NatsEngine::wait`] does.
+    ///
+    /// # Errors
+    /// If the settings contradict each other or are not safe, or if there can be no thread.
+    pub fn start(self) -> Result<NatsEngine, NatsError> {
+        self.check()?;
+        NatsEngine::start(self)
+    }
+}
+
+/// Starts the engine of the cluster that is joined.
+impl crate::engine::Connect for Nats {
+    type Engine = NatsEngine;
+
+    fn connect(self, cluster: &str, node: &str) -> Result<NatsEngine, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.cluster(cluster).node(node).start()?)
+    }
 }
 
 impl NatsEngine {

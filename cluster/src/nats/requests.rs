@@ -1,8 +1,8 @@
 //! Requests to the server's store, and what its answers mean. NATS' documentation calls this the JetStream API; its
 //! texts and numbers are part of the protocol.
 
-use super::lane::LaneConnection;
-use super::store::StoreTable;
+use super::connection::LaneConnection;
+use super::table::StoreTable;
 use async_nats::{HeaderMap, Request, RequestErrorKind};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,6 +1,5 @@
 //! Where the servers are and what to show them: [`Nats`], and what it refuses before anything is connected.
 
-use super::NatsEngine;
 use super::tls;
 use crate::engine::Bucket;
 use crate::subject::{LONGEST_NAME, Subjects, is_name};
@@ -220,17 +219,7 @@ impl Nats {
         self
     }
 
-    /// Starts the engine, which connects as soon as it can and again whenever it has lost the connection. This does
-    /// not wait; [`NatsEngine::wait`] does.
-    ///
-    /// # Errors
-    /// If the settings contradict each other or are not safe, or if there can be no thread.
-    pub fn start(self) -> Result<NatsEngine, NatsError> {
-        self.check()?;
-        NatsEngine::start(self)
-    }
-
-    fn check(&self) -> Result<(), NatsError> {
+    pub(super) fn check(&self) -> Result<(), NatsError> {
         if !is_name(&self.cluster) {
             return Err(NatsError::BadCluster { name: self.cluster.chars().take(LONGEST_NAME).collect() });
         }
@@ -336,15 +325,6 @@ impl Nats {
 
     pub(super) fn replica_count(&self) -> usize {
         self.replicas
-    }
-}
-
-/// Starts the engine of the cluster that is joined.
-impl crate::engine::Connect for Nats {
-    type Engine = NatsEngine;
-
-    fn connect(self, cluster: &str, node: &str) -> Result<NatsEngine, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(self.cluster(cluster).node(node).start()?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the threads of callers, and the tasks on the engine's own thread, know of each other.
 
-use super::lane::{LaneConnection, LaneState, OutgoingMessage};
+use super::connection::{LaneConnection, LaneState, OutgoingMessage};
 use super::problem::{Problem, Violation};
 use super::settings::Nats;
-use super::tombstones::Tombstone;
+use super::table::Tombstone;
 use crate::engine::{Attempt, Lane};
 use crate::floor::Floor;
 use std::collections::BTreeMap;

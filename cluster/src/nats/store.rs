@@ -6,9 +6,9 @@
 //! # Properties of the tables
 //! * **No direct reads** (`allow_direct`): any replica answers these, also one that lags. So all reads come from the
 //!   leader.
-//! * **[`HISTORY`] revisions of each key** are kept, and not only the last: the server sends a revision to watches some
+//! * **[`HISTORY`](super::table::HISTORY) revisions of each key** are kept, and not only the last: the server sends a revision to watches some
 //!   time after it was written, and what has been replaced meanwhile is gone. Then the watch has to begin anew.
-//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`], by
+//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`](super::table::KEPT), by
 //!   which watches see it.
 //! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can
 //!   tell who may write it: see [`rights`]. A message of another writer than the node itself is a
@@ -31,12 +31,11 @@
 //! * **update, delete** read the key first, and go on if it has an entry with the revision that is expected. The server
 //!   compares once more, so what happens in between is found out.
 
-use super::lane::LaneConnection;
+use super::connection::LaneConnection;
 use super::problem::Problem;
 use super::requests::{self, Failure, OPERATION_HEADER, StoredMessage};
-use super::settings::Nats;
 use super::shared::{EngineShared, ProblemSource};
-use super::tombstones::{KEPT, Tombstone};
+use super::table::{StoreTable, Tombstone};
 use crate::access::Access;
 use crate::engine::{Bucket, Entry, Lane, Revision, StoreError};
 use crate::floor::Floor;
@@ -51,12 +50,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep, timeout_at};
-
-/// How many revisions of a key are kept: the most that NATS' own tools allow. So much can a watch lag behind.
-const HISTORY: u64 = 64;
-
-/// How many messages a table keeps for each entry that it may have: its last revisions, and tombstones.
-const PER_ENTRY: u64 = 4;
 
 /// How long an access may take. It is less than a change of the store's leader, after which it would be answered: those
 /// who wait for a lease ask again every half a second.
@@ -75,73 +68,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The key of the tombstone that follows an emptying: one that no entry has, and legal in each table.
 const MOVED: &str = "=.=";
-
-/// The stream and the subjects of a bucket.
-pub(super) struct StoreTable {
-    pub(super) stream: String,
-    /// What the subjects of keys begin with.
-    pub(super) prefix: String,
-    cluster: String,
-    bucket: Bucket,
-}
-
-impl StoreTable {
-    pub(super) fn new(cluster: &str, bucket: Bucket) -> Self {
-        let name = rights::table(cluster, bucket);
-        let (stream, prefix) = (format!("KV_{name}"), format!("$KV.{name}."));
-        Self { stream, prefix, cluster: cluster.into(), bucket }
-    }
-
-    /// The subject that a node of this name writes a key on.
-    fn subject(&self, key: &str, writer: &str) -> String {
-        rights::write_subject(&self.cluster, self.bucket, key, writer)
-    }
-
-    /// The pattern of the subjects that have a key.
-    pub(super) fn pattern(&self, key: &str) -> String {
-        self.subject(key, "*")
-    }
-
-    /// Returns the key of a subject, and whether a message there can be a value; it is a removal otherwise.
-    pub(super) fn key<'s>(&self, subject: &'s str) -> Option<(&'s str, bool)> {
-        let key = subject.strip_prefix(&self.prefix)?;
-        match self.bucket {
-            Bucket::Nodes => {
-                let (key, writer) = key.rsplit_once('.')?;
-                Some((key, rights::owner(key) == writer))
-            }
-            Bucket::Leases | Bucket::Names | Bucket::Groups => Some((key, true)),
-        }
-    }
-
-    pub(super) fn configuration(&self, settings: &Nats) -> Value {
-        let bucket = self.bucket;
-        let nanos = |time: Duration| time.as_nanos() as u64;
-        let mut configuration = json!({
-            "name": self.stream,
-            "description": "a table of a Postroom cluster",
-            "subjects": [format!("{}>", self.prefix)],
-            "retention": "limits",
-            "storage": "file",
-            "discard": "new",
-            "max_msgs": settings.limit(bucket) * PER_ENTRY,
-            "max_msgs_per_subject": HISTORY,
-            "max_age": 0,
-            "num_replicas": settings.replica_count(),
-            "allow_direct": false,
-            "deny_delete": true,
-            "allow_rollup_hdrs": false,
-        });
-        if bucket == Bucket::Leases {
-            configuration["max_age"] = nanos(Bucket::LEASE_TTL).into();
-            configuration["allow_msg_ttl"] = true.into();
-            configuration["subject_delete_marker_ttl"] = nanos(KEPT).into();
-            // The server writes its markers in this way.
-            configuration["allow_rollup_hdrs"] = true.into();
-        }
-        configuration
-    }
-}
 
 /// Prepares the tables, and lets all others use them; again when one of these [doubts](EngineShared::doubt_store) that
 /// the store is the same one. It runs once for each connection, so an engine prepares the tables once at a time.
@@ -500,6 +426,7 @@ impl<'a> KeyAccess<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nats::Nats;
 
     /// Catches: a store whose leader was being chosen when it was asked, and which is asked next when that has timed
     /// out.

@@ -8,7 +8,7 @@
 //! it have been taken from that connection.
 
 use super::completion::run;
-use super::lane::newer;
+use super::connection::newer;
 use super::shared::EngineShared;
 use crate::engine::{Lane, Message, OnMessage, ProbeOutcome};
 use crate::subject::{is_subject, matches};

@@ -7,29 +7,19 @@
 //!
 //! Leases need none of this: their tombstones become too old.
 
-use super::lane::LAST_WORDS;
+use super::connection::LAST_WORDS;
 use super::requests;
 use super::shared::EngineShared;
-use super::store::StoreTable;
+use super::table::{KEPT, Tombstone};
 use crate::engine::Revision;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
-
-/// How long a tombstone stays.
-pub(super) const KEPT: Duration = Duration::from_secs(60);
+use tokio::time::{sleep_until, timeout};
 
 /// How long a purge may take. One that fails is not tried again.
 const PURGE_TIMEOUT: Duration = Duration::from_secs(5);
-
-pub(super) struct Tombstone {
-    pub(super) table: StoreTable,
-    pub(super) key: String,
-    pub(super) revision: Revision,
-    pub(super) written: Instant,
-}
 
 /// Purges tombstones when their time has come, and the rest when the engine closes.
 pub(super) async fn sweep(shared: Arc<EngineShared>, mut tombstones: mpsc::UnboundedReceiver<Tombstone>) {

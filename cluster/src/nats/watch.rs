@@ -1,11 +1,11 @@
 //! Watches: consumers of the streams of the store. The rules are in [`replay`](super::replay).
 
 use super::completion::run;
-use super::lane::{LaneConnection, newer};
+use super::connection::{LaneConnection, newer};
 use super::replay::{KeyOperation, Next, Replay, ReplayStart, StreamMessage};
 use super::requests::{self, Failure, MARKER_HEADER, OPERATION_HEADER};
 use super::shared::EngineShared;
-use super::store::StoreTable;
+use super::table::StoreTable;
 use crate::engine::{Bucket, Change, Entry, OnChange, Revision};
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;

@@ -17,8 +17,7 @@ use crate::reply::{Completer, pair};
 use crate::session::Config;
 use crate::subject::Subjects;
 use agenda::Agenda;
-use leaving::Leaving;
-use outages::Condemned;
+use ends::{Condemned, LONGEST_WAIT, Leaving};
 use postroom::{Address, NodeId};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +27,7 @@ use std::time::Duration;
 
 mod agenda;
 mod directory;
+mod ends;
 mod leaving;
 mod members;
 mod names;
@@ -40,8 +40,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_millis(1);
 /// How often a node that leaves looks whether it can go on.
 const LEAVING: Duration = Duration::from_millis(10);
-/// The longest wait: a guard against a clock that stands still while the machine is suspended.
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// What a node needs to run.
 pub(crate) struct DriverSetup {

@@ -5,25 +5,22 @@
 mod incidents;
 mod overview;
 mod processes;
+mod query;
 mod relations;
+mod sight;
 mod state;
 mod types;
 
-use crate::samples::Samples;
-use crate::taps::Taps;
-use postroom::inspect::Incidents;
-use postroom::{Host, Pid};
+use postroom::Pid;
 use processes::Selection;
+use query::parse_count;
 use serde::Serialize;
 use std::fmt;
 
 pub(crate) use overview::thread_state;
+pub(crate) use query::QueryError;
+pub(crate) use sight::Sight;
 pub(crate) use types::{DEPTHS, TypeTotals, by_type};
-
-/// The most rows of a view.
-const MAX_ROWS: usize = 1_000;
-/// The rows of a view unless the query says how many.
-const ROWS: usize = 100;
 
 /// What is asked for.
 pub(crate) enum View {
@@ -36,29 +33,6 @@ pub(crate) enum View {
     Waits,
 }
 
-/// What the views are of.
-pub(crate) struct Sight {
-    pub(crate) host: Host,
-    /// For the page, which then has buttons.
-    pub(crate) may_act: bool,
-    pub(crate) incidents: Incidents,
-    pub(crate) samples: Samples,
-    pub(crate) taps: Taps,
-}
-
-/// Why a query cannot be answered.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum QueryError {
-    #[error("there is no view `{0}`; there are {VIEWS}", shortened(view))]
-    UnknownView { view: String },
-    #[error("`{name}={}` is not understood; {expected}", shortened(value))]
-    Value { name: &'static str, value: String, expected: &'static str },
-    #[error("`{0}` is missing; {expected}", name)]
-    Missing { name: &'static str, expected: &'static str },
-}
-
-const VIEWS: &str = "overview, processes, process, types, ends, tree and waits";
-
 /// The process is not alive.
 #[derive(Debug)]
 pub(crate) struct Ended(Pid);
@@ -67,10 +41,6 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is not alive in this program", self.0)
     }
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(80).collect()
 }
 
 impl View {
@@ -106,14 +76,6 @@ impl View {
             Self::Waits => json(&relations::waits(host)),
         })
     }
-}
-
-/// Returns how many rows are asked for.
-fn parse_count<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<usize, QueryError> {
-    let Some(text) = value("count") else { return Ok(ROWS) };
-    let count = text.parse().ok().filter(|count| (1..=MAX_ROWS).contains(count));
-    let expected = "write a number from 1 to 1000";
-    count.ok_or_else(|| QueryError::Value { name: "count", value: text.to_owned(), expected })
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -1,6 +1,6 @@
 //! Processes as rows, and which of them are asked for.
 
-use super::{QueryError, parse_count};
+use super::query::{QueryError, parse_count};
 use crate::samples::{ProcessFigures, Samples};
 use postroom::inspect::{ProcessInfo, ProcessState, WaitsFor};
 use postroom::{Host, Pid};

@@ -1,8 +1,9 @@
 //! Who has spawned whom, and who waits for whom.
 
 use super::processes::{ProcessRow, Wait, waits_for};
+use super::query::MAX_ROWS;
+use super::sight::Sight;
 use super::state::ShownState;
-use super::{MAX_ROWS, Sight};
 use crate::taps::Tapped;
 use postroom::inspect::ProcessInfo;
 use postroom::{Host, Pid};

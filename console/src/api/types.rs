@@ -1,6 +1,6 @@
 //! Processes by type.
 
-use super::MAX_ROWS;
+use super::query::MAX_ROWS;
 use crate::methods::method_of;
 use crate::samples::{MethodFigures, Samples};
 use postroom::Host;

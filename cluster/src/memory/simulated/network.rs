@@ -5,12 +5,33 @@
 //! reordered. A watch and the answers of the store are never reordered, lost or repeated one by one: they share one
 //! connection, which is lost as a whole.
 
-use super::Faults;
 use crate::clock::Moment;
 use crate::memory::state::BrokerJob;
 use postroom::test::Sim;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// What goes wrong on the way, by chance. Nothing, by default.
+///
+/// ```
+/// use postroom_cluster::testing::Faults;
+/// use std::time::Duration;
+///
+/// let faults = Faults { drop: 0.01, delay: Duration::from_millis(50), ..Faults::default() };
+/// assert_eq!(faults.duplicate, 0.0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The probability with which a message between nodes is lost, and with which a request to the store, or its
+    /// answer, is: who asks then hears that nothing is known.
+    pub drop: f64,
+    /// The probability with which a message arrives twice.
+    pub duplicate: f64,
+    /// The probability with which a message may overtake earlier ones.
+    pub reorder: f64,
+    /// Everything takes up to that long.
+    pub delay: Duration,
+}
 
 /// Where something goes, or comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,7 +19,7 @@ mod server;
 mod tls;
 mod watches;
 
-use super::store::StoreTable;
+use super::table::StoreTable;
 use super::{Nats, NatsEngine, requests};
 use crate::engine::{Bucket, Change, Engine, Entry, Lane, Message, Revision, StoreError, Subscription};
 use bytes::Bytes;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, Revision, StoreError};
 use crate::nats::Nats;
-use crate::nats::tombstones::KEPT;
+use crate::nats::table::KEPT;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;

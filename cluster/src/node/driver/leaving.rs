@@ -1,6 +1,7 @@
 //! How a node leaves: step by step, so that nothing that was accepted is lost, and no name has two holders.
 
 use super::Driver;
+use super::ends::{Leaving, LeavingStep};
 use crate::clock::Moment;
 use crate::node::delivery::Arrival;
 use crate::reply::Completer;
@@ -8,27 +9,6 @@ use std::time::Duration;
 
 /// How long it waits for the store.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-pub(super) struct Leaving {
-    then: Vec<Completer<()>>,
-    step: LeavingStep,
-    /// When it goes on anyway.
-    pub(super) until: Moment,
-    /// Not before the children of this node's supervisors at the peers have ended.
-    pub(super) awaits_children: bool,
-}
-
-/// In this order, so that a name has no second holder before its first has ended, and that what the holders say in
-/// their end still arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LeavingStep {
-    /// The holders of names end, and their names are given up.
-    Holders,
-    /// What was accepted for the peers is sent, and they are told.
-    Peers,
-    /// Record and lease are deleted.
-    Store,
-}
 
 impl Driver {
     pub(super) fn leave(&mut self, now: Moment, then: Completer<()>) {

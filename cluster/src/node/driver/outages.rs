@@ -12,6 +12,7 @@
 //! names it when its lease is over at the latest, and when it has ended.
 
 use super::Driver;
+use super::ends::Condemned;
 use crate::clock::Moment;
 use crate::membership::JoinRefusal;
 use crate::node::view::Outage;
@@ -26,29 +27,6 @@ const PAUSES: [Duration; 2] = [super::AGAIN, Duration::from_secs(60)];
 
 /// After how long a process that was killed is said to go on: when the lease of its node is over at the latest.
 const OVERDUE: Duration = Duration::from_secs(1);
-
-/// A process that must end, since its node was fenced or leaves.
-pub(super) struct Condemned {
-    pid: Pid,
-    names: String,
-    /// When it had to stop acting.
-    since: Moment,
-    /// When it is killed.
-    at: Moment,
-    /// The log has said that it goes on.
-    is_overdue: bool,
-}
-
-impl Condemned {
-    pub(super) fn pid(&self) -> Pid {
-        self.pid
-    }
-
-    /// Returns when there is something to do about it.
-    pub(super) fn next_timeout(&self, now: Moment) -> Moment {
-        if now < self.at { self.at } else { now + super::LONGEST_WAIT }
-    }
-}
 
 impl Driver {
     /// Has the log say something. Its subscriber is a user's code, which may block.

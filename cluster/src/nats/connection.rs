@@ -1,0 +1,92 @@
+//! One connection of a lane, as all threads see it, and what waits to be sent on it.
+
+use async_nats::Client;
+use bytes::Bytes;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc, watch};
+
+/// How many messages may wait to be sent, in each lane.
+pub const MAX_QUEUED: usize = 1_024;
+
+/// How many bytes of messages may wait to be sent, in each lane. A single message may be longer.
+pub const MAX_QUEUED_BYTES: usize = 16 << 20;
+
+/// How long what is left to do may still take when the engine closes.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A connection.
+#[derive(Clone)]
+pub(super) struct LaneConnection {
+    /// Counts the connections of the lane, from 1.
+    pub(super) number: u64,
+    pub(super) client: Client,
+    /// The subjects on which the server has refused to publish.
+    pub(super) refusals: broadcast::Sender<String>,
+}
+
+/// A message that waits to be sent.
+pub(super) struct OutgoingMessage {
+    pub(super) subject: String,
+    pub(super) payload: Bytes,
+}
+
+/// What all threads see of a lane.
+pub(super) struct LaneState {
+    pub(super) connection: watch::Sender<Option<LaneConnection>>,
+    pub(super) queue: mpsc::Sender<OutgoingMessage>,
+    pub(super) queued_bytes: AtomicUsize,
+}
+
+impl LaneState {
+    pub(super) fn new(queue: mpsc::Sender<OutgoingMessage>) -> Self {
+        Self { connection: watch::Sender::new(None), queue, queued_bytes: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.connection.borrow().is_some()
+    }
+
+    pub(super) fn connected(&self) -> Option<LaneConnection> {
+        self.connection.borrow().clone()
+    }
+
+    /// Puts a message into the queue. Returns false if it is full.
+    pub(super) fn enqueue(&self, subject: &str, payload: Bytes) -> bool {
+        let bytes = payload.len();
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before == 0 || before.saturating_add(bytes) <= MAX_QUEUED_BYTES;
+        let queued = has_room && self.queue.try_send(OutgoingMessage { subject: subject.into(), payload }).is_ok();
+        if !queued {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        queued
+    }
+}
+
+/// Waits for a connection of the lane that is newer than number `last`. `None` if the engine has ended.
+pub(super) async fn newer(
+    connections: &mut watch::Receiver<Option<LaneConnection>>,
+    last: u64,
+) -> Option<LaneConnection> {
+    let is_newer = |connected: &Option<LaneConnection>| connected.as_ref().is_some_and(|c| c.number > last);
+    connections.wait_for(is_newer).await.ok()?.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_is_bounded_in_messages_and_in_bytes() {
+        let (queue, mut messages) = mpsc::channel(2);
+        let lane = LaneState::new(queue);
+        assert!(lane.enqueue("a", vec![0; MAX_QUEUED_BYTES + 1].into()));
+        assert!(!lane.enqueue("a", vec![0].into()), "the first takes all the bytes");
+        let first = messages.try_recv().unwrap();
+        lane.queued_bytes.fetch_sub(first.payload.len(), Ordering::Relaxed);
+        assert!(lane.enqueue("a", Bytes::new()) && lane.enqueue("a", Bytes::new()));
+        assert!(!lane.enqueue("a", Bytes::new()), "two messages are all");
+        assert_eq!(lane.queued_bytes.load(Ordering::Relaxed), 0);
+    }
+}

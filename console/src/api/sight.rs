@@ -1,0 +1,16 @@
+//! What the views are of.
+
+use crate::samples::Samples;
+use crate::taps::Taps;
+use postroom::Host;
+use postroom::inspect::Incidents;
+
+/// What the views are of.
+pub(crate) struct Sight {
+    pub(crate) host: Host,
+    /// For the page, which then has buttons.
+    pub(crate) may_act: bool,
+    pub(crate) incidents: Incidents,
+    pub(crate) samples: Samples,
+    pub(crate) taps: Taps,
+}
