@@ -177,7 +177,7 @@ pub use mailbox::payload::{Payload, Payloads};
 pub use pid::{NodeId, Pid};
 pub use pool::builder::{KeyedPool, Pool, RunningPool};
 pub use registry::group::Group;
-pub use registry::group::GroupEvent;
+pub use registry::group_table::GroupEvent;
 pub use registry::topic::Topic;
 pub use signal::{Cancel, Down, Exit, Monitor, Signal};
 

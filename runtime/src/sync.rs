@@ -8,6 +8,8 @@
 mod barrier;
 #[cfg(feature = "chaos")]
 mod chaos;
+#[cfg(feature = "test")]
+pub(crate) mod simulated;
 pub(crate) mod thread_kind;
 #[cfg(test)]
 pub(crate) mod window;
@@ -170,124 +172,5 @@ pub(crate) fn touch_everything() {
     #[cfg(feature = "test")]
     if let Some(simulator) = simulated::here() {
         simulator.touch_everything();
-    }
-}
-
-/// What stands in for the machine on the threads of a simulation (see `simulation`).
-#[cfg(feature = "test")]
-pub(crate) mod simulated {
-    use super::{Arc, ThreadHandle};
-    use std::any::{Any, TypeId};
-    use std::cell::{Cell, RefCell};
-    use std::time::{Duration, Instant};
-
-    /// Why no thread is started.
-    pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or \
-        put it behind a process that the test replaces";
-
-    /// What a test may ask to go wrong.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Mishap {
-        /// A process panics before a time slice.
-        Crash,
-        /// A process that is ready is not run for a while.
-        Slow,
-        /// The mailbox of a process seems to be full.
-        Full,
-        /// A process does not start.
-        Start,
-        /// A command fails.
-        FailedCommand,
-        /// A command is handled late.
-        LateCommand,
-    }
-
-    /// Decides when the threads of a simulation go on, and what time it is there.
-    pub(crate) trait Simulator: Any + Send + Sync {
-        /// Lets others run until the calling thread is unparked, or `timeout` has passed.
-        fn park(&self, timeout: Option<Duration>);
-
-        /// Unparks a thread of the simulation, or any other.
-        fn unpark(&self, thread: &ThreadHandle);
-
-        /// Lets others run until nothing can without time passing.
-        fn wait_until_idle(&self);
-
-        fn now(&self) -> Instant;
-
-        /// Returns whether the calling thread is the test's, rather than one that runs processes.
-        fn is_test(&self) -> bool;
-
-        /// Notes that the test lets time pass, or waits until nothing can go on without.
-        fn begins_to_wait(&self);
-
-        /// Notes that a timer has fired. Returns false if too many have, in vain: no further one may.
-        fn fired(&self) -> bool;
-
-        /// Returns whether that goes wrong now with that type of process or command, and for how long.
-        fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration>;
-
-        /// Notes that the turn has changed something that others may look at: names, groups.
-        fn touch_everything(&self);
-
-        /// Takes the index of a free slot, in an order that is the same in each run.
-        fn take_slot(&self) -> Option<u32>;
-
-        fn return_slot(&self, index: u32);
-
-        /// Notes that a message of that type is delivered to the running process.
-        fn delivered(&self, message: &'static str);
-
-        /// Notes that something is sent to the process in that slot.
-        fn sent(&self, slot: u32);
-    }
-
-    thread_local! {
-        static HERE: RefCell<Option<Arc<dyn Simulator>>> = const { RefCell::new(None) };
-        static FULL: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// Returns the simulator that the calling thread belongs to.
-    pub(crate) fn here() -> Option<Arc<dyn Simulator>> {
-        HERE.try_with(|here| here.borrow().clone()).ok().flatten()
-    }
-
-    pub(crate) fn is_here() -> bool {
-        HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
-    }
-
-    /// Returns whether that goes wrong now, if there is a simulator.
-    pub(crate) fn mishap(mishap: Mishap, of: TypeId) -> Option<Duration> {
-        here()?.mishap(mishap, of)
-    }
-
-    /// Runs `send` to a mailbox that seems to be full.
-    pub(crate) fn while_full<R>(send: impl FnOnce() -> R) -> R {
-        FULL.set(true);
-        let sent = send();
-        FULL.set(false);
-        sent
-    }
-
-    /// Returns whether the mailbox that the calling thread sends to seems to be full.
-    pub(crate) fn is_full() -> bool {
-        FULL.get()
-    }
-
-    /// Runs `body` as if the calling thread belonged to no simulation.
-    pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
-        struct ComesBack(Option<Arc<dyn Simulator>>);
-        impl Drop for ComesBack {
-            fn drop(&mut self) {
-                enter(self.0.take());
-            }
-        }
-        let _outside = ComesBack(enter(None));
-        body()
-    }
-
-    /// Makes the calling thread belong to that simulation, or to none. Returns the previous one.
-    pub(crate) fn enter(simulator: Option<Arc<dyn Simulator>>) -> Option<Arc<dyn Simulator>> {
-        HERE.replace(simulator)
     }
 }

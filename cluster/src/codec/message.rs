@@ -7,7 +7,7 @@ use std::fmt;
 /// The most bytes of a message, an answer or the inputs of an entry, with the byte of the codec.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
-/// The number of a message or entry: its position in the [`Table`] of the node that writes it.
+/// The number of a message or entry: its position in the [`Table`](crate::frame::Table) of the node that writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u16);
 

@@ -18,6 +18,7 @@ use crate::envelope::Envelope;
 use crate::frame::{DecodeError, Table};
 use crate::reply::Completer;
 use crate::session::{Session, SessionEvent, Transmit};
+use crate::starts::Started;
 use bytes::Bytes;
 use postroom::routing::{Abandonment, Answerer};
 use postroom::{CallError, ExitReason, NodeId, Package, Pid};
@@ -26,7 +27,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::starts::Started;
 pub(crate) use port::{Gate, Port, SharedClock};
 
 /// One session with another node, as the runtime's transport to it. A next session is another value.

@@ -1,8 +1,8 @@
 //! Groups: one name for many processes.
 
-use super::group_table::{GroupKey, GroupTable, TableOfHost, key};
+use super::group_table::{GroupEvent, GroupKey, GroupTable, TableOfHost, key};
 use crate::errors::{BadName, GroupError};
-use crate::{ExitReason, Pid, actor::send::SendTo, sync::Arc};
+use crate::{Pid, actor::send::SendTo, sync::Arc};
 use std::fmt;
 
 /// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone;
@@ -119,26 +119,4 @@ impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Group").field(&self.name).finish()
     }
-}
-
-/// A change of a group, sent to its subscribers.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum GroupEvent {
-    /// A process has become a member.
-    Joined {
-        /// The name of the group.
-        group: Arc<str>,
-        /// The process.
-        pid: Pid,
-    },
-    /// A process is no longer a member.
-    Left {
-        /// The name of the group.
-        group: Arc<str>,
-        /// The process.
-        pid: Pid,
-        /// Why it ended; `None` if it left.
-        reason: Option<ExitReason>,
-    },
 }

@@ -7,7 +7,6 @@
 //!
 //! Everything is keyed and ordered by PID, so that a program behaves the same in each run.
 
-use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::host::{Scheduler, reuse::HostRef};
@@ -19,6 +18,28 @@ use crate::util::{notifiers::wake, panics::Site};
 use crate::{ExitReason, Payload, Pid, env::chance::HashKeys, names::name::Name, routing::alias::lives};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{any::TypeId, hash::BuildHasher, task::Waker};
+
+/// A change of a group, sent to its subscribers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GroupEvent {
+    /// A process has become a member.
+    Joined {
+        /// The name of the group.
+        group: Arc<str>,
+        /// The process.
+        pid: Pid,
+    },
+    /// A process is no longer a member.
+    Left {
+        /// The name of the group.
+        group: Arc<str>,
+        /// The process.
+        pid: Pid,
+        /// Why it ended; `None` if it left.
+        reason: Option<ExitReason>,
+    },
+}
 
 /// The number of shards. A guess: more than the threads that use groups at the same time.
 const SHARDS: usize = 64;

@@ -22,6 +22,9 @@ use crate::{
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// The timers of starts have tags above this, and those of the plan, which counts from one, below.
+const FIRST_LIMIT: u64 = 1 << 62;
+
 /// How many events that follow from one another are processed in one step: a child that fails to start and is retried
 /// without delay would keep a worker for ever.
 const IN_ONE_GO: usize = 64;
@@ -97,7 +100,7 @@ impl SupervisorProcess {
             timers: BTreeMap::new(),
             numbers: BTreeMap::new(),
             start_limits: BTreeMap::new(),
-            last_limit: away::FIRST_LIMIT,
+            last_limit: FIRST_LIMIT,
             happened: VecDeque::new(),
             random: host.scheduler().random(),
             own: None,
@@ -416,7 +419,7 @@ impl Process for SupervisorProcess {
                         Err(other) => _ = other.take().map(|room| self.has_room_abroad(room)),
                     },
                 },
-                Some(Event::Completed { tag, .. }) if tag > away::FIRST_LIMIT => self.start_is_late(tag),
+                Some(Event::Completed { tag, .. }) if tag > FIRST_LIMIT => self.start_is_late(tag),
                 Some(Event::Completed { tag, .. }) => {
                     // A cancelled timer's message may be on its way.
                     if let Some(of) = self.numbers.remove(&tag) {

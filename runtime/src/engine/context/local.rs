@@ -4,7 +4,7 @@
 //! lose it in the middle of a step without knowing, so nothing here may assume that no other has that permit.
 
 use crate::call::caller::Caller;
-use crate::engine::host::late_slots::LateSlot;
+use crate::engine::host::late_slot::LateSlot;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::workers::Permit;
 use crate::engine::workers::pinned::PinnedThread;

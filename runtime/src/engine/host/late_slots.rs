@@ -16,25 +16,8 @@
 //! starts the last thread if so.
 
 use super::Scheduler;
+use super::late_slot::LateSlot;
 use crate::slots::{TABLE, Token};
-
-/// The token of a vacant slot that is not parked.
-pub(crate) enum LateSlot {
-    /// To be listed as free: a thread has kept the slot for its next process.
-    Kept(Token),
-    /// Listed by the thread on which the process has ended; it may have another process by now.
-    Listed(Token),
-}
-
-impl LateSlot {
-    /// Disposes of what has arrived, and parks the token.
-    pub(crate) fn empty(self) {
-        match self {
-            Self::Kept(token) => TABLE.take_back(token.acquire()),
-            Self::Listed(token) => token.pass_on(),
-        }
-    }
-}
 
 impl Scheduler {
     /// Gives back a vacant slot that a thread has kept. Runs no code of users.

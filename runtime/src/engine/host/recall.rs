@@ -1,7 +1,7 @@
 //! Taking from a thread what it keeps to itself: see `slots/slot/local_tokens`.
 
 use super::Scheduler;
-use super::late_slots::LateSlot;
+use super::late_slot::LateSlot;
 use crate::engine::workers::worker::Worker;
 use crate::slots::Token;
 use crate::slots::slot::local_tokens::Revoked;

@@ -9,24 +9,13 @@
 //! 4. A pool that gives up accepts nothing new, fails queued messages with the reason, tells its members to end, kills
 //!    those that have not after [`ENDS_WITHIN`], and is over when the last has ended.
 
-use super::lanes::{Lane, MemberRecord};
+use super::records::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};
 use crate::{ExitReason, env::clock::Moment};
 use std::time::Duration;
 
 /// How long members have to end when a pool gives up: as with a supervisor.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(5);
-
-/// The reason why a requested start gave no member.
-#[derive(Clone, Debug)]
-pub(crate) enum Unstarted {
-    /// Not tried: the pool has drained meanwhile.
-    Unwanted,
-    /// The host had no room, or is shutting down.
-    NoRoom(ExitReason),
-    /// The user's closure failed, or the spawned process could not start.
-    Failed(ExitReason),
-}
 
 /// The error that ends a pool whose members fail too often: its exit reason is [`ExitReason::Error`] with this inside.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -1,87 +1,10 @@
 //! The lanes of a pool's plan: members, queued messages, and matching the two.
 
-use super::{Balancing, MemberId, PoolAction, PoolPlan, PoolRules};
-use crate::{ExitReason, Pid, env::clock::Moment};
-use std::collections::{BTreeMap, VecDeque};
-use std::{cmp::Reverse, time::Duration};
-
-/// How long a member with a full mailbox is skipped, unless it finishes a message before.
-pub(super) const CROWDED: Duration = Duration::from_millis(5);
-
-#[derive(Debug)]
-pub(crate) struct QueuedMessage<K, T> {
-    pub(crate) message: T,
-    pub(crate) place: QueuePlace<K>,
-}
-
-/// Where a message waits, and until when.
-#[derive(Debug)]
-pub(crate) struct QueuePlace<K> {
-    pub(super) lane: K,
-    /// Numbers the messages of a lane in order of arrival.
-    pub(super) serial: u64,
-    pub(super) until: Option<Moment>,
-}
-
-/// Members that share a queue.
-pub(super) struct Lane<K, T> {
-    pub(super) queue: VecDeque<QueuedMessage<K, T>>,
-    /// In the order of their start, until their end is reported.
-    pub(super) members: Vec<u64>,
-    pub(super) starting: usize,
-    /// The position of round robin.
-    pub(super) turn: usize,
-    /// Rounds of failures since the last stable run of a member.
-    pub(super) in_a_row: u32,
-    /// Nothing is started before this moment, after a failure.
-    pub(super) backs_off_until: Option<Moment>,
-    /// Whether it exists without members.
-    pub(super) lasting: bool,
-}
-
-pub(super) struct MemberRecord<K> {
-    pub(super) pid: Pid,
-    pub(super) lane: K,
-    pub(super) in_flight: usize,
-    /// Whether it has finished any message, be it by dying of it.
-    pub(super) served: bool,
-    pub(super) since: Moment,
-    pub(super) idle_since: Moment,
-    /// Whether it is in `idlers`.
-    pub(super) listed: bool,
-    /// Let go: it gets no further messages.
-    pub(super) let_go: bool,
-    /// Found ended; its end will be reported.
-    pub(super) lost: bool,
-    /// Its mailbox was found full.
-    pub(super) crowded: bool,
-}
-
-impl<K> MemberRecord<K> {
-    pub(super) fn is_present(&self) -> bool {
-        !self.let_go && !self.lost
-    }
-
-    pub(super) fn has_room(&self, rules: &PoolRules) -> bool {
-        self.is_present() && !self.crowded && self.in_flight < rules.concurrency
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.is_present() && self.in_flight == 0
-    }
-}
-
-impl<K, T> Lane<K, T> {
-    pub(super) fn new(lasting: bool) -> Self {
-        let (queue, members) = (VecDeque::new(), Vec::new());
-        Self { queue, members, starting: 0, turn: 0, in_a_row: 0, backs_off_until: None, lasting }
-    }
-
-    /// Returns the number of members, including those being started.
-    pub(super) fn count(&self) -> usize {
-        self.members.len() + self.starting
-    }
-}
+use super::records::{Balancing, Lane, MemberId, MemberRecord, PoolRules, QueuePlace, QueuedMessage};
+use super::{PoolAction, PoolPlan};
+use crate::{ExitReason, env::clock::Moment};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 impl<K: Clone + Ord, T> PoolPlan<K, T> {
     /// Chooses the member of a lane that gets the next message, if one has room; `is_new`: only if no message waits.

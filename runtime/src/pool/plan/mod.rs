@@ -31,45 +31,17 @@
 pub(crate) mod due;
 pub(crate) mod failures;
 pub(crate) mod lanes;
+mod records;
 
 pub use failures::PoolGaveUp;
-pub(crate) use failures::Unstarted;
-pub(crate) use lanes::QueuedMessage;
-use lanes::{CROWDED, Lane, MemberRecord, QueuePlace};
+pub(crate) use records::{Balancing, MemberId, PoolRules, QueuedMessage, Unstarted};
+use records::{CROWDED, Lane, MemberRecord, QueuePlace};
 
 use crate::env::{chance::Random, clock::Moment};
-use crate::supervision::{Backoff, plan::intensity::Intensity};
+use crate::supervision::plan::intensity::Intensity;
 use crate::{exit::ExitReason, pid::Pid};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::{cmp::Reverse, time::Duration};
-
-/// Which of several members with room gets a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Balancing {
-    /// The one after the last that got one.
-    RoundRobin,
-    /// The one with the fewest messages; among equals, the oldest.
-    LeastLoaded,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct PoolRules {
-    pub(crate) choice: Balancing,
-    /// How many messages a member has at a time.
-    pub(crate) concurrency: usize,
-    /// The limit of queued messages in all lanes.
-    pub(crate) queue: usize,
-    /// How long a message may be queued.
-    pub(crate) patience: Option<Duration>,
-    pub(crate) idle: Option<Duration>,
-    /// The least and the largest number of members in a lane.
-    pub(crate) least: usize,
-    pub(crate) most: usize,
-    /// The delays before a lane starts a member again.
-    pub(crate) backoff: Backoff,
-    /// The limit of failures and its window.
-    pub(crate) intensity: (u32, Duration),
-}
 
 #[derive(Debug)]
 pub(crate) enum PoolAction<K, T> {
@@ -92,12 +64,6 @@ pub(crate) enum PoolAction<K, T> {
     GiveUp(ExitReason),
     /// The pool has drained, and its last member has ended.
     Over,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MemberId {
-    pub(crate) number: u64,
-    pub(crate) pid: Pid,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 use super::*;
 use crate::pid::NodeId;
+use crate::supervision::Backoff;
+use std::time::Duration;
 
 mod failures;
 

@@ -8,9 +8,6 @@ use crate::{ExitReason, Pid, env::clock::Moment, sync::lock};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The timers of starts have tags above this, and those of the plan, which counts from one, below.
-pub(super) const FIRST_LIMIT: u64 = 1 << 62;
-
 /// The reason of a start on another node that was not answered in time.
 #[derive(Debug, thiserror::Error)]
 #[error(

@@ -1,9 +1,20 @@
 //! The plan's record of a child, and its phases.
 
-use super::Restart;
 use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use std::time::Duration;
+
+/// The ends of a child after which its supervisor restarts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Restart {
+    /// All.
+    #[default]
+    Permanent,
+    /// Those that are not normal, and failed starts.
+    Transient,
+    /// None.
+    Temporary,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildRules {

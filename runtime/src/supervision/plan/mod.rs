@@ -30,6 +30,7 @@ pub(crate) mod settle;
 #[cfg(test)]
 mod tests;
 
+pub use child::Restart;
 pub(crate) use child::{ChildRules, Phase};
 
 use crate::{env::clock::Moment, exit::ExitReason};
@@ -65,18 +66,6 @@ impl Strategy {
             Self::Dynamic => "dynamic",
         }
     }
-}
-
-/// The ends of a child after which its supervisor restarts it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Restart {
-    /// All.
-    #[default]
-    Permanent,
-    /// Those that are not normal, and failed starts.
-    Transient,
-    /// None.
-    Temporary,
 }
 
 /// Identifies a child of one supervisor. Ordered like the starts.

@@ -1,0 +1,21 @@
+//! A vacant slot in which something has arrived late: see [`late_slots`](super::late_slots).
+
+use crate::slots::{TABLE, Token};
+
+/// The token of a vacant slot that is not parked.
+pub(crate) enum LateSlot {
+    /// To be listed as free: a thread has kept the slot for its next process.
+    Kept(Token),
+    /// Listed by the thread on which the process has ended; it may have another process by now.
+    Listed(Token),
+}
+
+impl LateSlot {
+    /// Disposes of what has arrived, and parks the token.
+    pub(crate) fn empty(self) {
+        match self {
+            Self::Kept(token) => TABLE.take_back(token.acquire()),
+            Self::Listed(token) => token.pass_on(),
+        }
+    }
+}
