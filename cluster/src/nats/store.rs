@@ -6,10 +6,11 @@
 //! # Properties of the tables
 //! * **No direct reads** (`allow_direct`): any replica answers these, also one that lags. So all reads come from the
 //!   leader.
-//! * **[`HISTORY`](super::table::HISTORY) revisions of each key** are kept, and not only the last: the server sends a revision to watches some
-//!   time after it was written, and what has been replaced meanwhile is gone. Then the watch has to begin anew.
-//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`](super::table::KEPT), by
-//!   which watches see it.
+//! * **[`HISTORY`](super::table::HISTORY) revisions of each key** are kept, and not only the last: the server sends a
+//!   revision to watches some time after it was written, and what has been replaced meanwhile is gone. Then the watch
+//!   has to begin anew.
+//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for
+//!   [`KEPT`](super::table::KEPT), by which watches see it.
 //! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can
 //!   tell who may write it: see [`rights`]. A message of another writer than the node itself is a
 //!   tombstone, whatever it contains.
