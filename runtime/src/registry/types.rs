@@ -5,7 +5,7 @@ use crate::errors::{MessageError, StartError};
 use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
-use crate::{Pid, SpawnError, actor::definition::named_message::message_of, engine::host::reuse::HostRef};
+use crate::{Pid, SpawnError, actor::definition::actor::message_of, engine::host::reuse::HostRef};
 use std::{any::TypeId, collections::BTreeMap, panic::Location};
 
 /// Who is told of a process that is started by name.

@@ -3,11 +3,14 @@
 
 use super::entry::{EntryInfo, FutureOutput, Start};
 use super::inputs::{CheckedInputs, Inputs};
+use super::named_message::{ByName, NamedMessage};
 use super::placement::{Anywhere, MethodFuture, Movable};
-use super::{context::Context, named_message::ByName, spawn_core::SpawnCore};
+use super::{context::Context, spawn_core::SpawnCore};
 use crate::actor::send::{Addressed, ProtocolInfo};
+use crate::errors::{EntryError, MessageError};
 use crate::process::{Event, unknown_entry};
-use crate::{Pid, ProcessError, Signal, errors::EntryError, process::mail::Mail, slots::ProcessKind};
+use crate::{Pid, ProcessError, Signal, process::mail::Mail, slots::ProcessKind};
+use std::ops::ControlFlow;
 use std::{any::TypeId, fmt, marker::PhantomData};
 
 /// The part of the implementation that `#[process]` on the struct generates.
@@ -208,4 +211,19 @@ pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
         index += 1;
     }
     false
+}
+
+/// Finds the message among those of `P` and of the protocols that it implements.
+pub(crate) fn message_of<P: Actor>(name: &str, inputs: Inputs) -> Result<NamedMessage, MessageError> {
+    match P::message_by_name(name, inputs) {
+        ControlFlow::Break(message) => Ok(message?),
+        ControlFlow::Continue(_) => {
+            let of_protocols = P::PROTOCOLS.iter().flat_map(|protocol| protocol.messages);
+            Err(MessageError::Unknown {
+                process: P::NAME,
+                message: name.chars().take(80).collect(),
+                has: P::MESSAGES.iter().chain(of_protocols).map(ToString::to_string).collect(),
+            })
+        }
+    }
 }

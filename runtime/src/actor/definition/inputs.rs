@@ -1,6 +1,6 @@
 //! The inputs of an entry or a message that is named at run time, as values or as JSON.
 
-use super::probe::{answers, probe};
+use super::probe_macros::{answers, probe};
 use crate::errors::{EntryError, describe};
 use crate::{Payload, Payloads};
 use std::fmt;
@@ -182,7 +182,7 @@ answers! {
                 })
             }
             // Missing, like an absent field of a struct: an `Option` becomes `None`.
-            Some(Input::Missing) => T::deserialize(super::json::LeftOut).map_err(|_| inputs.missing()),
+            Some(Input::Missing) => T::deserialize(super::left_out::LeftOut).map_err(|_| inputs.missing()),
             None => Err(inputs.wrong("nothing".to_string())),
         }
     }

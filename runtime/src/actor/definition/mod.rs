@@ -13,10 +13,13 @@ pub(crate) mod entry;
 pub(crate) mod inputs;
 #[cfg(feature = "serde")]
 pub(crate) mod json;
+#[cfg(feature = "serde")]
+mod left_out;
 pub(crate) mod named_message;
 pub(crate) mod outcome;
 pub(crate) mod placement;
 pub mod probe;
+mod probe_macros;
 pub(crate) mod protocol;
 #[cfg(feature = "serde")]
 pub(crate) mod remote;

@@ -1,7 +1,7 @@
 //! Messages by the names of their methods: built from inputs, with the type erased.
 
-use super::{actor::Actor, inputs::Inputs};
-use crate::errors::{EntryError, MessageError, SendFailure};
+use super::inputs::Inputs;
+use crate::errors::{EntryError, SendFailure};
 use crate::{Pid, actor::send::call::send};
 use std::ops::ControlFlow;
 
@@ -18,21 +18,6 @@ impl NamedMessage {
 
     pub(crate) fn send(self, to: Pid) -> Result<(), SendFailure> {
         (self.0)(to)
-    }
-}
-
-/// Finds the message among those of `P` and of the protocols that it implements.
-pub(crate) fn message_of<P: Actor>(name: &str, inputs: Inputs) -> Result<NamedMessage, MessageError> {
-    match P::message_by_name(name, inputs) {
-        ControlFlow::Break(message) => Ok(message?),
-        ControlFlow::Continue(_) => {
-            let of_protocols = P::PROTOCOLS.iter().flat_map(|protocol| protocol.messages);
-            Err(MessageError::Unknown {
-                process: P::NAME,
-                message: name.chars().take(80).collect(),
-                has: P::MESSAGES.iter().chain(of_protocols).map(ToString::to_string).collect(),
-            })
-        }
     }
 }
 
