@@ -23,7 +23,7 @@ mod waiting;
 use deed::{Deed, Hostile};
 use postroom::__private::{ThreadKind, caught, ran_on};
 use postroom_tests::within;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,28 +65,46 @@ fn everywhere(deed: Deed) {
     }
 }
 
-/// Returns the kinds of threads that code may run on at a site.
-fn allowed_at(site: &str) -> Vec<ThreadKind> {
-    match site {
-        "Make" => vec![ThreadKind::Pinned],
-        // In a step.
-        "Slice" | "TrapsExits" | "HandlesCancel" | "AskedToUpgrade" | "StateDebug" | "MessageDebug" | "UpgradeMake"
-        | "StatusDrop" | "EventDrop" | "Handler" | "CompleteHook" => vec![ThreadKind::Worker, ThreadKind::Pinned],
-        // What threads that must run no code of users have to tell.
-        "StallHook" | "DumpHook" | "OutsideTimer" => vec![ThreadKind::Notifier],
-        _ => ThreadKind::ALL.iter().copied().filter(|kind| kind.runs_users_code()).collect(),
-    }
-}
+/// The kinds of threads that code may run on at sites where they are few. At the others all may that run users' code,
+/// which the runtime checks itself in a debug build.
+const KINDS: [(&[ThreadKind], &[&str]); 3] = [
+    (&[ThreadKind::Pinned], &["Make"]),
+    // In a step.
+    (
+        &[ThreadKind::Worker, ThreadKind::Pinned],
+        &[
+            "Slice",
+            "TrapsExits",
+            "HandlesCancel",
+            "AskedToUpgrade",
+            "StateDebug",
+            "MessageDebug",
+            "UpgradeMake",
+            "StatusDrop",
+            "EventDrop",
+            "Handler",
+            "CompleteHook",
+        ],
+    ),
+    // What threads that must run no code of users have to tell.
+    (&[ThreadKind::Notifier], &["StallHook", "DumpHook", "OutsideTimer"]),
+];
 
 /// Checks on which kinds of threads the code of all cases has run: in a debug build, where the runtime notes that.
 fn each_ran_where_it_may() {
     if !cfg!(debug_assertions) {
         return println!("NOT CHECKED: on which threads users' code runs, which only a debug build notes");
     }
-    for (site, kinds) in ran_on().into_iter().filter(|(site, _)| site != "Backstop") {
-        let allowed = allowed_at(&site);
+    let ran: BTreeMap<String, Vec<ThreadKind>> = ran_on().into_iter().filter(|(site, _)| site != "Backstop").collect();
+    for (site, kinds) in &ran {
         assert!(!kinds.is_empty(), "no code has run at the site `{site}`, or it notes no thread");
-        assert!(kinds.iter().all(|kind| allowed.contains(kind)), "`{site}` on {kinds:?}: allowed are {allowed:?}");
+        assert!(kinds.iter().all(|kind| kind.runs_users_code()), "`{site}` on {kinds:?}");
+    }
+    for (allowed, sites) in KINDS {
+        for site in sites {
+            let kinds = ran.get(*site).unwrap_or_else(|| panic!("there is no site `{site}`"));
+            assert!(kinds.iter().all(|kind| allowed.contains(kind)), "`{site}` on {kinds:?}: allowed are {allowed:?}");
+        }
     }
 }
 

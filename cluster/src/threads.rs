@@ -16,7 +16,10 @@ pub(crate) fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> 
         ThreadKind::Cluster.enter();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
             users_code(move || {
-                tracing::error!(target: "postroom", thread = name, "a thread of the cluster panicked: its node ends");
+                tracing::error!(
+                    target: "postroom", thread = name,
+                    "a thread of the cluster panicked: what it did has ended"
+                );
             });
             resume_unwind(panic);
         }

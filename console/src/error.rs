@@ -1,4 +1,4 @@
-//! Why a console has not started.
+//! The error of a start.
 
 use std::io;
 use std::net::SocketAddr;

@@ -85,7 +85,7 @@ fn a_pool_takes_what_comes_from_another_node_in_order() {
         let pool = pool.expect("it starts");
         arrive(pool.pid(), (0..MESSAGES).map(|number| DeskTake { number }));
         assert!(taken.1.iter().take(MESSAGES as usize).eq(0..MESSAGES), "in order, each once");
-        // One asks for each key before it hands the message on, so all of them are there.
+        // The key of a message is asked for before it is handed on, so all of them are there.
         let kinds: Vec<ThreadKind> = kinds.1.try_iter().collect();
         assert!(
             kinds.len() >= MESSAGES as usize && kinds.iter().all(|kind| *kind == ThreadKind::Notifier),

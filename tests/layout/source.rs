@@ -34,7 +34,7 @@ impl File {
     }
 }
 
-/// Returns all files of the runtime, except tests; what only tests use is there.
+/// Returns all files of the runtime, except tests, and with the modules that only tests use.
 pub(crate) fn runtime() -> Vec<File> {
     files("../runtime/src", 150).0
 }
@@ -55,7 +55,8 @@ pub(crate) fn console() -> Vec<File> {
 }
 
 fn without_what_tests_use((mut files, tests): (Vec<File>, Vec<String>)) -> Vec<File> {
-    files.retain(|file| !tests.contains(&file.module().join("/")));
+    let is_in = |file: &File, test: &String| format!("{}/", file.module().join("/")).starts_with(&format!("{test}/"));
+    files.retain(|file| !tests.iter().any(|test| is_in(file, test)));
     files
 }
 

@@ -6,7 +6,7 @@ use crate::codec::{Codecs, CodecsBuilder, ExportError};
 use crate::engine::{Attempt, Connect, Engine, SubscribeError};
 use crate::lease::{Timing, TimingError};
 use crate::membership::{self, Record, RecordError};
-use crate::node::delivery::{self, Arrivals, Delivery, NodeCounters};
+use crate::node::delivery::{Arrivals, Delivery, DeliverySetup, NodeCounters};
 use crate::node::directory::{Directory, Parts};
 use crate::node::driver::{Driver, DriverSetup};
 use crate::node::inbox::{Check, Inbox, Input};
@@ -285,7 +285,7 @@ impl Builder {
             longest: self.session.data.message,
         };
         let directory = Directory::begin(parts).ok_or(JoinError::Runtime)?;
-        let delivery = Delivery::new(delivery::DeliverySetup {
+        let delivery = Delivery::new(DeliverySetup {
             node,
             host,
             porters,

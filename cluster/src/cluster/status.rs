@@ -12,7 +12,7 @@ pub enum Status {
     Joining,
     /// It is no member at present, for this reason, and joins again by itself for as long as it runs.
     Out(Outage),
-    /// It has left, or its runtime was shut down, or its thread has panicked, which is a fault of this crate and is
+    /// It has left, or its runtime was shut down, or a thread of it has panicked, which is a fault of this crate and is
     /// logged: it will be no member any more.
     Left,
 }

@@ -25,8 +25,9 @@ use std::time::Duration;
 /// # What it checks
 /// * A node publishes nothing while it has no lease, whether it was paused, cut off, or has left. One that was in a
 ///   store which is lost counts as long as it would have lasted.
-/// * A name passes on when its last holder has ended or given it up, or its node is paused, and with a larger token;
-///   until the store is lost or replaced, since what the store has is not what holders were told, then.
+/// * A name passes on when its last holder has ended, or its own node has given it up (which is believed), or its node
+///   is paused, and with a larger token; until the store is lost or replaced, since what the store has is not what
+///   holders were told, then.
 /// * No callback panics.
 ///
 /// The test panics with what was found when it asks the broker for something, and in the end.

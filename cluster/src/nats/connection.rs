@@ -1,4 +1,4 @@
-//! One connection of a lane, as all threads see it, and what waits to be sent on it.
+//! A lane as all threads see it: its connection, if it has one, and the bounded queue of what waits to be sent.
 
 use async_nats::Client;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! One connection: made, made again, and fed from a bounded queue.
+//! Makes a connection, makes it again when it breaks, and feeds it from the queue.
 //!
 //! # A client for each connection
 //! The client library reconnects by itself, and then sends what it has kept meanwhile. For an access to the store that

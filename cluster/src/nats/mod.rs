@@ -16,10 +16,12 @@
 //! | module | its part |
 //! |---|---|
 //! | `completion` | callbacks that panic, and answers that are given exactly once |
-//! | `lane` | a connection, made again when it breaks, and its queue |
+//! | `connection` | a lane as all threads see it: its connection, and what waits to be sent |
+//! | `lane` | makes the connection, and makes it again when it breaks |
 //! | `problem`, `settings` | what a user meets: where the servers are, and why there is no connection |
 //! | `replay`, `watch` | watches that miss nothing without saying so |
-//! | `requests`, `store`, `tombstones` | the store, its compare and set, its tables, and what they need not keep |
+//! | `requests`, `store` | the store, its compare and set |
+//! | `table`, `tombstones` | its tables, and what they need not keep |
 //! | `subscriptions` | subscriptions and probes |
 //!
 //! # A silent network

@@ -12,8 +12,8 @@
 //! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for
 //!   [`KEPT`](super::table::KEPT), by which watches see it.
 //! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can
-//!   tell who may write it: see [`rights`]. A message of another writer than the node itself is a
-//!   tombstone, whatever it contains.
+//!   tell who may write it: see [`rights`]. A message of another writer than the node itself is a tombstone, whatever
+//!   it contains.
 //! * **No foreign subjects**: a table that is mirrored from another, or published on other subjects, is not used. By
 //!   these, a node could have the server say what it may not say itself.
 //!

@@ -21,7 +21,7 @@ pub(super) struct StoreTable {
     pub(super) stream: String,
     /// What the subjects of keys begin with.
     pub(super) prefix: String,
-    pub(super) cluster: String,
+    cluster: String,
     pub(super) bucket: Bucket,
 }
 
@@ -83,6 +83,7 @@ impl StoreTable {
     }
 }
 
+/// A deletion that the server need not keep for ever: see [`tombstones`](super::tombstones).
 pub(super) struct Tombstone {
     pub(super) table: StoreTable,
     pub(super) key: String,

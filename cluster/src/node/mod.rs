@@ -11,6 +11,7 @@
 //!   transport to that node, so processes send on their own threads, encode there, and queue in the session;
 //! * [`keys`]: starts that may be repeated;
 //! * [`overflow`]: what has found a peer's session full, and who waits for room in it;
+//! * `books`: what a node has open with others, for tests;
 //! * [`view`]: what the driver knows and users look at;
 //! * [`driver`]: a thread that renews the lease, follows the members and names, and moves frames. It runs no code of a
 //!   user, so that a slow one never costs the node its lease;
@@ -19,8 +20,8 @@
 //! * [`policy`]: who may ask what of this node;
 //! * [`porter`]: processes that run users' code for all of these, and watch the node's processes.
 //!
-//! In a simulated test the two threads are processes of the node's host, whose turns the seed orders: see
-//! `turns`.
+//! In a simulated test the two threads are processes of the node's host, whose turns the
+//! seed orders: see `turns`.
 //!
 //! # Invariants
 //! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time. The

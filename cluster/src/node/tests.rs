@@ -594,7 +594,7 @@ type Subscribed = Result<engine::Subscription, engine::SubscribeError>;
 
 /// A join that fails half-way leaves no process behind: whatever part of the node could not be made.
 ///
-/// Mutations: leave out `Drop` of `Delivery`, or that of the builder's `Begun`.
+/// Mutations: leave out `Drop` of `Delivery`, or that of the builder's `StopOnDrop`.
 #[test]
 fn a_join_that_fails_half_way_leaves_nothing_behind() {
     let broker = Broker::new();

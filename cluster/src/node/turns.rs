@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Begins to run them. Returns whether one of them has panicked since; `None` if the host starts no process.
+/// Runs the driver and the delivery as processes of `host`. Returns a flag that is set when one of them panics; `None`
+/// if the host starts no process.
 pub(crate) fn begin(host: Host, sim: &Sim, driver: Driver, delivery: Delivery) -> Option<Arc<AtomicBool>> {
     let has_panicked = Arc::new(AtomicBool::new(false));
     let guard = TurnGuard { node: Node::of(host.node())?, has_panicked: Arc::clone(&has_panicked) };

@@ -1,4 +1,4 @@
-//! What the views are of.
+//! What every view is given: the host, and what the console keeps of it.
 
 use crate::samples::Samples;
 use crate::taps::Taps;

@@ -102,7 +102,7 @@ impl Asked {
 /// Returns the constant that says whether the type is a `Result`.
 fn is_result(ty: &TokenStream, self_type: &SelfType) -> TokenStream {
     let private = self_type.private();
-    // Errors about the type are shown there.
+    // Errors about the type are shown at its first token.
     let span = ty.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
     let span = span.resolved_at(Span::call_site());
     let probe = match generics::for_any(&self_type.generics, ty) {
@@ -110,8 +110,8 @@ fn is_result(ty: &TokenStream, self_type: &SelfType) -> TokenStream {
         Some(ty) => quote_spanned!(span=> GenericAnswer::<for<'__postroom> fn(&'__postroom ()) -> #ty>),
         None => quote_spanned!(span=> AnswerType::<#ty>),
     };
-    let place = respan(private.clone(), span);
-    let probe = quote_spanned!(span=> #place::probe::#probe::__POSTROOM_IS_RESULT);
+    let private_there = respan(private.clone(), span);
+    let probe = quote_spanned!(span=> #private_there::probe::#probe::__POSTROOM_IS_RESULT);
     quote!({
         use #private::probe::MayBeResult as _;
         #probe

@@ -1,4 +1,5 @@
-//! What stands in for the machine on the threads of a simulation (see `simulation`).
+//! What stands in for the machine on the threads of a simulation (see `simulation`). It stands below the door to the
+//! machine, which asks it first, and so takes nothing from there.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};

@@ -342,16 +342,14 @@ fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
     });
 }
 
-/// A step may compute for any time while no process waits.
+/// A step may compute for any time while no process waits. Where one has waited for a tick, as on a busy machine when
+/// the thread that runs it is preempted, a stall is rightly told of, and this shows nothing: the detector has unit
+/// tests with a clock of their own.
 #[test]
 fn a_long_step_that_no_process_waits_for_is_no_stall() {
-    (0..3).for_each(|_| no_stall_unless_a_process_waited());
-}
-
-/// Weak where a process had to wait, as one does whose thread is preempted for a tick: then a stall is rightly told of.
-/// The unit tests of the detector have a clock of their own.
-fn no_stall_unless_a_process_waited() {
     const LIMIT: Duration = Duration::from_millis(100);
+    // The longest tick of the watchdog.
+    const TICK: Duration = Duration::from_micros(2_500);
     let stalls = StallLog::default();
     let runtime = stalls.by(Runtime::builder().workers(2).stall_limit(LIMIT)).build().unwrap();
     let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
@@ -365,7 +363,7 @@ fn no_stall_unless_a_process_waited() {
     });
     let busy = runtime.spawn_process(busy).start().unwrap();
     let until = stick(stuck, Loop);
-    let (looked, mut rounds, mut longest) = (runtime.statistics().watchdog.ticks, 0, Duration::ZERO);
+    let (begun, mut rounds, mut longest) = (Instant::now(), 0, Duration::ZERO);
     eventually(|| {
         // The other worker runs them.
         let began = Instant::now();
@@ -374,12 +372,13 @@ fn no_stall_unless_a_process_waited() {
         rounds += 1;
         eventually(|| heard.load(SeqCst) == rounds);
         longest = longest.max(began.elapsed());
-        runtime.statistics().watchdog.ticks >= looked + 12
+        // By then the step is stalled if anything waits for it.
+        begun.elapsed() >= LIMIT * 2
     });
     until.open();
     runtime.shutdown().unwrap();
     let told = stalls.of::<Loop>();
-    assert!(told.is_empty() || longest >= LIMIT / 5, "{told:?}, and no process waited for longer than {longest:?}");
+    assert!(told.is_empty() || longest >= TICK, "{told:?}, and no process waited for longer than {longest:?}");
 }
 
 /// A pinned process has no worker that others could wait for: only its own messages wait, which its info shows.

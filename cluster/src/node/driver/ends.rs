@@ -8,6 +8,7 @@ use std::time::Duration;
 /// The longest wait: a guard against a clock that stands still while the machine is suspended.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
+/// How far a node that leaves has come.
 pub(super) struct Leaving {
     pub(super) then: Vec<Completer<()>>,
     pub(super) step: LeavingStep,
@@ -42,10 +43,6 @@ pub(super) struct Condemned {
 }
 
 impl Condemned {
-    pub(super) fn pid(&self) -> Pid {
-        self.pid
-    }
-
     /// Returns when there is something to do about it.
     pub(super) fn next_timeout(&self, now: Moment) -> Moment {
         if now < self.at { self.at } else { now + LONGEST_WAIT }

@@ -86,9 +86,7 @@ impl Driver {
         self.setup.gate.set(None);
         // If this is early, for whatever reason, none may act as the holder of a name any longer.
         let held = self.setup.view.names().fenced();
-        held.into_iter()
-            .chain(self.condemned.drain(..).map(|condemned| condemned.pid()))
-            .for_each(|pid| _ = pid.kill());
+        held.into_iter().chain(self.condemned.drain(..).map(|condemned| condemned.pid)).for_each(|pid| _ = pid.kill());
         self.give_registrations_up();
         let peers: Vec<_> = self.peers.keys().copied().collect();
         peers.into_iter().for_each(|node| self.end_session(node));

@@ -4,8 +4,10 @@ use super::{AGAIN, Driver, JoinAttempt};
 use crate::access::Answer;
 use crate::clock::Moment;
 use crate::engine::{Bucket, Change, Lane, Revision};
-use crate::lease::{self, Lease};
-use crate::membership::{self, Finding, Identity, Inquiry, JoinRefusal, Loss, Membership, Record, RecordError};
+use crate::lease::{Fence, Lease, LeaseEvent};
+use crate::membership::{
+    Finding, Identity, Inquiry, JoinRefusal, Loss, Membership, MembershipEvent, Record, RecordError,
+};
 use crate::names::{Holder, RegisterError};
 use crate::node::inbox::Input;
 use crate::node::view::{Member, Outage};
@@ -108,9 +110,9 @@ impl Driver {
         events.into_iter().for_each(|event| self.member_event(now, event));
     }
 
-    pub(super) fn member_event(&mut self, now: Moment, event: membership::MembershipEvent) {
+    pub(super) fn member_event(&mut self, now: Moment, event: MembershipEvent) {
         match event {
-            membership::MembershipEvent::Entered(epoch) => {
+            MembershipEvent::Entered(epoch) => {
                 if let Some(before) = self.epoch_before.replace(epoch) {
                     // Its holders have ended with it, and its lease is over.
                     self.setup.view.names().membership_over(self.setup.node, before);
@@ -125,14 +127,14 @@ impl Driver {
                 members.into_iter().for_each(|node| _ = self.begin_at.insert(node, now));
                 self.refuse_if_full(now);
             }
-            membership::MembershipEvent::Joined { node, revision, record } => {
+            MembershipEvent::Joined { node, revision, record } => {
                 self.members.insert(node, revision);
                 self.begin_at.insert(node, now);
                 let member = Member { id: node, name: record.name().to_owned(), is_connected: false };
                 self.setup.view.change(|view| view.joined(member, revision));
                 self.refuse_if_full(now);
             }
-            membership::MembershipEvent::Lost { node, revision, cause } => {
+            MembershipEvent::Lost { node, revision, cause } => {
                 self.members.remove(&node);
                 self.begin_at.remove(&node);
                 self.begun.remove(&(node, revision));
@@ -143,9 +145,9 @@ impl Driver {
                     self.setup.view.names().membership_over(node, revision);
                 }
             }
-            membership::MembershipEvent::Refused(error) => self.refused(now, error),
-            membership::MembershipEvent::Evicted => self.store_is_another(now, Outage::Evicted),
-            membership::MembershipEvent::Unreadable { error, .. } => {
+            MembershipEvent::Refused(error) => self.refused(now, error),
+            MembershipEvent::Evicted => self.store_is_another(now, Outage::Evicted),
+            MembershipEvent::Unreadable { error, .. } => {
                 let counters = &self.setup.counters;
                 match error {
                     RecordError::Claimed { .. } => counters.claimed_ids.fetch_add(1, Ordering::Relaxed),
@@ -291,18 +293,18 @@ impl Driver {
         self.setup.gate.set(lease.may_send(now).then(|| lease.valid_until()).flatten());
         for event in events {
             match (event, epoch) {
-                (lease::LeaseEvent::Acquired, Some(epoch)) => {
+                (LeaseEvent::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
                     (self.was_member, self.failures) = (true, 0);
                     // First: who waits to be a member may ask for a key at once.
                     self.advance_directory(now);
                     self.setup.view.change(|view| (view.is_member, view.outage) = (true, None));
                 }
-                (lease::LeaseEvent::Fenced(lease::Fence::Released), _) | (lease::LeaseEvent::Acquired, None) => {}
-                (lease::LeaseEvent::Fenced(fence @ lease::Fence::Expired), _) => {
+                (LeaseEvent::Fenced(Fence::Released), _) | (LeaseEvent::Acquired, None) => {}
+                (LeaseEvent::Fenced(fence @ Fence::Expired), _) => {
                     self.store_is_another(now, Outage::Fenced(fence));
                 }
-                (lease::LeaseEvent::Fenced(fence), _) => self.fenced(now, Outage::Fenced(fence)),
+                (LeaseEvent::Fenced(fence), _) => self.fenced(now, Outage::Fenced(fence)),
             }
         }
     }

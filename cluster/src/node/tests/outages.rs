@@ -102,13 +102,16 @@ fn overwrite(intruder: &Client, node: &Node) {
     assert_eq!(answers.recv_timeout(Duration::from_secs(60)).expect("an answer"), Ok(()));
 }
 
-/// Catches: a node that ends without a word, since its thread has panicked.
+/// Catches: a part of a node that ends without a word, since its thread has panicked.
 #[test]
 fn a_thread_of_the_cluster_that_panics_says_so() {
     Log::install();
     let thread = crate::threads::spawn("doomed", || panic!("a fault of this crate")).unwrap();
     assert!(thread.join().is_err());
-    let is_its = |event: &(Level, Fields)| event.1.get("thread").is_some_and(|thread| thread == "doomed");
+    let is_its = |(level, fields): &(Level, Fields)| {
+        let is_doomed = fields.get("thread").is_some_and(|thread| thread == "doomed");
+        is_doomed && *level == Level::ERROR && fields["message"].contains("panicked")
+    };
     until("it is logged", || EVENTS.lock().unwrap().iter().any(is_its));
 }
 

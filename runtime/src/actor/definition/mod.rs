@@ -1,11 +1,12 @@
 //! What `#[process]` generates for a struct.
 //!
-//! * [`actor`]: the traits that it implements; [`entry`], [`inputs`] (and `json`): entries and their inputs;
-//!   [`spawn_core`]: a spawn before its entry is chosen;
+//! * [`actor`]: the traits that it implements; [`entry`], [`inputs`] (and `json`, `left_out`): entries and their
+//!   inputs; [`spawn_core`]: a spawn before its entry is chosen;
 //! * [`context`]: what a method can do; [`reply`]: answering a call later; [`outcome`]: return types as answers;
 //! * [`protocol`]: messages that several types answer; [`named_message`]: messages by the names of their methods;
 //! * `remote`: messages that travel between nodes;
-//! * [`placement`]: which threads may run it; [`probe`]: what the generated code asks about types.
+//! * [`placement`]: which threads may run it; [`probe`] (and `probe_macros`): what the generated code asks
+//!   about types.
 
 pub(crate) mod actor;
 pub(crate) mod context;

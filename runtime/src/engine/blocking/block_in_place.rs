@@ -325,7 +325,7 @@ mod tests {
     use crate::sync::window::{Window, do_in};
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, yield_now};
     use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     /// A process whose steps are that.
     struct Steps<F>(F);
@@ -386,12 +386,13 @@ mod tests {
         assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
     }
 
-    /// A process that never rests, until it is told to.
-    struct Restless(Arc<AtomicBool>);
+    /// A process that never rests, until it is told to. It counts its steps.
+    struct Restless(Arc<AtomicBool>, Arc<AtomicUsize>);
 
     impl Process for Restless {
         fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
             while events.next().is_some() {}
+            self.1.fetch_add(1, Ordering::SeqCst);
             if self.0.load(Ordering::SeqCst) {
                 out.idle()
             } else {
@@ -401,8 +402,8 @@ mod tests {
         }
     }
 
-    /// Catches: what a thread queues in its deque after its permit was taken over, where a thread with enough to do of
-    /// its own does not look while the step blocks.
+    /// Catches: a process that a thread queues in its deque after its permit was taken over, and that waits until the
+    /// step ends, because the thread with the permit has enough to do of its own.
     #[test]
     fn what_a_step_has_queued_too_late_runs_while_it_blocks() {
         let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
@@ -416,16 +417,19 @@ mod tests {
         });
         let counter = runtime.spawn_process(counter).start().expect("it starts");
         runtime.until_idle().expect("it comes to rest");
-        let rest = Arc::new(AtomicBool::new(false));
-        let restless = runtime.spawn_process(Restless(rest.clone())).start().expect("it starts");
+        let (rest, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let restless = runtime.spawn_process(Restless(rest.clone(), steps.clone())).start().expect("it starts");
         let (host, (let_go, wait)) = (runtime.host(), channel::<()>());
         let (begun, begins) = channel();
         let blocks = Steps(move |_: &mut Events<'_>| {
+            let steps = steps.clone();
             do_in(Window::BeforeSharing, move || {
                 let scheduler = host.scheduler();
                 assert!(scheduler.take_over(0), "it had its permit");
-                // What was in the deque then has been taken.
+                // The other thread has taken what was in the deque, and looks there no more.
                 until(|| scheduler.threads.get(0).is_some_and(|thread| !thread.is_left.load(Ordering::SeqCst)));
+                let made = steps.load(Ordering::SeqCst);
+                until(|| steps.load(Ordering::SeqCst) > made + 1);
             });
             host.send(counter, ()).expect("it lives");
             begun.send(()).expect("it is waited for");
@@ -433,8 +437,8 @@ mod tests {
         });
         let blocks = runtime.spawn_process(blocks).start().expect("it starts");
         begins.recv().expect("it runs");
-        let deadline = std::time::Instant::now() + LIMIT;
-        until(|| counted.load(Ordering::SeqCst) == 1 || std::time::Instant::now() > deadline);
+        let deadline = Instant::now() + LIMIT;
+        until(|| counted.load(Ordering::SeqCst) == 1 || Instant::now() > deadline);
         assert_eq!(counted.load(Ordering::SeqCst), 1, "while the step blocks");
         rest.store(true, Ordering::SeqCst);
         drop(let_go);

@@ -1,6 +1,6 @@
 //! A stand-in for callers: it counts how often one is told that its call has failed.
 
-use super::call_id::CallId;
+use super::call_id::{CallId, claim, is_withdrawn};
 use crate::check::{keep, reach};
 use crate::errors::CallError;
 use crate::exit::ExitReason;
@@ -13,9 +13,14 @@ thread_local! {
     static TOLD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Returns how often callers were told since it was last asked.
+/// Forgets how often callers were told.
+pub(crate) fn forget() {
+    TOLD.set(0);
+}
+
+/// Returns how often callers were told in this execution.
 pub(crate) fn told() -> u32 {
-    TOLD.take()
+    TOLD.get()
 }
 
 /// The slot of a caller, which receives the reply.
@@ -69,16 +74,20 @@ impl Caller {
     }
 
     pub(crate) fn is_withdrawn(&self) -> bool {
-        false
+        is_withdrawn(self.0.word())
     }
 
     pub(crate) fn fail(self, _error: CallError) {
-        reach("failed by who had its message");
-        TOLD.set(TOLD.get() + 1);
+        if claim(self.0.word()) {
+            reach("failed by who had its message");
+            TOLD.set(TOLD.get() + 1);
+        }
     }
 }
 
-pub(crate) fn fail_stranded(_call: CallId, _reason: ExitReason) {
-    reach("withdrawn after its push");
-    TOLD.set(TOLD.get() + 1);
+pub(crate) fn fail_stranded(call: CallId, _reason: ExitReason) {
+    if call.withdraw() {
+        reach("withdrawn after its push");
+        TOLD.set(TOLD.get() + 1);
+    }
 }

@@ -287,7 +287,7 @@ const LOOKS_BEFORE_THE_PUSH: Fault = Fault::Driver(2);
 fn a_call_does_not_wait_for_the_next_process() {
     let places = ["failed by who had its message", "withdrawn after its push", "came back", "in time"];
     check(deep(4, 5), &places, || {
-        caller::told();
+        caller::forget();
         let world = World::new();
         let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
         let pid = first.pid().expect("it lives");
@@ -311,6 +311,7 @@ fn a_call_does_not_wait_for_the_next_process() {
         world.end(second);
         world.give_back();
         world.close(1, u32::from(came_back));
+        assert_eq!(u32::from(came_back) + caller::told(), 1, "the caller is told once");
     });
 }
 
@@ -319,7 +320,7 @@ fn a_call_is_answered_without_the_next_process() {
     a_call_does_not_wait_for_the_next_process();
 }
 
-/// Without a look after the push, as messages that nothing is awaited for are sent.
+/// Without a look after the push: the way of a message without a caller.
 #[test]
 #[should_panic = "the caller waits for the next process"]
 fn fault_calls_look_before_the_push_only() {
