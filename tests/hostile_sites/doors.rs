@@ -118,7 +118,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/definition/placement.rs trait Anywhere", &[GENERATED]),
     ("actor/definition/placement.rs trait Movable", &[GENERATED]),
     // Traits that the macro `answers!` declares.
-    ("actor/definition/probe.rs trait ", &[GENERATED]),
+    ("actor/definition/probe_macros.rs trait ", &[GENERATED]),
     ("actor/definition/probe.rs trait MayBeResult", &[GENERATED]),
     ("actor/definition/probe.rs trait ReturnsResult", &[GENERATED]),
     ("actor/definition/protocol.rs trait Chain", &[GENERATED]),
