@@ -195,7 +195,7 @@ pub enum Fence {
 /// use postroom_cluster::access::{Access, Answer};
 /// use postroom_cluster::clock::Moment;
 /// use postroom_cluster::engine::Revision;
-/// use postroom_cluster::lease::{Event, Lease, Timing};
+/// use postroom_cluster::lease::{Lease, LeaseEvent, Timing};
 /// use std::time::Duration;
 ///
 /// let now = Moment::START;
@@ -204,7 +204,7 @@ pub enum Fence {
 /// assert!(matches!(request.access, Access::Create(_)));
 ///
 /// lease.handle(now, request.attempt, Answer::Written(Ok(Revision(1))));
-/// assert_eq!(lease.poll_event(), Some(Event::Acquired));
+/// assert_eq!(lease.poll_event(), Some(LeaseEvent::Acquired));
 /// assert!(lease.may_send(now + Duration::from_secs(9)));
 /// assert!(!lease.may_send(now + Duration::from_secs(10))); // without a renewal
 /// ```

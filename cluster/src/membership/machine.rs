@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// use postroom_cluster::access::{Access, Answer};
 /// use postroom_cluster::clock::Moment;
 /// use postroom_cluster::engine::{Change, Entry, Revision};
-/// use postroom_cluster::membership::{Event, Finding, Inquiry, Membership, Record};
+/// use postroom_cluster::membership::{Finding, Inquiry, Membership, MembershipEvent, Record};
 ///
 /// let now = Moment::START;
 /// let (here, there) = (NodeId::new(0x7f3a).unwrap(), NodeId::new(0x21).unwrap());
@@ -26,12 +26,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// let request = members.poll_request().unwrap();
 /// assert!(matches!(request.inquiry, Inquiry::Record(Access::Create(_))));
 /// members.handle(now, request.number, Finding::Record(Answer::Written(Ok(Revision(1)))));
-/// assert_eq!(members.poll_event(), Some(Event::Entered(Revision(1))));
+/// assert_eq!(members.poll_event(), Some(MembershipEvent::Entered(Revision(1))));
 ///
 /// let record = Record::new("eu-2", 2)?;
 /// let entry = Entry { key: "eu-2.21".into(), value: record.encode(), revision: Revision(2) };
 /// members.on_change(Change::Put(entry));
-/// assert_eq!(members.poll_event(), Some(Event::Joined { node: there, revision: Revision(2), record }));
+/// assert_eq!(members.poll_event(), Some(MembershipEvent::Joined { node: there, revision: Revision(2), record }));
 /// # Ok::<(), postroom_cluster::membership::RecordError>(())
 /// ```
 pub struct Membership {

@@ -24,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// use postroom_cluster::clock::Moment;
 /// use postroom_cluster::engine::{Lane, Revision};
 /// use postroom_cluster::frame::{Epoch, Table};
-/// use postroom_cluster::session::{Config, Event, Session};
+/// use postroom_cluster::session::{Config, Session, SessionEvent};
 ///
 /// let now = Moment::START;
 /// let [first, second] = [Revision(1), Revision(2)]; // of the nodes' records
@@ -42,7 +42,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 ///         here.handle(now, frame.payload).unwrap();
 ///     }
 /// }
-/// assert!(matches!(there.poll_event(), Some(Event::Opened { minor: 0, .. })));
+/// assert!(matches!(there.poll_event(), Some(SessionEvent::Opened { minor: 0, .. })));
 /// let item = there.poll_item().unwrap();
 /// assert_eq!(item.bytes, "good morning");
 /// there.release(item.lane, item.cost);
