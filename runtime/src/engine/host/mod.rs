@@ -8,7 +8,7 @@ pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod incidents;
 pub(crate) mod late_slot;
-mod late_slots;
+pub(crate) mod late_slots;
 pub(crate) mod losses;
 mod recall;
 pub(crate) mod reuse;
