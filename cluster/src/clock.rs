@@ -3,6 +3,9 @@
 use std::ops::Add;
 use std::time::Duration;
 
+/// The longest wait: a guard against a clock that stands still while the machine is suspended.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
 /// A reading of the caller's clock: the time since a start that is the same for all readings of one program.
 ///
 /// The clock must have three properties, and [`Instant`](std::time::Instant) lacks the second on most systems:

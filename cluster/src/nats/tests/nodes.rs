@@ -9,15 +9,20 @@ use std::sync::mpsc;
 
 #[process]
 #[derive(Default)]
-struct Holder;
+pub(super) struct Holder;
 
 #[process]
 impl Holder {
     #[entry]
-    fn serve(&mut self) {}
+    pub(super) fn serve(&mut self) {}
+
+    #[message]
+    pub(super) fn answer(&mut self) -> u8 {
+        7
+    }
 }
 
-fn runtime() -> Runtime {
+pub(super) fn runtime() -> Runtime {
     Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap()
 }
 

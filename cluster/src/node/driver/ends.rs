@@ -1,18 +1,14 @@
 //! What of a node must end: its holders of names, and, when it leaves, its sessions, its record and its lease.
 
-use crate::clock::Moment;
+use crate::clock::{LONGEST_WAIT, Moment};
 use crate::reply::Completer;
 use postroom::Pid;
-use std::time::Duration;
-
-/// The longest wait: a guard against a clock that stands still while the machine is suspended.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// How far a node that leaves has come.
 pub(super) struct Leaving {
     pub(super) then: Vec<Completer<()>>,
     pub(super) step: LeavingStep,
-    /// When it goes on anyway.
+    /// When it takes the next step anyway.
     pub(super) until: Moment,
     /// Not before the children of this node's supervisors at the peers have ended.
     pub(super) awaits_children: bool,
@@ -38,7 +34,7 @@ pub(super) struct Condemned {
     pub(super) since: Moment,
     /// When it is killed.
     pub(super) at: Moment,
-    /// The log has said that it goes on.
+    /// The log has said that it still runs.
     pub(super) is_overdue: bool,
 }
 

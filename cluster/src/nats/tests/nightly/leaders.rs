@@ -1,26 +1,11 @@
 //! Nodes whose store loses its leader.
 
+use super::super::nodes::{Holder, runtime};
 use super::super::server::cluster;
 use super::super::{GUARD, wait_until};
 use crate::nats::Nats;
 use crate::{Cluster, Status};
-use postroom::prelude::*;
-use postroom::{NodeId, Runtime};
-
-#[process]
-#[derive(Default)]
-struct Holder;
-
-#[process]
-impl Holder {
-    #[entry]
-    fn serve(&mut self) {}
-
-    #[message]
-    fn answer(&mut self) -> u8 {
-        7
-    }
-}
+use postroom::Runtime;
 
 /// Each server is killed in turn, so each table loses its leader at least once. The nodes are members afterwards and
 /// know each other, and a name has one living holder, with the token that it had, or a larger one if it is another. How
@@ -33,7 +18,7 @@ fn nodes_outlive_the_loss_of_each_server() {
     let nodes: Vec<(Runtime, Cluster)> = ["eu-1", "eu-2", "eu-3"]
         .into_iter()
         .map(|name| {
-            let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
+            let runtime = runtime();
             let nats = Nats::at(addresses.join(",")).replicas(3);
             let cluster = Cluster::builder("bank").node(name).join_within(GUARD).join(&runtime, nats).unwrap();
             (runtime, cluster)
