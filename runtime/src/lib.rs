@@ -132,6 +132,7 @@ mod env;
 mod errors;
 mod exit;
 mod links;
+mod local;
 mod mailbox;
 mod mem;
 mod names;

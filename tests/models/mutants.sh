@@ -50,7 +50,8 @@ graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
-local=slots/slot/local_tokens.rs cache=slots/slot/idle_cache.rs permit=slots/slot/last_permit.rs
+local=local/tokens.rs cache=local/idle_cache.rs place=local/send.rs evict=local/evict.rs
+permit=slots/slot/last_permit.rs
 
 mutant push-data-relaxed $lanes mailbox \
     's/tail\.swap\(node, PUSH\)/tail.swap(node, Ordering::Relaxed)/'
@@ -268,16 +269,16 @@ mutant request-without-a-second-look $requests vacant_slots \
     's/^( +)look\(\) == LifePhase::Exiting$/\1true/'
 mutant request-without-a-barrier $requests links \
     's/^ +heavy_barrier\(\);//'
-mutant kept-with-a-requester $local vacant_slots \
-    's/slot\.has_requesters\(\) \|\| //'
+mutant kept-with-a-requester $release vacant_slots \
+    's/!self\.0\.has_requesters\(\) \&\& //'
 mutant kept-with-a-request $lanes vacant_slots \
     '/unsafe fn are_empty_in_order/,/^    \}/ s/self\.control\.load\(Ordering::SeqCst\)\.is_null\(\) && //'
-mutant kept-before-it-is-over $local vacant_slots \
-    's/slot\.generation\.vacate\(\);//'
+mutant kept-before-it-is-over $release vacant_slots \
+    '/fn vacate_unparked/,/^    \}/ s/self\.0\.generation\.vacate\(\);//'
 mutant claimed-with-a-requester $token links \
     's/if slot\.has_requesters\(\)/if false/'
 mutant parked-before-it-is-over $release links \
-    's/self\.0\.generation\.vacate\(\);//'
+    '/fn park_vacant/,/^    \}/ s/self\.0\.generation\.vacate\(\);//'
 mutant over-without-a-barrier $generation vacant_slots \
     '/fn vacate/,/^    \}/ s/checked_light_barrier\(\);//'
 mutant notice-in-the-wrong-lane $endpoint links \
@@ -433,7 +434,7 @@ mutant local-sleeps-with-one-at-hand $local sleep \
     '/fn has_warm_or_awaiting/,/^    \}/ s/ \|\| !self\.awaiting.*$//'
 mutant local-at-hand-is-not-taken $local sleep \
     's/awaiting: taken\(exchange\(\&self\.awaiting.*$/awaiting: None,/'
-mutant local-at-hand-parks-despite-its-answer $release sleep \
+mutant local-at-hand-parks-despite-its-answer $evict sleep \
     '/fn evict_awaiting/,/^    \}/ s/ParkResult::Refused => Evicted::HasInput\(self\)/ParkResult::Refused =>'\
 ' Evicted::Parked/'
 mutant local-gives-up-without-telling $local local_tokens \
@@ -449,14 +450,14 @@ mutant local-answer-of-another $local local_tokens \
     '/fn has_answer/,/^    \}/ s/ptr::eq\(self\.answered.*\)$/token.slot().index() < u32::MAX/'
 mutant local-answer-overtakes $local local_tokens \
     's/is_free \&\& !slot\.lanes\.has_control\(\)/is_free/'
-mutant local-at-hand-is-not-notified $slot local_tokens \
-    '/fn run_if_kept_here/,/^    \}/ s/token\.wake\(\);/drop(token);/'
+mutant local-kept-is-not-notified $slot local_tokens \
+    '/fn run_kept/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
-mutant local-warm-is-not-notified $send local_tokens \
-    '/else if let Some\(token\) = self\.take_warm/,/^            \}/ s/token\.wake\(\);/drop(token);/'
-mutant local-block-does-not-notify $send local_tokens \
-    '/fn take_empty/,/^    \}/ s/token\.release\(\)\.wake\(\);/drop(token);/'
+mutant local-warm-is-not-notified $place local_tokens \
+    '/if let Some\(token\) = super::take_kept/,/^            \}/ s/token\.wake\(\);/drop(token);/'
+mutant local-block-does-not-notify $place local_tokens \
+    's/token\.release\(\)\.wake\(\);/drop(token);/'
 mutant local-filled-despite-revoked $local local_tokens \
     '/fn begin_refill/,/^    \}/ s/\(FENCED \| REVOKED\)/FENCED/'
 mutant local-follows-despite-revoked $local local_tokens \

@@ -8,10 +8,11 @@ use crate::call::call_id::CallId;
 use crate::call::caller::{self, Asker, number};
 use crate::env::world::World;
 use crate::errors::{CallError, Cycle};
+use crate::local;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::slots::chunks::Chunks;
 use crate::slots::directory::TABLE;
-use crate::slots::slot::{Slot, local_tokens};
+use crate::slots::slot::Slot;
 use crate::sync::Mutex;
 
 static EDGES: World<Chunks<Edge>> = World::new(Chunks::new(|_| Edge::unused()));
@@ -36,7 +37,7 @@ impl Places for LocalProcesses {
     #[inline(always)]
     fn runs_next_here(&self, incarnation: Incarnation) -> bool {
         // Of whichever incarnation: one that has ended closes no cycle.
-        local_tokens::current().is_some_and(|local| local.is_next(index_of(incarnation)))
+        local::current().is_some_and(|local| local.is_next(index_of(incarnation)))
     }
 
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {

@@ -16,6 +16,7 @@ use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
 use crate::env::program::{as_node, program_node};
+use crate::local;
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
@@ -58,7 +59,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) if !is_elsewhere(pid) => slot.send(pid, message),
+        Some(slot) if !is_elsewhere(pid) => local::send::send(slot, pid, message),
         _ => Err((message, RefusalReason::Gone)),
     }
 }
@@ -76,7 +77,7 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
 #[inline(always)]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) if !is_elsewhere(pid) => slot.call(pid, message, caller),
+        Some(slot) if !is_elsewhere(pid) => local::send::call(slot, pid, message, caller),
         _ => Err((message, Some(caller), RefusalReason::Gone)),
     }
 }

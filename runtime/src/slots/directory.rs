@@ -7,11 +7,10 @@
 //! claim. The mark in the mailbox is for those that the thread leaves when it ends: they are listed like others.
 //!
 //! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
-//! to the list. A slot is listed once, by the thread that ended its process; or that thread keeps it, with its token
-//! ([`vacant_slots`](super::slot::vacant_slots)), and takes it before those that are listed.
+//! to the list. A slot is listed once, by the thread that ended its process; or that thread keeps it, with its token,
+//! and takes it before those that are listed.
 
 use super::chunks::Chunks;
-use super::slot::local_tokens;
 use super::slot::{Slot, Token};
 use crate::env::world::World;
 use crate::pid::{Pid, Resident, SLOT_BITS};
@@ -111,37 +110,12 @@ impl SlotTable {
         (0..used).filter_map(|index| self.slot(index))
     }
 
-    /// Takes a free slot's token: of one that the calling thread keeps, or one that is listed; `None` if all 2^28 slots
-    /// are in use.
+    /// Takes a free slot's token; `None` if all 2^28 slots are in use.
     #[inline]
     pub(crate) fn take(&self) -> Option<Token> {
-        if let Some(token) = self.take_kept() {
-            return Some(token);
-        }
         let Some(index) = self.take_index() else { return self.take_new() };
         let token = self.slots.make(index).and_then(Token::claim_free);
         if token.is_some() { token } else { self.take_another(index) }
-    }
-
-    /// Takes the token of a slot that the calling thread keeps. What has come there too late is disposed of now: it
-    /// would have to wait for the first step of the process that is spawned, which may be long, and may wait in turn
-    /// for the one who has sent it.
-    #[inline]
-    fn take_kept(&self) -> Option<Token> {
-        let local = local_tokens::current()?;
-        loop {
-            let mut token = local.take_vacant()?.acquire();
-            if !token.lanes().has_control() && token.lanes().is_data_empty() {
-                return Some(token);
-            }
-            self.take_back_late(token);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_back_late(&self, token: Token) {
-        self.take_back(token);
     }
 
     /// Takes the token of another slot than `skipped`, whose token is held.

@@ -22,6 +22,8 @@ mod errors;
 #[path = "../../../runtime/src/exit.rs"]
 mod exit;
 mod links;
+#[path = "../../../runtime/src/local/mod.rs"]
+mod local;
 mod mailbox;
 mod mem;
 mod names;

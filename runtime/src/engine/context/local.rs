@@ -13,12 +13,13 @@ use crate::env::chance::Random;
 use crate::env::clock::{Moment, TimerKey};
 #[cfg(feature = "test")]
 use crate::env::program::Acting;
+use crate::local;
+use crate::local::evict::Evicted;
+use crate::local::tokens::{Following, KeepsNothing, Kept, LOST, UNWATCHED};
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::recorder::kind::RecordKind;
 use crate::slots::Token;
-use crate::slots::slot::local_tokens::{self, Following, KeepsNothing, Kept, LOST, UNWATCHED};
-use crate::slots::slot::release::Evicted;
 use crate::sync::{Arc, Deque};
 use crate::time::timers::TimerAction;
 use crate::util::defer::defer;
@@ -127,10 +128,10 @@ impl ThreadContext {
         #[cfg(feature = "test")]
         let _acting = Acting::begin(self.host.node());
         CURRENT.set(ptr::from_ref(self));
-        local_tokens::set_current(Some(&self.thread.local));
+        local::set_current(Some(&self.thread.local));
         let _leave = defer(|| {
             CURRENT.set(ptr::null());
-            local_tokens::set_current(None);
+            local::set_current(None);
         });
         body(self)
     }
@@ -138,10 +139,10 @@ impl ThreadContext {
     /// Calls `body` without the context: its actions count as done from outside.
     pub(crate) fn without_context<R>(&self, body: impl FnOnce() -> R) -> R {
         let context = CURRENT.replace(ptr::null());
-        let local = local_tokens::set_current(None);
+        let local = local::set_current(None);
         let _return = defer(|| {
             CURRENT.set(context);
-            local_tokens::set_current(local);
+            local::set_current(local);
         });
         body()
     }
@@ -186,7 +187,7 @@ impl ThreadContext {
     }
 
     /// Parks the token of an idle process, or keeps it while another process is to run next, or is in the deque: see
-    /// [`local_tokens`]. Returns it if something has arrived.
+    /// [`tokens`](crate::local::tokens). Returns it if something has arrived.
     #[inline(always)]
     pub(crate) fn rest_idle(&self, mut token: Token) -> Option<Token> {
         let local = &self.thread.local;
@@ -263,7 +264,7 @@ impl ThreadContext {
     }
 
     /// Parks the token of a process that waits for control only, or keeps it while another process is to run next: see
-    /// [`local_tokens`]. Returns it if something has arrived.
+    /// [`tokens`](crate::local::tokens). Returns it if something has arrived.
     #[inline(always)]
     pub(crate) fn rest_waiting(&self, mut token: Token) -> Option<Token> {
         let local = &self.thread.local;

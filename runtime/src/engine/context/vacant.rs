@@ -1,7 +1,31 @@
-//! The vacant slots that a thread keeps for its next processes: see [`vacant_slots`](crate::slots::slot::vacant_slots).
+//! The vacant slots that a thread keeps for its next processes: see [`vacant_slots`](crate::local::vacant_slots).
 
 use super::local::ThreadContext;
+use crate::local;
 use crate::slots::{TABLE, Token};
+
+/// Takes a free slot's token: of one that the calling thread keeps, or one that is listed; `None` if all slots are in
+/// use. What has come too late to a kept one is disposed of now: it would have to wait for the first step of the
+/// process that is spawned, which may be long, and may wait in turn for the one who has sent it.
+#[inline]
+pub(crate) fn take_slot() -> Option<Token> {
+    if let Some(local) = local::current() {
+        while let Some(token) = local.take_vacant() {
+            let mut token = token.acquire();
+            if !token.lanes().has_control() && token.lanes().is_data_empty() {
+                return Some(token);
+            }
+            take_back_late(token);
+        }
+    }
+    TABLE.take()
+}
+
+#[cold]
+#[inline(never)]
+fn take_back_late(token: Token) {
+    TABLE.take_back(token);
+}
 
 impl ThreadContext {
     /// Keeps the vacant slot of that token for the next process that this thread spawns, if it may; otherwise gives it

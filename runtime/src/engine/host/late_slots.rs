@@ -3,7 +3,7 @@
 //! To empty such a slot runs code of users: wakers of joins, drops of messages, the dead-letter hook. That may block,
 //! and it may wait for other processes of the host. So it does not run where a thread comes upon the slot: on the
 //! watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on which others
-//! rely; or in a [flush](crate::slots::slot::local_tokens), after which the thread must keep nothing. There an empty
+//! rely; or in a [flush](crate::local::tokens), after which the thread must keep nothing. There an empty
 //! slot is given back at once, and any other is queued. The queue is one of those that any thread may take from: a
 //! thread that pushes to it announces that (sleep:P2), and a sleeping thread looks there (sleep:S3). A worker empties
 //! the slots as visits, in which its permit can be taken over:
@@ -45,8 +45,8 @@ mod tests {
     use super::LateSlot;
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
+    use crate::local::evict::Evicted;
     use crate::manual::{Events, Process, StepOutput};
-    use crate::slots::slot::release::Evicted;
     use crate::slots::{TABLE, Token};
     use crate::sync::window::{Window, do_in};
     use crate::{ExitReason, ProcessError, Runtime};

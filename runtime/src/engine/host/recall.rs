@@ -1,11 +1,11 @@
-//! Taking from a thread what it keeps to itself: see `slots/slot/local_tokens`.
+//! Taking from a thread what it keeps to itself: see `local/tokens`.
 
 use super::Scheduler;
 use super::late_slot::LateSlot;
 use crate::engine::workers::worker::Worker;
+use crate::local::evict::Evicted;
+use crate::local::tokens::Revoked;
 use crate::slots::Token;
-use crate::slots::slot::local_tokens::Revoked;
-use crate::slots::slot::release::Evicted;
 
 impl Scheduler {
     /// Moves what a thread keeps to itself, the process in its run-next slot and those kept with input, to the inject

@@ -7,7 +7,7 @@
 //!    letters, whose callers are told the exit reason. Then its token is parked as that of a vacant slot, so that a
 //!    sender that saw it alive and pushes only now gets its message back: no dead letter follows those below. (If no
 //!    other process is told of the end, the token may be kept instead, for the next process: see
-//!    [`vacant_slots`](crate::slots::slot::vacant_slots));
+//!    [`vacant_slots`](crate::local::vacant_slots));
 //! 5. its guardian counts it as ended: the name of a child that does not come back is free;
 //! 6. the complete hooks are called;
 //! 7. it is counted out;
@@ -64,7 +64,7 @@ use std::collections::VecDeque;
 use std::ptr;
 
 /// Exits the process of this token. Returns the token if its slot can be kept: see
-/// [`vacant_slots`](crate::slots::slot::vacant_slots). Does not panic.
+/// [`vacant_slots`](crate::local::vacant_slots). Does not panic.
 #[must_use = "the token may still be held"]
 pub(crate) fn end(
     host: &'static Scheduler,

@@ -4,6 +4,7 @@ use super::exit::{close, release_mailbox, tell_bound};
 use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::context::local::{current_pid, with_current};
 use crate::engine::context::own::{STARTING, Starting, starting};
+use crate::engine::context::vacant::take_slot;
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
@@ -234,7 +235,7 @@ impl Scheduler {
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
         }
-        let Some(mut token) = TABLE.take() else {
+        let Some(mut token) = take_slot() else {
             self.give_place_back();
             return Err(SpawnError::Slots);
         };

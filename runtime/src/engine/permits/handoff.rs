@@ -13,7 +13,7 @@
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
-//! * H0 T flushes what it keeps to itself (`local_tokens`) to its deque; H1 under the lock, W goes to the thread that
+//! * H0 T flushes what it keeps to itself (`local`) to its deque; H1 under the lock, W goes to the thread that
 //!   waits first; else to a spare thread, which counts as searching from then on and remembers T; else T starts a
 //!   thread, if the limit allows, and repeats H1.
 //! * H2 the thread that got W is woken. A spare thread looks at T's deque first.
@@ -76,7 +76,7 @@
 use super::blocking_queue::{Reservation, WaiterId};
 use super::holders::{At, HandedOff, Need};
 use super::sleep::{BecameSpare, Idle, POLLER, SEARCHING, SLEEPING, Sleepers};
-use crate::slots::slot::local_tokens::KeepsNothing;
+use crate::local::tokens::KeepsNothing;
 use crate::sync::{Ordering, lock};
 use std::task::Waker;
 

@@ -87,7 +87,7 @@
 //! tried: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
-use crate::slots::slot::local_tokens::KeepsNothing;
+use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
 /// The most permits that one host can have; the counts below have 12 bits each.

@@ -13,7 +13,7 @@ use crate::slots::Token;
 use crate::sync::disturb;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has [an answer](crate::slots::slot::local_tokens) here, and is named as
+    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here, and is named as
     /// running. Returns the process whose time slice follows at once, if one does: one without an answer, for
     /// [`run_slices`]. Not inlined, so that others do not pay for it.
     ///

@@ -1,6 +1,6 @@
 //! Where a thread finds its next process.
 //!
-//! The order: the run-next slot (idle processes may be kept warm meanwhile: `slots/slot/local_tokens`), the
+//! The order: the run-next slot (idle processes may be kept warm meanwhile: `local/tokens`), the
 //! hot end of the thread's own deque, its permit's inject queue, the global queue (one, and a batch of at most
 //! [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!

@@ -1,7 +1,7 @@
 //! Time slices that follow each other at once: two processes that send to each other.
 //!
 //! Nearly every time slice begins with a message, and is one step long. If that step leaves nothing else to do, and has
-//! had another process run next, the idle one stays [warm](crate::slots::slot::local_tokens) and the other one's time
+//! had another process run next, the idle one stays [warm](crate::local::tokens) and the other one's time
 //! slice follows. All checks between two time slices ([`next`](ThreadContext::next)) are then one section of the lock,
 //! in which the attention word is zero, and one comparison, with the count of steps at which a shared queue or the
 //! deque comes first. That count is set at each visit to a shared queue, and zero while the thread keeps no process
@@ -16,9 +16,9 @@ use super::step::{AfterStep, StepScratch};
 use crate::call::caller;
 use crate::engine::context::local::ThreadContext;
 use crate::exit::ExitReason;
+use crate::local::tokens::Following;
 use crate::process::slice::BUDGET;
 use crate::slots::Token;
-use crate::slots::slot::local_tokens::Following;
 use crate::sync::disturb;
 
 impl ThreadContext {

@@ -10,8 +10,8 @@ use super::spare::{Rest, RestStep};
 use super::step::StepScratch;
 use crate::engine::context::local::ThreadContext;
 use crate::exit::Panic;
+use crate::local::tokens::KeepsNothing;
 use crate::slots::Token;
-use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{Ordering, fence};
 use crate::util::panics::{Site, contain};
 
@@ -148,10 +148,10 @@ pub(super) mod tests {
     use crate::engine::host::Scheduler;
     use crate::engine::sched::step::StepScratch;
     use crate::engine::workers::worker::RECORDED;
+    use crate::local::tokens::NOTIFIED;
     use crate::manual::{Event, Events, Process, StepOutput};
     use crate::recorder::session::Memory;
     use crate::slots::TABLE;
-    use crate::slots::slot::local_tokens::NOTIFIED;
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, lock};
     use crate::{Host, Pid};
 

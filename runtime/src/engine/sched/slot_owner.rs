@@ -8,6 +8,7 @@ use crate::engine::host::incidents::lost_message;
 use crate::engine::host::losses::log_dead_letter;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey, instant_now};
+use crate::local;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
@@ -35,12 +36,17 @@ impl Schedule for Scheduler {
         });
     }
 
-    /// *notify* of `idle_cache`.
+    /// Does *notify* of `idle_cache`, if the calling thread does not keep the process.
     #[cold]
-    fn notify_cacher(&'static self, slot: &'static Slot) {
-        if let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_cached_process(slot)) {
+    fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
+        let token = local::take_kept(slot);
+        if token.is_none()
+            && slot.permit.is_cached()
+            && let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_cached_process(slot))
+        {
             thread.local.notify();
         }
+        token
     }
 }
 

@@ -13,7 +13,7 @@
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
 //! process holds no permit and keeps no thread from one: it may take any time, and is not watched.
 //!
-//! The sample may be stale when it is acted on. The tokens that a thread keeps to itself (`local_tokens`) are taken
+//! The sample may be stale when it is acted on. The tokens that a thread keeps to itself (`local`) are taken
 //! from it whatever they are by then, and under the lock of `sleep`, so that a process with input is in a queue again
 //! before its thread can park (`quiescence` considers a host idle if all its threads sleep and nothing is queued). If a
 //! step ends just before its permit is taken over, its thread notices before the next one (`handoff`): one thread was

@@ -1,6 +1,6 @@
 //! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
-//! This is what other threads may access: the tokens that it keeps to itself (`slots/slot/local_tokens`), the end of
+//! This is what other threads may access: the tokens that it keeps to itself (`local/tokens`), the end of
 //! its deque from which others steal, and what it runs. The thread's own state is in `local`.
 //!
 //! # The deque
@@ -22,10 +22,10 @@
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
 use crate::env::clock::Moment;
+use crate::local::tokens::{LOST, LocalTokens, NOTIFIED, UNWATCHED};
 use crate::mailbox::lanes::Lanes;
 use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
-use crate::slots::slot::local_tokens::{LOST, LocalTokens, NOTIFIED, UNWATCHED};
 use crate::slots::{Slot, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle, current_thread,

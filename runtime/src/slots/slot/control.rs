@@ -1,14 +1,11 @@
 //! What reaches a process outside its data lane: completions, wakes, and answers; [requests](super::requests) apart.
 
-use super::{Slot, Token, local_tokens};
+use super::{Slot, Token};
 use crate::call::call_id;
-use crate::call::caller::Port;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
-use crate::pid::{Pid, incarnation};
-use crate::recorder::kind::RecordKind;
 use std::ptr;
 
 impl Slot {
@@ -57,23 +54,16 @@ impl Slot {
         false
     }
 
-    /// Delivers an answer to a process whose token the calling thread may keep as that of the awaiting one.
-    #[inline(always)]
-    fn answer_awaiting(&'static self, node: NodeBox) {
-        let node = match local_tokens::current() {
-            Some(local) => match local.put_answered_next(self, node) {
-                Ok(()) => return,
-                Err(node) => node,
-            },
-            None => node,
-        };
+    /// Pushes an answer into the control lane.
+    #[inline]
+    pub(crate) fn push_answer(&'static self, node: NodeBox) {
         self.settle(self.lanes.push_control(node));
     }
 
     /// Disposes of an answer for a process that has ended.
     #[cold]
     #[inline(never)]
-    fn answered_late(&self, mut node: NodeBox) {
+    pub(crate) fn answered_late(&self, mut node: NodeBox) {
         let envelope = node.take();
         call_id::close(node.next());
         node_pool::recycle(node);
@@ -88,52 +78,5 @@ impl Slot {
             Claim::Process => self.schedule(),
             Claim::Vacant => drop(Token(self).acquire().empty_and_park(None)),
         }
-    }
-}
-
-/// The slot of a process whose call was recorded: its answer is, too.
-#[repr(transparent)]
-struct RecordedSlot(Slot);
-
-impl Port for RecordedSlot {
-    fn answer(&'static self, node: NodeBox, generation: u64) {
-        if let Some(recorder) = self.0.owner().and_then(|owner| owner.host.recorder()) {
-            let process = incarnation(self.0.index(), generation);
-            recorder.note(RecordKind::Answer, process, node.word().addr() as u64, None);
-        }
-        self.0.answer(node, generation);
-    }
-
-    fn pid_of(&self, generation: u64) -> Option<Pid> {
-        self.0.pid_of(generation)
-    }
-
-    fn recorded(&'static self) -> &'static dyn Port {
-        self
-    }
-}
-
-impl Port for Slot {
-    fn recorded(&'static self) -> &'static dyn Port {
-        // SAFETY: the other type is this one, in a transparent wrapper.
-        unsafe { &*ptr::from_ref(self).cast::<RecordedSlot>() }
-    }
-
-    fn answer(&'static self, node: NodeBox, generation: u64) {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = crate::sync::simulated::here() {
-            simulator.sent(self.index());
-        }
-        if !self.is_living(generation) {
-            return self.answered_late(node);
-        }
-        if self.permit.is_awaiting() {
-            return self.answer_awaiting(node);
-        }
-        self.settle(self.lanes.push_control(node));
-    }
-
-    fn pid_of(&self, generation: u64) -> Option<Pid> {
-        Some(self.owner()?.pid(self.metadata.index, generation))
     }
 }

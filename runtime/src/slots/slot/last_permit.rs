@@ -1,6 +1,6 @@
-//! The permit that ran a process last, and whether its token is kept by the thread that ran it last (see
-//! `slots/slot/local_tokens`): a process may be *warm*, that is idle, or in the thread's [cache](super::idle_cache), or
-//! *awaiting*, which waits for control only.
+//! The permit that ran a process last, and whether the thread that ran it last keeps its token to itself (see `local`):
+//! that of a *warm* process, which is idle; of one in the thread's cache, which is idle too; or of an *awaiting* one,
+//! which waits for control only.
 //!
 //! Only the token's holder writes. For others the marks are hints that may be stale: the tokens of the thread decide.
 

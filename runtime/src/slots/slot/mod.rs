@@ -12,14 +12,14 @@
 //! |---|---|---|---|---|
 //! | never used | parked as vacant | over | none | [`Token::claim_unused`], then [`Token::open`] |
 //! | vacant | parked as vacant | over | none | [`Token::claim_free`], then [`Token::open`] |
-//! | vacant | [kept](crate::slots::slot::vacant_slots) by a thread | over | none | [`Token::open`] |
+//! | vacant | kept by a thread | over | none | [`Token::open`] |
 //! | ready | in a run queue | alive | | a worker that takes it |
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
-//! | warm: idle, its token kept, perhaps [cached](idle_cache) | with the thread that ran it | alive | | that thread |
+//! | warm: idle, its token [kept](last_permit), perhaps cached | with the thread that ran it | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
-//! | [awaiting](local_tokens): the same, its token kept | with the thread that ran it | alive | | that thread |
+//! | awaiting: the same, its token kept | with the thread that ran it | alive | | that thread |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
 //! | ending | with a thread | exiting | | [`Token::vacate`] |
 //!
@@ -33,8 +33,6 @@
 //! * [`generation`], [`flags`], [`deficit`], [`last_permit`] and [`counts`]: the slot's words; [`metadata`]: its second
 //!   line; [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`requests`] and [`control`]: all other input;
-//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next, of a warm and of an
-//!   awaiting one, of those in its [`idle_cache`], and of [`vacant_slots`];
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time holds it.
 
@@ -44,17 +42,16 @@ pub(crate) mod control;
 pub(crate) mod counts;
 pub(crate) mod debug_owner;
 pub(crate) mod deficit;
+mod flag_word;
 pub(crate) mod flags;
 mod generation;
-mod idle_cache;
 pub(crate) mod last_permit;
-pub(crate) mod local_tokens;
 pub(crate) mod metadata;
 pub(crate) mod release;
+mod requesters;
 pub(crate) mod requests;
 pub(crate) mod send;
 pub(crate) mod token;
-pub(crate) mod vacant_slots;
 
 use crate::call::dead_letter::Sink;
 use crate::env::clock::TimeKeeper;
@@ -67,11 +64,11 @@ use crate::recorder::session::Recorder;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
 use deficit::Deficit;
-use flags::Flags;
+use flag_word::Flags;
 use generation::{Generation, LifePhase};
 use last_permit::LastPermit;
 use metadata::Metadata;
-use requests::Requesters;
+use requesters::Requesters;
 use std::num::NonZeroU64;
 use std::ptr;
 use std::task::Waker;
@@ -89,8 +86,11 @@ pub(crate) trait Schedule: Sync {
         None
     }
 
-    /// Notifies the thread that caches the process that something was sent to it.
-    fn notify_cacher(&'static self, _slot: &'static Slot) {}
+    /// Returns the token of a process to which something was pushed, and which a thread seems to keep to itself, if that
+    /// is the calling thread. Another one is notified, unless it will look by itself.
+    fn take_kept(&'static self, _slot: &'static Slot) -> Option<Token> {
+        None
+    }
 }
 
 /// Serves the slots of a host, or of a stand-alone mailbox.
@@ -322,7 +322,7 @@ impl Slot {
 
     /// Like [`carries`](Self::carries), but returns false too if sends to the process are recorded.
     #[inline]
-    fn carries_unrecorded(&self, pid: Pid) -> bool {
+    pub(crate) fn carries_unrecorded(&self, pid: Pid) -> bool {
         self.is_living(pid.generation()) && self.is_at_unrecorded(pid)
     }
 
@@ -356,59 +356,34 @@ impl Slot {
         }
     }
 
-    /// Returns the token of a process that seems to be warm, if the calling thread keeps it.
-    fn take_warm(&'static self) -> Option<Token> {
-        let token = local_tokens::current()?.take_warm_of(self)?;
-        self.permit.set_warm(false);
-        Some(token)
-    }
-
-    /// Called when something was pushed. Has the process run, if it is warm and its token is kept by the calling
-    /// thread. A thread that keeps another one sees that in time; for those in its cache it is notified.
+    /// Called when a message was pushed. A process that a thread keeps while it is idle runs now, if that is the calling
+    /// thread, or soon.
     #[inline(always)]
     fn run_if_warm(&'static self) {
         if self.permit.is_warm_after_push() {
-            self.run_warm_or_tell();
+            self.run_kept();
+        }
+    }
+
+    /// As [`run_if_warm`](Self::run_if_warm), also for a process that waits for control only: there is something in its
+    /// control lane.
+    #[inline]
+    fn run_if_kept(&'static self) {
+        if self.permit.is_kept_after_push() {
+            self.run_kept();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn run_warm_or_tell(&'static self) {
-        if let Some(token) = self.take_warm_or_tell() {
+    fn run_kept(&'static self) {
+        if let Some(token) = self.take_kept() {
             token.wake();
         }
     }
 
-    /// Returns the token of a process that seems to be warm, if the calling thread keeps it. If another one has it on
-    /// its cache, notifies that (*notify* of `idle_cache`).
-    fn take_warm_or_tell(&'static self) -> Option<Token> {
-        let token = self.take_warm();
-        if token.is_none()
-            && self.permit.is_cached()
-            && let Some(owner) = self.owner()
-        {
-            owner.scheduler.notify_cacher(self);
-        }
-        token
-    }
-
-    /// As [`run_if_warm`](Self::run_if_warm), also if it is awaiting: it has something in its control lane.
-    #[inline]
-    fn run_if_kept(&'static self) {
-        if self.permit.is_kept_after_push() {
-            self.run_if_kept_here();
-        }
-    }
-
-    #[cold]
-    fn run_if_kept_here(&'static self) {
-        if !self.permit.is_awaiting() {
-            self.run_warm_or_tell();
-        } else if let Some(token) = local_tokens::current().and_then(|local| local.take_awaiting_of(self)) {
-            self.permit.set_awaiting(false);
-            token.wake();
-        }
+    fn take_kept(&'static self) -> Option<Token> {
+        self.owner()?.scheduler.take_kept(self)
     }
 }
 

@@ -13,17 +13,6 @@ use crate::process::control::Control;
 use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
 
-/// What became of the token of a process that was warm or awaiting.
-#[must_use = "the token may still be held"]
-pub(crate) enum Evicted {
-    Parked,
-    /// Something has arrived: the process must be queued.
-    HasInput(Token),
-    /// The process has ended meanwhile, on another thread. The token is that of the slot, which is vacant, or has
-    /// another process, perhaps of another host: for [`Token::pass_on`], which may run users' code.
-    HasEnded(Token),
-}
-
 impl Token {
     /// Parks the token until anything arrives. Returns it if something has.
     #[inline]
@@ -34,30 +23,6 @@ impl Token {
             ParkResult::Refused => Some(self.acquire()),
             ParkResult::Parked => None,
             ParkResult::Reclaimed(claim) => self.fresh(claim),
-        }
-    }
-
-    /// Parks the token of a process that was warm, for code that holds a lock: nothing is scheduled.
-    pub(crate) fn evict(self) -> Evicted {
-        self.0.permit.set_warm(false);
-        let generation = self.generation();
-        // SAFETY: this is the token.
-        match unsafe { self.0.lanes.park_idle() } {
-            ParkResult::Parked => Evicted::Parked,
-            ParkResult::Refused => Evicted::HasInput(self),
-            ParkResult::Reclaimed(_) if self.0.living() == Some(generation) => Evicted::HasInput(self),
-            ParkResult::Reclaimed(_) => Evicted::HasEnded(self),
-        }
-    }
-
-    /// Parks the token of a process that was awaiting, as [`evict`](Self::evict) does that of a warm one.
-    pub(crate) fn evict_awaiting(self) -> Evicted {
-        self.0.permit.set_awaiting(false);
-        // SAFETY: this is the token.
-        match unsafe { self.0.lanes.park_waiting() } {
-            ParkResult::Parked => Evicted::Parked,
-            ParkResult::Refused => Evicted::HasInput(self),
-            ParkResult::Reclaimed(_) => unreachable!("the mark and the lane are one word"),
         }
     }
 
@@ -90,6 +55,15 @@ impl Token {
             // Between parking and the second look a new process got the slot; this is its token now.
             ParkResult::Reclaimed(claim) => self.fresh(claim),
         }
+    }
+
+    /// Vacates a slot whose token is not parked. Returns whether nothing has arrived there or is about to (*keep* of
+    /// [`requests`](super::requests)).
+    #[inline]
+    pub(crate) fn vacate_unparked(&self) -> bool {
+        self.0.generation.vacate();
+        // SAFETY: this is the token.
+        !self.0.has_requesters() && unsafe { self.0.lanes.are_empty_in_order() }
     }
 
     /// Empties the lanes of a vacant slot and parks its token. Returns the envelope that was in the node `mine`, if it

@@ -12,8 +12,8 @@
 //! * *push*, and then *leave*: it counts itself out.
 //! * *close*: the exit closes the generation. *vacate*: when it has emptied the mailbox, it marks the generation as
 //!   over, passes a light barrier, and looks at the mailbox once more: by parking the token, or, if the slot is to be
-//!   [kept](super::vacant_slots), in *keep*: it looks for requesters first. If there is one, or something has come, the
-//!   token is parked.
+//!   kept by a thread, in *keep*: it looks for requesters first. If there is one, or something has come, the token is
+//!   parked.
 //! * *claim*: who takes the slot from the directory passes it over while there are requesters.
 //!
 //! *No request reaches another process.* *count*, *look*, *push*, *close*, *keep* and *claim* are sequentially
@@ -47,41 +47,8 @@ use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::process::control::Control;
-use crate::sync::{AtomicU32, Ordering, disturb, fence_for_models, heavy_barrier};
+use crate::sync::{Ordering, disturb, fence_for_models, heavy_barrier};
 use std::ptr;
-
-/// How many counts there are.
-const COUNTS: usize = if cfg!(loom) { 1 } else { 64 };
-const _: () = assert!(COUNTS.is_power_of_two());
-
-/// The requesters of an owner's slots that have not pushed yet.
-pub(super) struct Requesters([AtomicU32; COUNTS]);
-
-/// A requester, until it is dropped.
-struct Counted<'a>(&'a AtomicU32);
-
-impl Requesters {
-    pub(super) fn none() -> Self {
-        Self(std::array::from_fn(|_| AtomicU32::new(0)))
-    }
-
-    fn of(&self, slot: &Slot) -> &AtomicU32 {
-        &self.0[slot.index() as usize & (COUNTS - 1)]
-    }
-
-    /// Does *count*.
-    fn count(&self, slot: &Slot) -> Counted<'_> {
-        let count = self.of(slot);
-        count.fetch_add(1, Ordering::SeqCst);
-        Counted(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
-}
 
 impl Slot {
     /// Sends a request to the process of `generation`. One that is over is not asked: then the request is dropped,
@@ -102,7 +69,7 @@ impl Slot {
         // The generation is read first: so the owner is that of the process, or that of a later one.
         let owner = if self.is_last(envelope.generation) { self.owner() } else { None };
         let Some(owner) = owner else { return Err(envelope) };
-        let counted = owner.requesters.count(self);
+        let counted = owner.requesters.count(self.index());
         if !self.may_be_asked(envelope.generation) {
             return Err(envelope);
         }
@@ -137,7 +104,7 @@ impl Slot {
     /// Does the look for requesters of *keep* and *claim*.
     #[inline]
     pub(super) fn has_requesters(&self) -> bool {
-        self.owner().is_some_and(|owner| owner.requesters.of(self).load(Ordering::SeqCst) > 0)
+        self.owner().is_some_and(|owner| owner.requesters.has_some(self.index()))
     }
 
     /// In a simulation, waits until there are no requesters, and returns true.
@@ -158,8 +125,6 @@ impl Slot {
 impl super::SlotOwner {
     /// Counts a requester of each of its slots until the result is dropped.
     pub(crate) fn count_requesters(&self) -> impl Sized + '_ {
-        let counts = &self.requesters.0;
-        counts.iter().for_each(|count| _ = count.fetch_add(1, Ordering::SeqCst));
-        counts.iter().map(Counted).collect::<Vec<_>>()
+        self.requesters.count_all()
     }
 }

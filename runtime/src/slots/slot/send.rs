@@ -1,8 +1,7 @@
 //! The path of a message: into the data lane, past the bound if there is one.
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
-use super::flags::{CONGESTED, HARD_BOUND};
-use super::local_tokens::{self, LocalTokens, Refill};
+use super::flag_word::{CONGESTED, HARD_BOUND};
 use super::{Slot, Token};
 use crate::call::call_id::CallId;
 use crate::call::caller::{Caller, fail_stranded};
@@ -10,7 +9,7 @@ use crate::exit::ExitReason;
 use crate::mailbox::lanes::{Claim, LENGTH_CHECK};
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
-use crate::mailbox::payload::{Payload, is_in_place};
+use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::recorder::kind::RecordKind;
 use crate::recorder::session::Recorder;
@@ -152,7 +151,7 @@ impl Slot {
                 if !self.permit.is_warm_after_push() {
                     return Ok((None, check_length));
                 }
-                Ok((self.take_warm_or_tell(), check_length))
+                Ok((self.take_kept(), check_length))
             }
             Claim::Process => Ok((Some(Token(self)), check_length)),
             Claim::Vacant => match self.take_back(mine) {
@@ -210,11 +209,6 @@ impl Slot {
         self.push_recorded(node_pool::node(envelope), recorder, to, stamp).map_err(|refusal| refusal.0)
     }
 
-    /// Queues a message in the data lane, and wakes the process if it is idle. A process that the calling thread keeps
-    /// warm gets it in place, without an atomic exchange.
-    ///
-    /// # Errors
-    /// The envelope, if the process has ended since it was looked up.
     #[inline(always)]
     fn queue_message<M: Send + 'static>(
         &'static self,
@@ -224,66 +218,10 @@ impl Slot {
     ) -> Result<(), Box<SendRefusal>> {
         #[cfg(all(test, not(loom)))]
         crate::sync::window::pass(crate::sync::window::Window::BeforeMessage);
-        if self.permit.is_warm() {
-            // A larger message needs a block, which may come from the users' allocator.
-            if !is_in_place::<M>() {
-                if let Some((mut token, first, local)) = self.take_empty() {
-                    // SAFETY: the token is held here, so the content of its lane's empty first node is too.
-                    unsafe { node_pool::message_in(first, generation, message, word) };
-                    token.lanes().refill(first);
-                    if let Err(token) = local.put_only_next(token.release()) {
-                        token.wake();
-                    }
-                    return Ok(());
-                }
-            } else if let Some(refill) = self.begin_refill() {
-                // SAFETY: as above.
-                unsafe { node_pool::message_in(refill.first(), generation, message, word) };
-                if let Some(token) = refill.finish() {
-                    token.wake();
-                }
-                return Ok(());
-            } else if let Some(token) = self.take_warm() {
-                // Others have sent something first, and the mailbox may refuse more.
-                token.wake();
-            }
-        }
         self.queue(node_pool::message(generation, message, word))
     }
 
-    /// Begins to give the process a message in place, if it is warm with the calling thread and can run next.
-    #[inline(always)]
-    fn begin_refill(&'static self) -> Option<Refill<'static>> {
-        // A subscriber, which is asked about each message, is code of users.
-        #[cfg(feature = "spans")]
-        if crate::observe::spans::may_be_wanted() {
-            return None;
-        }
-        local_tokens::current()?.begin_refill(self)
-    }
-
-    /// Takes the token of the process, if it is warm with the calling thread, with the first node of its empty lane.
-    #[inline(always)]
-    fn take_empty(&'static self) -> Option<(Token, NonNull<MailNode>, &'static LocalTokens)> {
-        // A subscriber, which is asked about each message, is code of users: nothing is held meanwhile.
-        #[cfg(feature = "spans")]
-        if crate::observe::spans::may_be_wanted() {
-            return None;
-        }
-        let local = local_tokens::current()?;
-        let mut token = local.take_warm_of(self)?.acquire();
-        self.permit.set_warm(false);
-        match token.lanes().empty_first() {
-            Some(first) => Some((token, first, local)),
-            // Others have sent something first.
-            None => {
-                token.release().wake();
-                None
-            }
-        }
-    }
-
-    /// Queues a node in the data lane, and wakes the process if it is idle: all other sends pass through here.
+    /// Queues a node in the data lane, and wakes the process if it is idle.
     ///
     /// # Errors
     /// The envelope, if the process has ended since it was looked up.

@@ -9,7 +9,7 @@ use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
 use crate::models::sleep::driver::Flag;
-use crate::slots::slot::local_tokens::KeepsNothing;
+use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 

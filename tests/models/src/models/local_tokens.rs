@@ -1,4 +1,4 @@
-//! The tokens that a thread keeps to itself (`slots/slot/local_tokens.rs`), and the messages that it sends in place.
+//! The tokens that a thread keeps to itself (`local`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
 //! `engine/context/local.rs` (`rest_idle`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
@@ -11,12 +11,14 @@ use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
+use crate::local::evict::Evicted;
+use crate::local::send::send;
+use crate::local::tokens::{Following, Kept, LocalTokens, NOTIFIED};
+use crate::local::{set_current, take_kept};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
-use crate::slots::slot::local_tokens::{self, Following, Kept, LocalTokens, NOTIFIED};
-use crate::slots::slot::release::Evicted;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
@@ -50,16 +52,27 @@ impl Schedule for Queue {
         lock(&self.tokens).push(token);
     }
 
+    /// With *notify* of `idle_cache`.
+    fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
+        let token = take_kept(slot);
+        if token.is_none() && slot.permit.is_cached() {
+            self.notify_cacher(slot);
+        }
+        token
+    }
+}
+
+impl SlotHost for Queue {}
+
+impl Queue {
     /// *notify* of `idle_cache`.
-    fn notify_cacher(&'static self, slot: &'static Slot) {
+    fn notify_cacher(&self, slot: &Slot) {
         if self.local.has_cached_process(slot) {
             reach("told");
             self.local.notify();
         }
     }
 }
-
-impl SlotHost for Queue {}
 
 pub(super) struct Scene {
     queue: &'static Queue,
@@ -260,9 +273,9 @@ impl Scene {
 
 /// Makes `local` the tokens of the calling thread while it runs `body`.
 pub(super) fn within(local: &'static LocalTokens, body: impl FnOnce()) {
-    local_tokens::set_current(Some(local));
+    set_current(Some(local));
     body();
-    local_tokens::set_current(None);
+    set_current(None);
 }
 
 /// A thread moves its tokens while another one takes them.
@@ -312,10 +325,10 @@ fn sent_in_place(taken_away: bool, in_block: bool) {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
         // The lane gets its first node.
-        slot.send(pid, 0_u32).expect("it lives");
+        send(slot, pid, 0_u32).expect("it lives");
         scene.keep_warm(scene.run(token));
         let other = thread::spawn(move || {
-            slot.send(pid, 10_u32).expect("it lives");
+            send(slot, pid, 10_u32).expect("it lives");
             if taken_away && scene.recall() {
                 reach("taken away");
             }
@@ -323,9 +336,9 @@ fn sent_in_place(taken_away: bool, in_block: bool) {
         within(scene.local, || {
             for &number in own {
                 if in_block {
-                    slot.send(pid, [number; 64] as InBlock).expect("it lives");
+                    send(slot, pid, [number; 64] as InBlock).expect("it lives");
                 } else {
-                    slot.send(pid, number).expect("it lives");
+                    send(slot, pid, number).expect("it lives");
                 }
                 if let Some(token) = scene.local.take_next() {
                     reach("in place");
@@ -372,13 +385,13 @@ fn processes_that_follow_each_other() {
         let scene = Scene::new();
         let (first, second) = (scene.start(0), scene.start(1));
         // The lanes get their first nodes.
-        first.0.send(first.2, 0_u32).expect("it lives");
-        second.0.send(second.2, 0_u32).expect("it lives");
+        send(first.0, first.2, 0_u32).expect("it lives");
+        send(second.0, second.2, 0_u32).expect("it lives");
         scene.keep_warm(scene.run(first.1));
         let idle = scene.run(second.1);
         let other = thread::spawn(move || scene.recall());
         within(scene.local, || {
-            first.0.send(first.2, 1_u32).expect("it lives");
+            send(first.0, first.2, 1_u32).expect("it lives");
             let idle = match scene.local.keep_for_next(idle) {
                 Ok(Following::Message(next)) => scene.run(next),
                 Ok(Following::Answer(_)) => unreachable!("there is no call"),
@@ -388,7 +401,7 @@ fn processes_that_follow_each_other() {
                 }
             };
             reach("followed");
-            second.0.send(second.2, 2_u32).expect("it lives");
+            send(second.0, second.2, 2_u32).expect("it lives");
             match scene.local.keep_for_next(idle) {
                 Ok(Following::Message(next)) => {
                     reach("followed back");
@@ -403,8 +416,8 @@ fn processes_that_follow_each_other() {
         let received = scene.finish();
         assert!(received == [0, 0, 1] || received == [0, 0, 1, 2], "{received:?}");
         // Both are idle, and neither token is lost.
-        first.0.send(first.2, 10_u32).expect("it lives");
-        second.0.send(second.2, 20_u32).expect("it lives");
+        send(first.0, first.2, 10_u32).expect("it lives");
+        send(second.0, second.2, 20_u32).expect("it lives");
         assert_eq!(scene.finish().len(), received.len() + 2);
     });
 }
@@ -417,12 +430,12 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
         let scene = Scene::new();
         let (caller, called) = (scene.start(0), scene.start(1));
         // The lane gets its first node.
-        called.0.send(called.2, 0_u32).expect("it lives");
+        send(called.0, called.2, 0_u32).expect("it lives");
         scene.keep_warm(scene.run(called.1));
         let waiting = scene.run_waiting(caller.1, None);
         let other = thread::spawn(move || scene.recall());
         within(scene.local, || {
-            called.0.send(called.2, 1_u32).expect("it lives");
+            send(called.0, called.2, 1_u32).expect("it lives");
             let idle = match scene.local.keep_awaiting_for_next(waiting) {
                 Ok(next) => scene.run(next),
                 Err(token) => {
@@ -456,7 +469,7 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
         }
         assert_eq!(received, [0, 1, 10]);
         // Both wait, and neither token is lost.
-        called.0.send(called.2, 20_u32).expect("it lives");
+        send(called.0, called.2, 20_u32).expect("it lives");
         answer(caller.0, caller.2, 30);
         assert_eq!(scene.finish_call(0).len(), 5);
     });
@@ -475,8 +488,8 @@ impl Caching {
         let scene = Scene::new();
         scene.local.enable_cache(true);
         let (first, second) = (scene.start(0), scene.start(1));
-        first.0.send(first.2, 0_u32).expect("it lives");
-        second.0.send(second.2, 0_u32).expect("it lives");
+        send(first.0, first.2, 0_u32).expect("it lives");
+        send(second.0, second.2, 0_u32).expect("it lives");
         scene.keep_warm(scene.run(first.1));
         Self { scene, first: (first.0, first.2), second: scene.run(second.1) }
     }
@@ -486,7 +499,7 @@ impl Caching {
 fn sent_while_it_is_cached() {
     check(deep(2, 3), &["told", "seen", "found without being told"], || {
         let Caching { scene, first: (slot, pid), second } = Caching::begun();
-        let other = thread::spawn(move || slot.send(pid, 10_u32).expect("it lives"));
+        let other = thread::spawn(move || send(slot, pid, 10_u32).expect("it lives"));
         within(scene.local, || {
             scene.keep_warm(second);
             scene.look_at_cache();
@@ -558,13 +571,13 @@ fn sent_from_the_cache(taken_away: bool) {
         assert!(scene.local.has_cached_process(slot));
         let other = thread::spawn(move || {
             if !taken_away {
-                slot.send(pid, 10_u32).expect("it lives");
+                send(slot, pid, 10_u32).expect("it lives");
             } else if scene.recall() {
                 reach("taken away");
             }
         });
         within(scene.local, || {
-            slot.send(pid, 1_u32).expect("it lives");
+            send(slot, pid, 1_u32).expect("it lives");
             if let Some(token) = scene.local.take_next() {
                 reach("in place");
                 scene.keep_warm(scene.run(token));
@@ -585,7 +598,7 @@ fn sent_from_the_cache(taken_away: bool) {
             reach("both at once");
         }
         // It is idle, and its token is not lost.
-        slot.send(pid, 20_u32).expect("it lives");
+        send(slot, pid, 20_u32).expect("it lives");
         assert_eq!(scene.finish().last(), Some(&20));
     });
 }
@@ -606,18 +619,18 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
     check(3, &["moved", "had not moved"], || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
-        slot.send(pid, 0_u32).expect("it lives");
+        send(slot, pid, 0_u32).expect("it lives");
         scene.keep_warm(scene.run(token));
         let sender = keep(Mutex::new(None));
         let other = thread::spawn(move || {
-            slot.send(pid, 1_u32).expect("it lives");
+            send(slot, pid, 1_u32).expect("it lives");
             *lock(sender) = Some(2_u32);
         });
         within(scene.local, || {
             let moved = lock(sender).take();
             reach(if moved.is_some() { "moved" } else { "had not moved" });
             if let Some(number) = moved {
-                slot.send(pid, number).expect("it lives");
+                send(slot, pid, number).expect("it lives");
             }
             if let Some(token) = scene.local.take_next() {
                 scene.keep_warm(scene.run(token));
@@ -636,7 +649,7 @@ fn sleeps_while_they_are_taken() {
     check(deep(2, 3), &["taken", "given up", "kept out", "evicted with a message"], || {
         let scene = Scene::new();
         let (first, second) = (scene.start(0), scene.start(1));
-        first.0.send(first.2, 0_u32).expect("it lives");
+        send(first.0, first.2, 0_u32).expect("it lives");
         scene.keep_warm(scene.run(first.1));
         assert!(scene.local.put_next(second.1).is_ok_and(|displaced| displaced.is_none()));
         let taker = thread::spawn(move || match scene.recall() {
@@ -644,7 +657,7 @@ fn sleeps_while_they_are_taken() {
             false if scene.local.has_kept() => reach("given up"),
             false => {}
         });
-        let sender = thread::spawn(move || first.0.send(first.2, 10_u32).expect("it lives"));
+        let sender = thread::spawn(move || send(first.0, first.2, 10_u32).expect("it lives"));
         if let Some(token) = scene.local.take_next()
             && let Err(token) = scene.local.put_next(scene.run(token)).map(|displaced| assert!(displaced.is_none()))
         {
@@ -659,8 +672,8 @@ fn sleeps_while_they_are_taken() {
         }
         assert_eq!(scene.finish(), [0, 10]);
         // Both are idle, and neither token is lost.
-        first.0.send(first.2, 20_u32).expect("it lives");
-        second.0.send(second.2, 30_u32).expect("it lives");
+        send(first.0, first.2, 20_u32).expect("it lives");
+        send(second.0, second.2, 30_u32).expect("it lives");
         assert_eq!(scene.finish().len(), 4);
     });
 }

@@ -13,7 +13,7 @@ use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
-use crate::slots::slot::local_tokens::KeepsNothing;
+use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 

@@ -1,4 +1,4 @@
-//! The vacant slots that a thread keeps (`slots/slot/{vacant_slots,local_tokens,requests}.rs`), while the watchdog
+//! The vacant slots that a thread keeps (`local`, `slots/slot/requests.rs`), while the watchdog
 //! takes them, and messages and requests come late.
 //!
 //! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
@@ -19,7 +19,7 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::process::control::{Control, EndWaiter, Join};
-use crate::slots::slot::local_tokens::{Kept, LocalTokens};
+use crate::local::tokens::{Kept, LocalTokens};
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, OwnedCell, lock};
 use loom::thread;

@@ -9,7 +9,7 @@ use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What,
 use crate::fault::{self, Fault};
 use crate::mailbox::node::{MailNode, NodeBox, NodeKind};
 use crate::models::local_tokens::{Scene, within};
-use crate::slots::slot::local_tokens;
+use crate::local;
 use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
 use std::ptr::{self, NonNull};
@@ -38,7 +38,7 @@ impl Places for Graph {
     }
 
     fn runs_next_here(&self, incarnation: Incarnation) -> bool {
-        let is_next = local_tokens::current().is_some_and(|local| local.is_next(incarnation as u32));
+        let is_next = local::current().is_some_and(|local| local.is_next(incarnation as u32));
         if is_next {
             reach("no walk");
         }

@@ -7,7 +7,7 @@ use crate::engine::permits::handoff::{RestOutcome, Resumption};
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
-use crate::slots::slot::local_tokens::KeepsNothing;
+use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 

@@ -16,7 +16,7 @@ use crate::check::{check, deep};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::fault;
-use crate::slots::slot::local_tokens::KeepsNothing;
+use crate::local::tokens::KeepsNothing;
 use crate::sync::Arc;
 use loom::thread;
 use std::task::{Wake, Waker};

@@ -1,4 +1,4 @@
-//! An awaiting process (`slots/slot/local_tokens.rs`) while its thread goes to sleep, or is in a step that does not
+//! An awaiting process (`local`) while its thread goes to sleep, or is in a step that does not
 //! end. Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the thread.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
@@ -16,8 +16,8 @@ use crate::fault::{self, Fault};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::NodeId;
-use crate::slots::slot::local_tokens::{KeepsNothing, Kept, LocalTokens};
-use crate::slots::slot::release::Evicted;
+use crate::local::tokens::{KeepsNothing, Kept, LocalTokens};
+use crate::local::evict::Evicted;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use loom::thread;

@@ -5,7 +5,7 @@ use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
-use crate::slots::slot::local_tokens::KeepsNothing;
+use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 

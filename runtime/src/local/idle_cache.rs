@@ -1,5 +1,5 @@
 //! A thread's cache of idle processes: those that it ran lately, with their tokens, besides the one that is
-//! [warm](super::local_tokens) now.
+//! [warm](super::tokens) now.
 //!
 //! The warm process is moved here when another one becomes warm, or when the thread takes its next process from
 //! elsewhere than the run-next slot. A process that becomes idle while others wait only in the deque comes here at
@@ -12,7 +12,7 @@
 //!
 //! * *cache*: the thread stores the token in its place, and the mark on the slot.
 //! * *push*: another thread pushes. *ask*: it looks for the mark and, if that is set, for the process in the cache of
-//!   each thread. *notify*: it sets [`NOTIFIED`](super::local_tokens::NOTIFIED) for the thread that has it.
+//!   each thread. *notify*: it sets [`NOTIFIED`](super::tokens::NOTIFIED) for the thread that has it.
 //! * *flush*: between two steps, the thread sees the flag and parks every cached token. The cache then stays disabled
 //!   for a while: others use these processes too.
 //! * *check*: at its next visit to the shared queues, the thread passes a fence, and looks at each process that it has
@@ -27,7 +27,7 @@
 //! (`engine/watchdog/detector`). The thread flushes it before it gives its permit away, blocks, sleeps or exits, and at
 //! each tick. A thread that is not watched, or has lost its permit, has none. A model is in `tests/models`.
 
-use super::{Slot, Token};
+use crate::slots::{Slot, Token};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, disturb, fence, fence_for_models};
 use std::ptr::{self, NonNull};
 

@@ -2,18 +2,18 @@
 //!
 //! To park the token of a vacant slot takes an atomic exchange, and to claim it for the next process another one. A
 //! thread that both ends and spawns processes saves the two: it keeps the token, and opens the next incarnation with
-//! it. These tokens are among those that a thread [keeps to itself](super::local_tokens), under the lock of these.
+//! it. These tokens are among those that a thread [keeps to itself](super::tokens), under the lock of these.
 //!
 //! # What arrives late
 //!
-//! No request comes there: a slot is not kept while a [requester](super::requests) is about to push. A sender of a
+//! No request comes there: a slot is not kept while a [requester](crate::slots::slot::requests) is about to push. A sender of a
 //! message that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept slot, as if
 //! the process were in its last step. What was pushed lies there until the slot leaves this list: then the token is
 //! parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it
 //! would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only what is
 //! pushed even later, by a sender that was preempted, is found by that process, which refuses it by its generation; a
 //! caller does not wait for that.) So no slot may stay here for long. At each tick of the watchdog the thread gives
-//! those back that were there at the tick before; and all of them with each [flush](super::local_tokens).
+//! those back that were there at the tick before; and all of them with each [flush](super::tokens).
 //!
 //! Behind a step that does not end, the watchdog takes them, with what is in the run-next slot. A thread that is not
 //! watched, or has lost its permit, keeps none.
@@ -24,7 +24,7 @@
 //! No one is told of the end of a process whose slot is kept (`exit` sees to that), so no dead letter follows such
 //! news.
 
-use super::Token;
+use crate::slots::Token;
 use crate::sync::{AtomicUsize, Ordering, OwnedCell};
 
 /// How many slots a thread keeps: as many as the directory moves at a time. With fewer, a process that spawns a hundred
@@ -39,7 +39,7 @@ pub(super) struct VacantSlots {
     tokens: OwnedCell<Vec<Token>>,
 }
 
-// SAFETY: the lock of `local_tokens` gives the list to one thread at a time.
+// SAFETY: the lock of `tokens` gives the list to one thread at a time.
 unsafe impl Sync for VacantSlots {}
 
 impl VacantSlots {

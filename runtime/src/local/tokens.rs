@@ -7,7 +7,7 @@
 //! A process is warm if it is idle and the thread that ran it last still holds its token, instead of parking that in
 //! the mailbox. A message from the same thread then needs neither the exchange that queues it nor the one that takes
 //! the token, and the process did not need the exchange that parks it: the sender takes the token from here, stores the
-//! message in the mailbox's first node, and has the process run next ([`Slot::send`]). All others send as usual, and
+//! message in the mailbox's first node, and has the process run next ([`send`](super::send)). All others send as usual, and
 //! leave the rest to the thread.
 //!
 //! A small message is stored within the section of the lock that also moves the token
@@ -71,14 +71,13 @@
 
 use super::idle_cache::IdleCache;
 use super::vacant_slots::VacantSlots;
-use super::{Slot, Token};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{MailNode, NodeBox};
+use crate::slots::{Slot, Token};
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU16, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier,
     spin, yield_now,
 };
-use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 /// In `attention`: the thread has lost its permit, although it is in a step.
@@ -140,25 +139,6 @@ pub(crate) struct Revoked {
     pub(crate) awaiting: Option<Token>,
     pub(crate) cached: Vec<Token>,
     pub(crate) vacant: Vec<Token>,
-}
-
-#[cfg(not(loom))]
-thread_local! {
-    static CURRENT: Cell<Option<&'static LocalTokens>> = const { Cell::new(None) };
-}
-#[cfg(loom)]
-loom::thread_local! {
-    static CURRENT: Cell<Option<&'static LocalTokens>> = Cell::new(None);
-}
-
-/// Makes these the tokens of the calling thread, while it runs processes. Returns those that were.
-pub(crate) fn set_current(tokens: Option<&'static LocalTokens>) -> Option<&'static LocalTokens> {
-    CURRENT.with(|current| current.replace(tokens))
-}
-
-#[inline(always)]
-pub(crate) fn current() -> Option<&'static LocalTokens> {
-    CURRENT.try_with(Cell::get).ok().flatten()
 }
 
 fn taken(token: *mut Slot) -> Option<Token> {
@@ -630,17 +610,14 @@ impl LocalTokens {
     }
 
     /// Keeps the token of a vacant slot, if the thread is watched and has its permit (*keep* of
-    /// [`requests`](super::requests)).
+    /// [`requests`](crate::slots::slot::requests)).
     ///
     /// # Errors
     /// The token otherwise, or if something has been sent there or is about to be, or if there is no room, or if others
     /// are taking what the thread has.
     #[inline]
     pub(crate) fn keep_vacant(&self, token: Token) -> Result<(), Token> {
-        let slot = token.slot();
-        slot.generation.vacate();
-        // SAFETY: this is the token.
-        if slot.has_requesters() || !unsafe { slot.lanes.are_empty_in_order() } {
+        if !token.vacate_unparked() {
             return Err(token);
         }
         let mut token = Some(token);

@@ -1,0 +1,41 @@
+//! How a thread gives up the token of a process that it has kept.
+
+use crate::mailbox::lanes::ParkResult;
+use crate::slots::Token;
+
+/// What became of the token of a process that was warm or awaiting.
+#[must_use = "the token may still be held"]
+pub(crate) enum Evicted {
+    Parked,
+    /// Something has arrived: the process must be queued.
+    HasInput(Token),
+    /// The process has ended meanwhile, on another thread. The token is that of the slot, which is vacant, or has
+    /// another process, perhaps of another host: for [`Token::pass_on`], which may run users' code.
+    HasEnded(Token),
+}
+
+impl Token {
+    /// Parks the token of a process that was warm, for code that holds a lock: nothing is scheduled.
+    pub(crate) fn evict(self) -> Evicted {
+        self.slot().permit.set_warm(false);
+        let generation = self.generation();
+        // SAFETY: this is the token.
+        match unsafe { self.slot().lanes.park_idle() } {
+            ParkResult::Parked => Evicted::Parked,
+            ParkResult::Refused => Evicted::HasInput(self),
+            ParkResult::Reclaimed(_) if self.slot().living() == Some(generation) => Evicted::HasInput(self),
+            ParkResult::Reclaimed(_) => Evicted::HasEnded(self),
+        }
+    }
+
+    /// Parks the token of a process that was awaiting, as [`evict`](Self::evict) does that of a warm one.
+    pub(crate) fn evict_awaiting(self) -> Evicted {
+        self.slot().permit.set_awaiting(false);
+        // SAFETY: this is the token.
+        match unsafe { self.slot().lanes.park_waiting() } {
+            ParkResult::Parked => Evicted::Parked,
+            ParkResult::Refused => Evicted::HasInput(self),
+            ParkResult::Reclaimed(_) => unreachable!("the mark and the lane are one word"),
+        }
+    }
+}

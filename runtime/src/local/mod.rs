@@ -1,0 +1,55 @@
+//! What a thread keeps to itself. Between threads, a token is parked, queued and taken by atomic exchanges; here it is
+//! moved by loads and stores, and a message or an answer with it.
+//!
+//! * [`tokens`]: the tokens, and the biased lock under which they are moved, or taken by other threads;
+//! * [`idle_cache`] and [`vacant_slots`]: two of the places that they are kept in;
+//! * [`send`]: messages to processes that the calling thread keeps; [`answer`]: answers to them;
+//! * [`evict`]: how a token is given up again.
+//!
+//! All of it saves time only: whatever it cannot do is done between threads ([`slots`](crate::slots)), which does not
+//! know it. There the token of a process that is kept here counts as held by its thread, and a mark on the slot says so
+//! ([`last_permit`](crate::slots::slot::last_permit)): who pushes something there and sees it asks the
+//! [scheduler](crate::slots::Schedule::take_kept) for the token.
+
+pub(crate) mod answer;
+pub(crate) mod evict;
+mod idle_cache;
+pub(crate) mod send;
+pub(crate) mod tokens;
+pub(crate) mod vacant_slots;
+
+use crate::slots::{Slot, Token};
+use std::cell::Cell;
+use tokens::LocalTokens;
+
+#[cfg(not(loom))]
+thread_local! {
+    static CURRENT: Cell<Option<&'static LocalTokens>> = const { Cell::new(None) };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static CURRENT: Cell<Option<&'static LocalTokens>> = Cell::new(None);
+}
+
+/// Makes these the tokens of the calling thread, while it runs processes. Returns those that were.
+pub(crate) fn set_current(tokens: Option<&'static LocalTokens>) -> Option<&'static LocalTokens> {
+    CURRENT.with(|current| current.replace(tokens))
+}
+
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static LocalTokens> {
+    CURRENT.try_with(Cell::get).ok().flatten()
+}
+
+/// Takes the token of a process that is marked as kept, if the calling thread keeps it.
+pub(crate) fn take_kept(slot: &'static Slot) -> Option<Token> {
+    let local = current()?;
+    if slot.permit.is_awaiting() {
+        let token = local.take_awaiting_of(slot)?;
+        slot.permit.set_awaiting(false);
+        return Some(token);
+    }
+    let token = local.take_warm_of(slot)?;
+    slot.permit.set_warm(false);
+    Some(token)
+}

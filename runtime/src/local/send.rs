@@ -1,0 +1,111 @@
+//! Messages to a process that the calling thread keeps: stored in the first node of its empty lane, without an atomic
+//! exchange. All others are sent by the [slot](crate::slots::slot::send).
+
+use super::current;
+use super::tokens::{LocalTokens, Refill};
+use crate::call::caller::Caller;
+use crate::mailbox::node::MailNode;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::is_in_place;
+use crate::pid::Pid;
+use crate::slots::slot::admission::RefusalReason;
+use crate::slots::{Slot, Token};
+use std::ptr::{self, NonNull};
+
+/// Sends a message to the process `to` in that slot.
+///
+/// # Errors
+/// The message, if there is no such process here, its host is recorded, or its mailbox is full.
+#[inline]
+pub(crate) fn send<M: Send + 'static>(slot: &'static Slot, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
+    match Place::of::<M>(slot, to) {
+        Some(place) => {
+            place.fill(to.generation(), message, ptr::null_mut());
+            Ok(())
+        }
+        None => slot.send(to, message),
+    }
+}
+
+/// Sends a message with a caller to the process `to` in that slot.
+///
+/// # Errors
+/// The message and its caller, if there is no such process here, its host is recorded, or its mailbox is full.
+#[inline(always)]
+pub(crate) fn call<M: Send + 'static>(
+    slot: &'static Slot,
+    to: Pid,
+    message: M,
+    caller: Caller,
+) -> Result<(), (M, Option<Caller>, RefusalReason)> {
+    match Place::of::<M>(slot, to) {
+        Some(place) => {
+            place.fill(to.generation(), message, caller.into_word());
+            Ok(())
+        }
+        None => slot.call(to, message, caller),
+    }
+}
+
+/// The empty first node of the lane of a process whose token is kept here, for a message.
+enum Place {
+    /// Within a section of the lock, in which no code of users may run.
+    Small(Refill<'static>),
+    /// Outside: the message needs a block, which may come from the users' allocator.
+    Large { token: Token, first: NonNull<MailNode>, local: &'static LocalTokens },
+}
+
+impl Place {
+    /// Returns the place for a message of that type to `to`, if the calling thread keeps that warm.
+    #[inline(always)]
+    fn of<M>(slot: &'static Slot, to: Pid) -> Option<Self> {
+        if !slot.permit.is_warm() || !slot.carries_unrecorded(to) {
+            return None;
+        }
+        // A subscriber, which is asked about each message, is code of users: nothing is held meanwhile.
+        #[cfg(feature = "spans")]
+        if crate::observe::spans::may_be_wanted() {
+            return None;
+        }
+        let local = current()?;
+        if is_in_place::<M>() {
+            if let Some(refill) = local.begin_refill(slot) {
+                return Some(Self::Small(refill));
+            }
+            if let Some(token) = super::take_kept(slot) {
+                // Others have sent something first, and the mailbox may refuse more.
+                token.wake();
+            }
+            return None;
+        }
+        let mut token = local.take_warm_of(slot)?.acquire();
+        slot.permit.set_warm(false);
+        if let Some(first) = token.lanes().empty_first() {
+            return Some(Self::Large { token, first, local });
+        }
+        // Others have sent something first.
+        token.release().wake();
+        None
+    }
+
+    /// Stores the message, with the word of its caller or null, and has the process run.
+    #[inline(always)]
+    fn fill<M: Send + 'static>(self, generation: u64, message: M, word: *mut MailNode) {
+        let not_next = match self {
+            Self::Small(refill) => {
+                // SAFETY: the token is held here, so the content of its lane's empty first node is too.
+                unsafe { node_pool::message_in(refill.first(), generation, message, word) };
+                refill.finish()
+            }
+            Self::Large { mut token, first, local } => {
+                // SAFETY: as above.
+                unsafe { node_pool::message_in(first, generation, message, word) };
+                token.lanes().refill(first);
+                local.put_only_next(token.release()).err()
+            }
+        };
+        if let Some(token) = not_next {
+            token.wake();
+        }
+    }
+}
