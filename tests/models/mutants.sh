@@ -50,7 +50,7 @@ graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
-local=local/tokens.rs cache=local/idle_cache.rs place=local/send.rs evict=local/evict.rs
+local=local/tokens.rs lock=local/lock.rs cache=local/idle_cache.rs place=local/send.rs evict=local/evict.rs
 permit=slots/slot/last_permit.rs
 
 mutant push-data-relaxed $lanes mailbox \
@@ -408,13 +408,13 @@ mutant stuck-though-woken $lanes stuck \
 mutant not-stuck-though-it-blocks $slot stuck \
     '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes/!(blocks \&\& false) \&\& self.lanes/'
 
-mutant local-taken-without-waiting $local local_tokens \
+mutant local-taken-without-waiting $lock local_tokens \
     's/!self\.busy\.load\(Ordering::Acquire\)/true/'
-mutant local-section-ends-relaxed $local local_tokens \
+mutant local-section-ends-relaxed $lock local_tokens \
     's/(busy\.store\(false, Ordering::)Release/\1Relaxed/'
-mutant local-section-despite-revoked $local local_tokens \
+mutant local-section-despite-revoked $lock local_tokens \
     's/\(FENCED \| REVOKED \| forbidden\)/(FENCED | forbidden)/'
-mutant local-revoked-ends-relaxed $local local_tokens \
+mutant local-revoked-ends-relaxed $lock local_tokens \
     's/(fetch_and\(!REVOKED, Ordering::)Release/\1Relaxed/'
 mutant awake-limit-of-nothing $sleep sleep \
     's/awake\.max\(1\)/awake.min(0)/'
@@ -437,10 +437,10 @@ mutant local-at-hand-is-not-taken $local sleep \
 mutant local-at-hand-parks-despite-its-answer $evict sleep \
     '/fn evict_awaiting/,/^    \}/ s/ParkResult::Refused => Evicted::HasInput\(self\)/ParkResult::Refused =>'\
 ' Evicted::Parked/'
-mutant local-gives-up-without-telling $local local_tokens \
+mutant local-gives-up-without-telling $lock local_tokens \
     's/self\.attention\.fetch_and\(!REVOKED, Ordering::Release\);/if revoked.is_some() { & }/'
 mutant local-gives-up-and-takes-one $local local_tokens \
-    '/let revoked = is_quiet/,/^    \}/ s/^        revoked$/        revoked.or_else(|| Some(Revoked { warm: taken(exchange('\
+    '/fn revoke/,/^    \}/ s/^        \}\)$/        }).or_else(|| Some(Revoked { warm: taken(exchange('\
 '\&self.warm, ptr::null_mut())), ..Revoked::default() }))/'
 mutant local-answer-is-left-behind $local local_tokens \
     's/run_next\.map\(\|token\| self\.push_answer\(token\)\)/run_next/'
@@ -459,7 +459,7 @@ mutant local-warm-is-not-notified $place local_tokens \
 mutant local-block-does-not-notify $place local_tokens \
     's/token\.release\(\)\.wake\(\);/drop(token);/'
 mutant local-filled-despite-revoked $local local_tokens \
-    '/fn begin_refill/,/^    \}/ s/\(FENCED \| REVOKED\)/FENCED/'
+    '/fn begin_refill/,/^    \}/ s/may_move\(attention, 0\)/may_move(0, 0)/'
 mutant local-follows-despite-revoked $local local_tokens \
     '/fn keep_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
 mutant local-waits-despite-revoked $local local_tokens \

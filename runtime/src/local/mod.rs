@@ -1,7 +1,7 @@
 //! What a thread keeps to itself. Between threads, a token is parked, queued and taken by atomic exchanges; here it is
 //! moved by loads and stores, and a message or an answer with it.
 //!
-//! * [`tokens`]: the tokens, and the biased lock under which they are moved, or taken by other threads;
+//! * [`lock`]: the biased lock under which the thread moves tokens, and others take them; [`tokens`]: the tokens;
 //! * [`idle_cache`] and [`vacant_slots`]: two of the places that they are kept in;
 //! * [`send`]: messages to processes that the calling thread keeps; [`answer`]: answers to them;
 //! * [`evict`]: how a token is given up again.
@@ -14,6 +14,7 @@
 pub(crate) mod answer;
 pub(crate) mod evict;
 mod idle_cache;
+pub(crate) mod lock;
 pub(crate) mod send;
 pub(crate) mod tokens;
 pub(crate) mod vacant_slots;

@@ -37,31 +37,12 @@
 //! awaiting processes are futures, which are polled when all controls have been taken. What others send to an awaiting
 //! process stays in its control lane, as what they send to a warm one does in its mailbox.
 //!
-//! # The lock
-//!
-//! The thread may be in a step that never ends, or that has lost its permit, and then others must be able to take these
-//! tokens. The lock for that is biased, so that the thread pays no exchange either:
-//!
-//! * O1 the thread stores `busy`, and passes the light barrier; O2 it reads `attention`; if that says [`REVOKED`], it
-//!   does without these tokens: it queues, parks or searches instead; if not, O3 it moves tokens by loads and stores;
-//!   O4 it clears `busy`.
-//! * O5 another thread sets [`REVOKED`], and leaves if it was set; O6 it passes the heavy barrier; O7 it waits until
-//!   `busy` is clear; O8 it takes the tokens; O9 it clears [`REVOKED`].
-//!
-//! *One at a time*: by the barriers, O2 sees O5, or O7 sees O1 and waits for O4. O4 is Release and O7 Acquire, O9
-//! Release and O2 Acquire: each sees what the other has done, with the tokens and with the slots. Of several others,
-//! O5 admits one.
-//!
-//! *O7 ends*: a section, O1 to O4, takes few instructions, and runs no code of users. If the system stops the thread
-//! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
-//! Then what the thread has is its own again, although it may have done without it at O2.
-//!
 //! # The flush
 //!
 //! No other thread looks at one that blocks, sleeps, is spare or exits. So before that, and before it gives its permit
 //! away, the thread takes its tokens, of each kind, until there is none ([`LocalTokens::flush`]). That it finds none to
-//! take at O2 is not enough: another thread may have set [`REVOKED`], and then give up. So it looks at the places
-//! themselves, and tries again while one has a token; the other thread takes that, or clears [`REVOKED`] soon. What
+//! take is not enough: another thread may be [about to take them](super::lock), and then give up. So it looks at the
+//! places themselves, and tries again while one has a token; the other thread takes that, or gives up soon. What
 //! lets a thread do one of these things takes a [`KeepsNothing`], which only the flush makes.
 //!
 //! To put a token elsewhere runs no code of users, which may wake or spawn processes: then the thread would keep
@@ -70,33 +51,16 @@
 //! A model is in `tests/models`.
 
 use super::idle_cache::IdleCache;
+use super::lock::{BiasedLock, LOST, NOTIFIED, UNWATCHED};
 use super::vacant_slots::VacantSlots;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{MailNode, NodeBox};
 use crate::slots::{Slot, Token};
-use crate::sync::{
-    AtomicBool, AtomicPtr, AtomicU16, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier,
-    spin, yield_now,
-};
+use crate::sync::{AtomicPtr, Ordering, yield_now};
 use std::ptr::{self, NonNull};
 
-/// In `attention`: the thread has lost its permit, although it is in a step.
-pub(crate) const LOST: u16 = 2;
-/// The watchdog rests (watchdog:R3).
-pub(crate) const UNWATCHED: u16 = 8;
-/// The tokens are being taken from the thread.
-const REVOKED: u16 = 64;
-/// Light barriers are not enough yet, or never: each section has a fence.
-const FENCED: u16 = 128;
-/// Something was sent to a process in the cache.
-pub(crate) const NOTIFIED: u16 = 256;
-
-/// How often O7 looks before it gives up. In models it looks once.
-const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1_000 };
-
 pub(crate) struct LocalTokens {
-    busy: AtomicBool,
-    attention: AtomicU16,
+    pub(crate) lock: BiasedLock,
     run_next: AtomicPtr<Slot>,
     /// An answer for the process in `run_next`, or for the one that the thread has taken from there to run it, until
     /// its step begins. It belongs to the one who has the token.
@@ -163,8 +127,7 @@ fn exchange<T>(place: &AtomicPtr<T>, content: *mut T) -> *mut T {
 impl LocalTokens {
     pub(crate) fn none() -> Self {
         Self {
-            busy: AtomicBool::new(false),
-            attention: AtomicU16::new(if is_light_barrier_enough() { 0 } else { FENCED }),
+            lock: BiasedLock::new(),
             run_next: AtomicPtr::new(ptr::null_mut()),
             answer: AtomicPtr::new(ptr::null_mut()),
             answered: AtomicPtr::new(ptr::null_mut()),
@@ -230,7 +193,7 @@ impl LocalTokens {
         self.has_next()
             || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
             || self.is_awaiting_called()
-            || self.has_cached() && self.attention() & NOTIFIED != 0
+            || self.has_cached() && self.lock.attention() & NOTIFIED != 0
     }
 
     /// Returns whether it keeps vacant slots.
@@ -242,72 +205,6 @@ impl LocalTokens {
     /// Returns whether there may be a token of any kind.
     fn has_any(&self) -> bool {
         self.has_next() || self.has_kept() || self.has_vacant()
-    }
-
-    /// Returns what the thread is to check between two steps. The bits that this module does not define are
-    /// `engine::workers::worker`'s.
-    #[inline(always)]
-    pub(crate) fn attention(&self) -> u16 {
-        self.attention.load(Ordering::Relaxed) & !(REVOKED | FENCED)
-    }
-
-    /// Sets bits of `attention`.
-    pub(crate) fn call_attention(&self, to: u16, order: Ordering) {
-        self.attention.fetch_or(to, order);
-    }
-
-    /// *notify* of `idle_cache`. The thread sees what was pushed before when it [acknowledges](Self::acknowledge) this.
-    pub(crate) fn notify(&self) {
-        if self.attention.load(Ordering::SeqCst) & NOTIFIED == 0 {
-            self.attention.fetch_or(NOTIFIED, Ordering::SeqCst);
-        }
-    }
-
-    /// Clears bits of `attention`. Returns those that were set.
-    pub(crate) fn acknowledge(&self, bits: u16, order: Ordering) -> u16 {
-        self.attention.fetch_and(!bits, order) & bits
-    }
-
-    /// O1 to O4. `None`: the tokens are being taken from the thread, or `attention` has one of `forbidden`.
-    #[inline(always)]
-    fn section<R>(&self, forbidden: u16, body: impl FnOnce() -> R) -> Option<R> {
-        let attention = self.begin_section();
-        let done = if attention & (FENCED | REVOKED | forbidden) == 0 || self.may_go_on(attention, forbidden) {
-            Some(body())
-        } else {
-            None
-        };
-        self.end_section();
-        done
-    }
-
-    /// O1 and O2. Returns what `attention` says.
-    #[inline(always)]
-    fn begin_section(&self) -> u16 {
-        self.busy.store(true, Ordering::Relaxed);
-        light_barrier();
-        disturb();
-        self.attention.load(Ordering::Acquire)
-    }
-
-    /// O4.
-    #[inline(always)]
-    fn end_section(&self) {
-        self.busy.store(false, Ordering::Release);
-    }
-
-    /// O1 and O2 with a fence.
-    #[cold]
-    #[inline(never)]
-    fn may_go_on(&self, attention: u16, forbidden: u16) -> bool {
-        if attention & FENCED == 0 {
-            return false;
-        }
-        if is_light_barrier_enough() {
-            self.attention.fetch_and(!FENCED, Ordering::SeqCst);
-        }
-        fence(Ordering::SeqCst);
-        self.attention.load(Ordering::Acquire) & (REVOKED | forbidden) == 0
     }
 }
 
@@ -321,7 +218,7 @@ impl LocalTokens {
     pub(crate) fn put_next(&self, token: Token) -> Result<Option<Token>, Token> {
         let raw = token.into_raw();
         let put = || taken(exchange(&self.run_next, raw)).map(|displaced| self.push_answer(displaced));
-        self.section(0, put).ok_or_else(|| kept_out(raw))
+        self.lock.section(0, put).ok_or_else(|| kept_out(raw))
     }
 
     /// Has `token` run next, if there is none yet, and the thread is watched and has its permit.
@@ -331,7 +228,7 @@ impl LocalTokens {
     #[inline(always)]
     pub(super) fn put_only_next(&self, token: Token) -> Result<(), Token> {
         let raw = token.into_raw();
-        let put = self.section(LOST | UNWATCHED, || {
+        let put = self.lock.section(LOST | UNWATCHED, || {
             let is_free = !self.has_next();
             if is_free {
                 self.run_next.store(raw, Ordering::Relaxed);
@@ -348,7 +245,7 @@ impl LocalTokens {
     /// The answer otherwise, or if others are taking what the thread has.
     #[inline(always)]
     pub(super) fn put_answered_next(&self, slot: &'static Slot, answer: NodeBox) -> Result<(), NodeBox> {
-        let put = self.section(LOST | UNWATCHED, || {
+        let put = self.lock.section(LOST | UNWATCHED, || {
             let is_free = ptr::eq(self.awaiting.load(Ordering::Relaxed), slot) && !self.has_next();
             let may = is_free && !slot.lanes.has_control();
             if may {
@@ -379,7 +276,7 @@ impl LocalTokens {
         if !self.has_next() {
             return None;
         }
-        taken(self.section(0, || exchange(&self.run_next, ptr::null_mut()))?)
+        taken(self.lock.section(0, || exchange(&self.run_next, ptr::null_mut()))?)
     }
 
     /// Returns whether there is an answer for the process with that token, which the calling thread has.
@@ -424,7 +321,7 @@ impl LocalTokens {
         // SAFETY: null, or a slot; slots are never freed.
         let is_it =
             || unsafe { self.run_next.load(Ordering::Relaxed).as_ref() }.is_some_and(|slot| slot.index() == index);
-        self.section(0, is_it) == Some(true)
+        self.lock.section(0, is_it) == Some(true)
     }
 
     /// Keeps the token of an idle process. Returns the one that was kept.
@@ -434,7 +331,7 @@ impl LocalTokens {
     #[inline(always)]
     pub(crate) fn keep_warm(&self, token: Token) -> Result<Option<Token>, Token> {
         let raw = token.into_raw();
-        match self.section(0, || exchange(&self.warm, raw)) {
+        match self.lock.section(0, || exchange(&self.warm, raw)) {
             Some(before) => Ok(taken(before)),
             None => Err(kept_out(raw)),
         }
@@ -447,7 +344,7 @@ impl LocalTokens {
     /// The token otherwise, or if light barriers are not enough.
     #[inline(always)]
     pub(crate) fn keep_for_next(&self, token: Token) -> Result<Following, Token> {
-        let attention = self.begin_section();
+        let attention = self.lock.begin();
         let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
         let (warm, answer) = (self.warm.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
         // Looked at together.
@@ -461,7 +358,7 @@ impl LocalTokens {
             }
             _ => Err(token),
         };
-        self.end_section();
+        self.lock.end();
         result
     }
 
@@ -480,7 +377,7 @@ impl LocalTokens {
     pub(crate) fn keep_in_cache(&self, token: Token) -> Result<(), Token> {
         let raw = token.into_raw();
         // SAFETY: a slot, which is never freed, and its token.
-        let put = self.section(LOST | UNWATCHED, || unsafe { self.cache.put(&*raw) });
+        let put = self.lock.section(LOST | UNWATCHED, || unsafe { self.cache.put(&*raw) });
         if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
     }
 
@@ -489,7 +386,7 @@ impl LocalTokens {
         if !self.cache.begin_check() {
             return None;
         }
-        taken(self.section(0, || self.cache.take_filled())?)
+        taken(self.lock.section(0, || self.cache.take_filled())?)
     }
 
     /// Empties the cache, unless others are taking it.
@@ -499,7 +396,7 @@ impl LocalTokens {
             if !self.has_cached() {
                 return None;
             }
-            taken(self.section(0, || self.cache.take_from(&mut from))?)
+            taken(self.lock.section(0, || self.cache.take_from(&mut from))?)
         })
     }
 
@@ -510,7 +407,7 @@ impl LocalTokens {
     /// The token otherwise, or if light barriers are not enough.
     #[inline(always)]
     pub(crate) fn keep_awaiting_for_next(&self, token: Token) -> Result<Token, Token> {
-        let attention = self.begin_section();
+        let attention = self.lock.begin();
         let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
         let (awaiting, answer) = (self.awaiting.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
         let requests = usize::from(attention) | awaiting.addr() | answer.addr();
@@ -523,15 +420,15 @@ impl LocalTokens {
             }
             _ => Err(token),
         };
-        self.end_section();
+        self.lock.end();
         result
     }
 
     /// Begins the section in which the process in that slot gets a message: if it is warm, and its lane is empty.
     #[inline(always)]
     pub(super) fn begin_refill(&self, slot: &'static Slot) -> Option<Refill<'_>> {
-        let attention = self.begin_section();
-        if (attention & (FENCED | REVOKED) == 0 || self.may_go_on(attention, 0))
+        let attention = self.lock.begin();
+        if self.lock.may_move(attention, 0)
             && let Some(place) = self.find(slot)
         {
             let mut token = kept_out(ptr::from_ref(slot).cast_mut()).acquire();
@@ -542,7 +439,7 @@ impl LocalTokens {
             }
             let _in_its_place = token.release();
         }
-        self.end_section();
+        self.lock.end();
         None
     }
 
@@ -556,7 +453,7 @@ impl LocalTokens {
     #[inline(always)]
     pub(super) fn take_warm_of(&self, slot: &'static Slot) -> Option<Token> {
         let take = |place: &AtomicPtr<Slot>| place.store(ptr::null_mut(), Ordering::Relaxed);
-        let kept = self.section(0, || self.find(slot).map(take).is_some());
+        let kept = self.lock.section(0, || self.find(slot).map(take).is_some());
         // The only token of a slot: it was in the place.
         if kept == Some(true) { Some(kept_out(ptr::from_ref(slot).cast_mut())) } else { None }
     }
@@ -568,7 +465,7 @@ impl LocalTokens {
     #[inline(always)]
     pub(crate) fn keep_awaiting(&self, token: Token) -> Result<Option<Token>, Token> {
         let raw = token.into_raw();
-        match self.section(0, || exchange(&self.awaiting, raw)) {
+        match self.lock.section(0, || exchange(&self.awaiting, raw)) {
             Some(before) => Ok(taken(before)),
             None => Err(kept_out(raw)),
         }
@@ -580,15 +477,15 @@ impl LocalTokens {
             let is_it = ptr::eq(self.awaiting.load(Ordering::Relaxed), slot);
             if is_it { exchange(&self.awaiting, ptr::null_mut()) } else { ptr::null_mut() }
         };
-        taken(self.section(0, take)?)
+        taken(self.lock.section(0, take)?)
     }
 
     pub(crate) fn take_awaiting(&self) -> Option<Token> {
-        taken(self.section(0, || exchange(&self.awaiting, ptr::null_mut()))?)
+        taken(self.lock.section(0, || exchange(&self.awaiting, ptr::null_mut()))?)
     }
 
     pub(crate) fn take_warm(&self) -> Option<Token> {
-        taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
+        taken(self.lock.section(0, || exchange(&self.warm, ptr::null_mut()))?)
     }
 
     /// Takes all tokens, until there is none, and passes them to `put`, which keeps none here. Waits for others that
@@ -623,7 +520,7 @@ impl LocalTokens {
         let mut token = Some(token);
         // SAFETY: within the lock.
         let keep = || token = token.take().and_then(|token| unsafe { self.vacant.keep(token) });
-        let _revoked = self.section(LOST | UNWATCHED, keep);
+        let _revoked = self.lock.section(LOST | UNWATCHED, keep);
         token.map_or(Ok(()), Err)
     }
 
@@ -634,7 +531,7 @@ impl LocalTokens {
             return None;
         }
         // SAFETY: within the lock.
-        self.section(0, || unsafe { self.vacant.take() })?
+        self.lock.section(0, || unsafe { self.vacant.take() })?
     }
 
     /// Takes the tokens of vacant slots that were there at the last tick.
@@ -642,7 +539,7 @@ impl LocalTokens {
     pub(crate) fn take_old_vacant(&self) -> Vec<Token> {
         let mut old = VacantSlots::room();
         // SAFETY: within the lock.
-        let _revoked = self.section(0, || unsafe { self.vacant.take_old(&mut old) });
+        let _revoked = self.lock.section(0, || unsafe { self.vacant.take_old(&mut old) });
         old
     }
 }
@@ -683,14 +580,14 @@ impl Refill<'_> {
         if may_run_next {
             local.run_next.store(raw, Ordering::Relaxed);
         }
-        local.end_section();
+        local.lock.end();
         if may_run_next { None } else { Some(kept_out(raw)) }
     }
 }
 
 /// Operations of others.
 impl LocalTokens {
-    /// O5 to O9: takes all tokens. `None`: another thread is about to, or this one cannot be waited for.
+    /// Takes all tokens. `None`: another thread is about to, or this one cannot be waited for.
     #[cold]
     pub(crate) fn revoke(&self) -> Option<Revoked> {
         if !self.has_any() {
@@ -698,21 +595,7 @@ impl LocalTokens {
         }
         let has_cached = self.has_cached();
         let (mut vacant, mut cached) = (VacantSlots::room(), IdleCache::room(has_cached));
-        if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
-            return None;
-        }
-        disturb();
-        heavy_barrier();
-        let is_quiet = (0..PATIENCE).any(|look| {
-            if look > 100 {
-                yield_now();
-            } else if look > 0 {
-                spin();
-            }
-            !self.busy.load(Ordering::Acquire)
-        });
-        disturb();
-        let revoked = is_quiet.then(|| {
+        self.lock.revoke(|| {
             // SAFETY: within the lock.
             unsafe { self.vacant.take_all(&mut vacant) };
             if has_cached {
@@ -726,9 +609,7 @@ impl LocalTokens {
                 cached,
                 vacant,
             }
-        });
-        self.attention.fetch_and(!REVOKED, Ordering::Release);
-        revoked
+        })
     }
 }
 
@@ -760,8 +641,8 @@ mod tests {
         for (kind, keep) in kinds.into_iter().enumerate() {
             let local: &'static LocalTokens = Box::leak(Box::new(LocalTokens::none()));
             keep(local);
-            local.attention.fetch_or(REVOKED, Ordering::SeqCst);
-            do_in(Window::InFlush, || _ = local.attention.fetch_and(!REVOKED, Ordering::SeqCst));
+            local.lock.note_revoked(true);
+            do_in(Window::InFlush, || local.lock.note_revoked(false));
             let mut taken = 0;
             let _keeps_nothing = local.flush(|_| taken += 1);
             assert!(taken == 1 && !local.has_any(), "kind {kind}");

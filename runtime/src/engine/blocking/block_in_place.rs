@@ -9,7 +9,7 @@ use crate::engine::permits::handoff::Resumption;
 use crate::engine::permits::holders::{At, HandedOff, Need};
 use crate::engine::workers::worker::CALLED;
 use crate::env::clock::forget_now;
-use crate::local::tokens::LOST;
+use crate::local::lock::LOST;
 use crate::pid::Pid;
 use crate::recorder::kind::RecordKind;
 use crate::sync::{Ordering, fence, lock, park, yield_now};

@@ -7,7 +7,7 @@ use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::engine::permits::blocking_queue::WaiterId;
 use crate::engine::permits::holders::Need;
-use crate::local::tokens::LOST;
+use crate::local::lock::LOST;
 use crate::util::panics::{Site, dispose_here};
 use std::ptr;
 use std::task::Waker;

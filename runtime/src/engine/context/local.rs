@@ -15,7 +15,8 @@ use crate::env::clock::{Moment, TimerKey};
 use crate::env::program::Acting;
 use crate::local;
 use crate::local::evict::Evicted;
-use crate::local::tokens::{Following, KeepsNothing, Kept, LOST, UNWATCHED};
+use crate::local::lock::{LOST, UNWATCHED};
+use crate::local::tokens::{Following, KeepsNothing, Kept};
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::recorder::kind::RecordKind;
@@ -306,7 +307,7 @@ impl ThreadContext {
         self.thread.local.take_cached().for_each(|token| self.evict(token));
         if self.thread.local.has_cached() {
             // Others are taking them, and may give up.
-            self.thread.local.notify();
+            self.thread.local.lock.notify();
         }
     }
 

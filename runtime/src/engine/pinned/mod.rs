@@ -36,7 +36,7 @@ use super::workers::pinned::{PinnedThread, Work};
 use super::workers::threads::StartedThread;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
-use crate::local::tokens::LOST;
+use crate::local::lock::LOST;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::{InitContext, Process};

@@ -148,7 +148,7 @@ pub(super) mod tests {
     use crate::engine::host::Scheduler;
     use crate::engine::sched::step::StepScratch;
     use crate::engine::workers::worker::RECORDED;
-    use crate::local::tokens::NOTIFIED;
+    use crate::local::lock::NOTIFIED;
     use crate::manual::{Event, Events, Process, StepOutput};
     use crate::recorder::session::Memory;
     use crate::slots::TABLE;

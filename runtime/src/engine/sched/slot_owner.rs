@@ -44,7 +44,7 @@ impl Schedule for Scheduler {
             && slot.permit.is_cached()
             && let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_cached_process(slot))
         {
-            thread.local.notify();
+            thread.local.lock.notify();
         }
         token
     }

@@ -22,7 +22,8 @@
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
 use crate::env::clock::Moment;
-use crate::local::tokens::{LOST, LocalTokens, NOTIFIED, UNWATCHED};
+use crate::local::lock::{LOST, NOTIFIED, UNWATCHED};
+use crate::local::tokens::LocalTokens;
 use crate::mailbox::lanes::Lanes;
 use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
@@ -118,7 +119,7 @@ impl Worker {
 
     /// Resets what it counted for an ended host: it has no thread.
     pub(crate) fn renew(&self) {
-        self.local.acknowledge(ALL, Ordering::SeqCst);
+        self.local.lock.acknowledge(ALL, Ordering::SeqCst);
         self.begun.store(NOT_NOTED, Ordering::Relaxed);
         self.is_left.store(false, Ordering::SeqCst);
         self.has_run.store(false, Ordering::Relaxed);
@@ -161,7 +162,7 @@ impl Worker {
     /// queues something.
     #[inline(always)]
     pub(crate) fn attention(&self) -> u16 {
-        self.local.attention()
+        self.local.lock.attention()
     }
 
     #[inline(always)]
@@ -196,23 +197,23 @@ impl Worker {
     /// Notes a tick during the time slice. For the watchdog.
     pub(crate) fn tick(&self) {
         self.slice.tick();
-        self.local.call_attention(TICK, Ordering::Relaxed);
+        self.local.lock.call_attention(TICK, Ordering::Relaxed);
     }
 
     /// Returns whether a tick has passed since the last call.
     pub(crate) fn take_tick(&self) -> bool {
-        self.attention() & TICK != 0 && self.local.acknowledge(TICK, Ordering::Relaxed) != 0
+        self.attention() & TICK != 0 && self.local.lock.acknowledge(TICK, Ordering::Relaxed) != 0
     }
 
     /// Returns whether something has been sent to a process in the cache since the last call. What was sent is seen
     /// after this.
     pub(crate) fn take_notified(&self) -> bool {
-        self.attention() & NOTIFIED != 0 && self.local.acknowledge(NOTIFIED, Ordering::SeqCst) != 0
+        self.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0
     }
 
     /// Asks the thread to time a message. Lost if it is called meanwhile.
     pub(crate) fn ask_for_time(&self) {
-        self.local.call_attention(TIMED, Ordering::Relaxed);
+        self.local.lock.call_attention(TIMED, Ordering::Relaxed);
     }
 
     pub(crate) fn is_asked_for_time(&self) -> bool {
@@ -221,12 +222,12 @@ impl Worker {
 
     /// Returns whether it was asked to time a message, since the last call.
     pub(crate) fn take_request_for_time(&self) -> bool {
-        self.attention() & TIMED != 0 && self.local.acknowledge(TIMED, Ordering::Relaxed) != 0
+        self.attention() & TIMED != 0 && self.local.lock.acknowledge(TIMED, Ordering::Relaxed) != 0
     }
 
     /// Clears the call: the thread checks now.
     pub(crate) fn acknowledge(&self) {
-        self.local.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
+        self.local.lock.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
     }
 
     /// Returns whether there is something to check besides that it is recorded, or that the watchdog rests.
@@ -241,13 +242,13 @@ impl Worker {
 
     /// Notes that the thread has seen the end of the recording.
     pub(crate) fn is_recorded_no_more(&self) {
-        self.local.acknowledge(RECORDED, Ordering::SeqCst);
+        self.local.lock.acknowledge(RECORDED, Ordering::SeqCst);
     }
 
     /// watchdog:R3, while the watchdog rests: called by the thread when it has got a permit and between time slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
-        self.local.call_attention(UNWATCHED, Ordering::Relaxed);
+        self.local.lock.call_attention(UNWATCHED, Ordering::Relaxed);
         self.begun_after.store(self.done(), Ordering::Relaxed);
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }
@@ -255,7 +256,7 @@ impl Worker {
     pub(crate) fn begins_watched(&self) {
         if self.is_unwatched() {
             self.begun.store(NOT_NOTED, Ordering::Relaxed);
-            self.local.acknowledge(UNWATCHED, Ordering::Relaxed);
+            self.local.lock.acknowledge(UNWATCHED, Ordering::Relaxed);
         }
     }
 
@@ -272,7 +273,7 @@ impl Worker {
 
     /// Creates the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
     pub(crate) fn call(&self, why: u16) {
-        self.local.call_attention(why, Ordering::SeqCst);
+        self.local.lock.call_attention(why, Ordering::SeqCst);
     }
 
     /// Makes the calling thread the one of this record. Returns the near end of its deque.

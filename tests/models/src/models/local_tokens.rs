@@ -13,7 +13,8 @@ use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
 use crate::local::evict::Evicted;
 use crate::local::send::send;
-use crate::local::tokens::{Following, Kept, LocalTokens, NOTIFIED};
+use crate::local::lock::NOTIFIED;
+use crate::local::tokens::{Following, Kept, LocalTokens};
 use crate::local::{set_current, take_kept};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
@@ -69,7 +70,7 @@ impl Queue {
     fn notify_cacher(&self, slot: &Slot) {
         if self.local.has_cached_process(slot) {
             reach("told");
-            self.local.notify();
+            self.local.lock.notify();
         }
     }
 }
@@ -153,7 +154,7 @@ impl Scene {
 
     /// *flush* of `idle_cache`.
     fn see_what_was_told(&self) {
-        if self.local.attention() & NOTIFIED != 0 && self.local.acknowledge(NOTIFIED, Ordering::SeqCst) != 0 {
+        if self.local.lock.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0 {
             self.local.take_cached().for_each(|token| self.evict(token));
         }
     }
@@ -505,7 +506,7 @@ fn sent_while_it_is_cached() {
             scene.look_at_cache();
         });
         other.join().unwrap();
-        if scene.local.attention() & NOTIFIED == 0 {
+        if scene.local.lock.attention() & NOTIFIED == 0 {
             reach("found without being told");
         }
         if !fault::is(Fault::Driver(IS_NOT_TOLD)) {
