@@ -43,14 +43,14 @@ word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs
 sleep=engine/permits/sleep.rs gate=engine/host/gate.rs
 token=slots/slot/token.rs generation=slots/slot/generation.rs release=slots/slot/release.rs
-send=slots/slot/send.rs control=slots/slot/control.rs requests=slots/slot/requests.rs
+send=slots/slot/send.rs control=slots/slot/control.rs requests=slots/slot/requests.rs requesters=slots/slot/requesters.rs
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
-local=local/tokens.rs lock=local/lock.rs cache=local/idle_cache.rs place=local/send.rs evict=local/evict.rs
+local=local/tokens.rs lock=local/lock.rs cache=local/cache.rs place=local/send.rs evict=local/evict.rs
 permit=slots/slot/last_permit.rs
 
 mutant push-data-relaxed $lanes mailbox \
@@ -254,14 +254,14 @@ mutant late-control-does-not-vacate $control links \
     's/Claim::Vacant => drop\(Token\(self\)\.acquire\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant link-message-is-not-posted $endpoint links \
     's/self\.request\(to\.generation\(\), control\);/std::mem::forget(control);/'
-mutant request-is-not-counted $requests vacant_slots \
+mutant request-is-not-counted $requesters vacant_slots \
     's/count\.fetch_add\(1, Ordering::SeqCst\);/count.fetch_add(0, Ordering::SeqCst);/; s/fetch_sub\(1,/fetch_sub(0,/'
 mutant request-is-counted-after-the-look $requests vacant_slots \
     '/fn push_request/,/^    \}/ { /let counted/d; '\
-'s/let claim = /let counted = owner.requesters.count(self); let claim = / }'
+'s/let claim = /let counted = owner.requesters.count(self.index()); let claim = / }'
 mutant request-leaves-before-the-push $requests vacant_slots \
     '/fn push_request/,/^    \}/ { s/drop\(counted\);//; s/let claim = /drop(counted); let claim = / }'
-mutant request-leaves-unordered $requests vacant_slots \
+mutant request-leaves-unordered $requesters vacant_slots \
     's/fetch_sub\(1, Ordering::Release\)/fetch_sub(1, Ordering::Relaxed)/'
 mutant request-to-one-that-is-over $requests vacant_slots \
     's/Phase::Over => false/Phase::Over => true/'
@@ -305,7 +305,7 @@ mutant edge-published-after-the-look $graph wait_graph \
     '/^pub\(crate\) fn publish</,/^\}/ { s/^    edge\.publish\(wait\);//; s/^        return None;/        edge.publish(wait);'\
 ' return None;/; s/^    look\(/    edge.publish(wait); look(/ }'
 mutant next-is-seen-outside-the-lock $local wait_graph \
-    '/fn is_next/,/^    \}/ s/self\.section\(0, is_it\) == Some\(true\)/is_it()/'
+    '/fn is_next/,/^    \}/ s/self\.lock\.section\(0, is_it\) == Some\(true\)/is_it()/'
 mutant any-process-runs-next $local wait_graph \
     '/fn is_next/,/^    \}/ s/slot\.index\(\) == index/slot.index() >= index/'
 mutant closes-without-second-look $graph wait_graph \
@@ -424,24 +424,24 @@ mutant local-sleeps-after-one-look $local local_tokens \
     's/while self\.has_any\(\)/if self.has_any()/'
 mutant local-sleeps-after-it-got-no-more-slots $local vacant_slots \
     's/while self\.has_any\(\)/if self.has_any()/'
-mutant local-sleeps-with-a-warm-process $local local_tokens \
-    '/fn has_any/,/^    \}/ s/ \|\| self\.has_kept\(\)//'
+mutant local-sleeps-with-a-cache $local local_tokens \
+    '/fn has_any/,/^    \}/ s/ \|\| self\.has_cached\(\)//'
 mutant local-sleeps-with-one-to-run-next $local local_tokens \
     '/fn has_any/,/^    \}/ s/self\.has_next\(\) \|\| //'
 mutant local-sleeps-with-vacant-slots $local vacant_slots \
     '/fn has_any/,/^    \}/ s/ \|\| self\.has_vacant\(\)//'
-mutant local-sleeps-with-one-at-hand $local sleep \
-    '/fn has_warm_or_awaiting/,/^    \}/ s/ \|\| !self\.awaiting.*$//'
-mutant local-at-hand-is-not-taken $local sleep \
-    's/awaiting: taken\(exchange\(\&self\.awaiting.*$/awaiting: None,/'
-mutant local-at-hand-parks-despite-its-answer $evict sleep \
-    '/fn evict_awaiting/,/^    \}/ s/ParkResult::Refused => Evicted::HasInput\(self\)/ParkResult::Refused =>'\
+mutant local-sleeps-with-one-at-the-front $local sleep \
+    '/fn has_cached/,/^    \}/ s/self\.has_front\(\) \|\| //'
+mutant local-waiting-is-not-taken $local sleep \
+    's/self\.cache\.take_all\(\&mut cached\);//'
+mutant local-waiting-parks-despite-its-answer $evict sleep \
+    '/Some\(ParkKind::Waiting\)/,/^        \}/ s/ParkResult::Refused => Evicted::HasInput\(self\)/ParkResult::Refused =>'\
 ' Evicted::Parked/'
 mutant local-gives-up-without-telling $lock local_tokens \
     's/self\.attention\.fetch_and\(!REVOKED, Ordering::Release\);/if revoked.is_some() { & }/'
 mutant local-gives-up-and-takes-one $local local_tokens \
-    '/fn revoke/,/^    \}/ s/^        \}\)$/        }).or_else(|| Some(Revoked { warm: taken(exchange('\
-'\&self.warm, ptr::null_mut())), ..Revoked::default() }))/'
+    '/fn revoke/,/^    \}/ s/^        \}\)$/        }).or_else(|| Some(Revoked { cached: taken(exchange('\
+'\&self.cache.front, ptr::null_mut())).into_iter().collect(), ..Revoked::default() }))/'
 mutant local-answer-is-left-behind $local local_tokens \
     's/run_next\.map\(\|token\| self\.push_answer\(token\)\)/run_next/'
 mutant local-displaced-without-its-answer $local local_tokens \
@@ -449,25 +449,23 @@ mutant local-displaced-without-its-answer $local local_tokens \
 mutant local-answer-of-another $local local_tokens \
     '/fn has_answer/,/^    \}/ s/ptr::eq\(self\.answered.*\)$/token.slot().index() < u32::MAX/'
 mutant local-answer-overtakes $local local_tokens \
-    's/is_free \&\& !slot\.lanes\.has_control\(\)/is_free/'
+    '/fn put_answered_next/,/^    \}/ s/ \&\& !slot\.lanes\.has_control\(\)//'
 mutant local-kept-is-not-notified $slot local_tokens \
     '/fn run_kept/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
-mutant local-warm-is-not-notified $place local_tokens \
-    '/if let Some\(token\) = super::take_kept/,/^            \}/ s/token\.wake\(\);/drop(token);/'
+mutant local-filled-is-not-notified $place local_tokens \
+    '/if let Some\(token\) = local\.take\(slot\)/,/^            \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-block-does-not-notify $place local_tokens \
     's/token\.release\(\)\.wake\(\);/drop(token);/'
 mutant local-filled-despite-revoked $local local_tokens \
-    '/fn begin_refill/,/^    \}/ s/may_move\(attention, 0\)/may_move(0, 0)/'
+    '/fn begin_refill/,/^    \}/ s/self\.lock\.enter\(0\)/Some(self.lock.begin())/'
 mutant local-follows-despite-revoked $local local_tokens \
     '/fn keep_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
-mutant local-waits-despite-revoked $local local_tokens \
-    '/fn keep_awaiting_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
-mutant local-waits-in-the-way-of-next $local local_tokens \
-    '/fn keep_awaiting_for_next/,/^    \}/ s/self\.run_next\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
+mutant local-follows-in-the-way-of-next $local local_tokens \
+    '/fn keep_for_next/,/^    \}/ s/self\.run_next\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
 mutant local-waits-unseen $local local_tokens \
-    '/fn keep_awaiting_for_next/,/^    \}/ s/token\.slot\(\)\.permit\.set_awaiting\(true\);//'
+    '/fn keep_for_next/,/^    \}/ s/token\.slot\(\)\.permit\.keep\(Some\(kind\)\);//'
 mutant cache-keeps-what-is-sent-to $local local_tokens \
     's/^( +)place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);$//'
 mutant cache-keeps-what-is-taken $cache local_tokens \
@@ -477,11 +475,11 @@ mutant cache-keeps-what-is-seen $cache local_tokens \
 mutant cache-is-not-revoked $local local_tokens \
     's/self\.cache\.take_all\(\&mut cached\);//'
 mutant cache-is-left $local local_tokens \
-    's/self\.take_cached\(\)\.map\(Kept::Warm\)\.for_each\(\&mut put\);//'
+    's/self\.take_cached\(\)\.map\(Kept::Cached\)\.for_each\(\&mut put\);//'
 mutant cache-forgets-those-cached-lately $cache local_tokens \
     's/^( +)self\.recently\.store\(recently \+ 1, Ordering::Relaxed\);$//'
 mutant cache-mark-is-seen-out-of-order $permit local_tokens \
-    '/fn is_warm_after_push/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
+    '/fn is_kept_idle_after_push/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
 mutant cache-place-is-seen-out-of-order $cache local_tokens \
     '/fn has\(/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
 mutant depot-keeps-one-more $magazine depot \

@@ -1,5 +1,5 @@
-//! Answers to processes: one for an *awaiting* process of the calling thread is laid beside its token, which runs next.
-//! All others are [pushed](crate::slots::slot::control).
+//! Answers to processes: one for a process that the calling thread keeps, and that waits for control only, is laid beside
+//! its token, which runs next. All others are [pushed](crate::slots::slot::control).
 
 use super::current;
 use crate::call::caller::Port;
@@ -23,8 +23,8 @@ impl Port for Slot {
         if !self.is_living(generation) {
             return self.answered_late(node);
         }
-        if self.permit.is_awaiting() {
-            return answer_awaiting(self, node);
+        if self.permit.is_kept_waiting() {
+            return answer_kept(self, node);
         }
         self.push_answer(node);
     }
@@ -34,9 +34,9 @@ impl Port for Slot {
     }
 }
 
-/// Delivers an answer to a process whose token the calling thread may keep as that of the awaiting one.
+/// Delivers an answer to a process that the calling thread may keep.
 #[inline(always)]
-fn answer_awaiting(slot: &'static Slot, node: NodeBox) {
+fn answer_kept(slot: &'static Slot, node: NodeBox) {
     let node = match current() {
         Some(local) => match local.put_answered_next(slot, node) {
             Ok(()) => return,

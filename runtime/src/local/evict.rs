@@ -2,8 +2,9 @@
 
 use crate::mailbox::lanes::ParkResult;
 use crate::slots::Token;
+use crate::slots::slot::last_permit::ParkKind;
 
-/// What became of the token of a process that was warm or awaiting.
+/// What became of the token of a process that was kept.
 #[must_use = "the token may still be held"]
 pub(crate) enum Evicted {
     Parked,
@@ -15,27 +16,25 @@ pub(crate) enum Evicted {
 }
 
 impl Token {
-    /// Parks the token of a process that was warm, for code that holds a lock: nothing is scheduled.
+    /// Parks the token of a process that was kept, for code that holds a lock: nothing is scheduled.
     pub(crate) fn evict(self) -> Evicted {
-        self.slot().permit.set_warm(false);
-        let generation = self.generation();
-        // SAFETY: this is the token.
-        match unsafe { self.slot().lanes.park_idle() } {
-            ParkResult::Parked => Evicted::Parked,
-            ParkResult::Refused => Evicted::HasInput(self),
-            ParkResult::Reclaimed(_) if self.slot().living() == Some(generation) => Evicted::HasInput(self),
-            ParkResult::Reclaimed(_) => Evicted::HasEnded(self),
+        let (slot, generation) = (self.slot(), self.generation());
+        let kind = slot.permit.kept();
+        slot.permit.keep(None);
+        if kind == Some(ParkKind::Waiting) {
+            // SAFETY: this is the token.
+            return match unsafe { slot.lanes.park_waiting() } {
+                ParkResult::Parked => Evicted::Parked,
+                ParkResult::Refused => Evicted::HasInput(self),
+                ParkResult::Reclaimed(_) => unreachable!("the mark and the lane are one word"),
+            };
         }
-    }
-
-    /// Parks the token of a process that was awaiting, as [`evict`](Self::evict) does that of a warm one.
-    pub(crate) fn evict_awaiting(self) -> Evicted {
-        self.slot().permit.set_awaiting(false);
         // SAFETY: this is the token.
-        match unsafe { self.slot().lanes.park_waiting() } {
+        match unsafe { slot.lanes.park_idle() } {
             ParkResult::Parked => Evicted::Parked,
             ParkResult::Refused => Evicted::HasInput(self),
-            ParkResult::Reclaimed(_) => unreachable!("the mark and the lane are one word"),
+            ParkResult::Reclaimed(_) if slot.living() == Some(generation) => Evicted::HasInput(self),
+            ParkResult::Reclaimed(_) => Evicted::HasEnded(self),
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) const UNWATCHED: u16 = 8;
 const REVOKED: u16 = 64;
 /// Light barriers are not enough yet, or never: each section has a fence.
 const FENCED: u16 = 128;
-/// Something was sent to a process in the cache.
+/// Something was sent to a process in the table of the cache.
 pub(crate) const NOTIFIED: u16 = 256;
 
 /// How often O7 looks before it gives up. In models it looks once.
@@ -74,7 +74,7 @@ impl BiasedLock {
         self.attention.fetch_and(!bits, order) & bits
     }
 
-    /// *notify* of `idle_cache`. The thread sees what was pushed before when it [acknowledges](Self::acknowledge) this.
+    /// *notify* of `cache`. The thread sees what was pushed before when it [acknowledges](Self::acknowledge) this.
     pub(crate) fn notify(&self) {
         if self.attention.load(Ordering::SeqCst) & NOTIFIED == 0 {
             self.attention.fetch_or(NOTIFIED, Ordering::SeqCst);
@@ -84,13 +84,28 @@ impl BiasedLock {
     /// O1 to O4. `None`: the tokens are being taken from the thread, or `attention` has one of `forbidden`.
     #[inline(always)]
     pub(super) fn section<R>(&self, forbidden: u16, body: impl FnOnce() -> R) -> Option<R> {
-        let attention = self.begin();
-        let done = if self.may_move(attention, forbidden) { Some(body()) } else { None };
+        self.section_with(forbidden, |_attention| body())
+    }
+
+    /// As [`section`](Self::section), for a `body` that depends on `attention`.
+    #[inline(always)]
+    pub(super) fn section_with<R>(&self, forbidden: u16, body: impl FnOnce(u16) -> R) -> Option<R> {
+        let done = self.enter(forbidden).map(body);
         self.end();
         done
     }
 
-    /// O1 and O2. Returns what `attention` says.
+    /// O1 and O2. Returns what `attention` says, or `None` as [`section`](Self::section) does; O4 follows in any case.
+    #[inline(always)]
+    pub(super) fn enter(&self, forbidden: u16) -> Option<u16> {
+        let attention = self.begin();
+        if attention & (FENCED | REVOKED | forbidden) == 0 {
+            return Some(attention);
+        }
+        self.enter_fenced(attention, forbidden)
+    }
+
+    /// O1 and O2. Returns what `attention` says: zero if tokens may be moved and there is nothing to check.
     #[inline(always)]
     pub(super) fn begin(&self) -> u16 {
         if !IS_ON {
@@ -102,30 +117,25 @@ impl BiasedLock {
         self.attention.load(Ordering::Acquire)
     }
 
-    /// Returns whether the section that has begun with that `attention` may move tokens.
-    #[inline(always)]
-    pub(super) fn may_move(&self, attention: u16, forbidden: u16) -> bool {
-        attention & (FENCED | REVOKED | forbidden) == 0 || self.may_go_on(attention, forbidden)
-    }
-
     /// O4.
     #[inline(always)]
     pub(super) fn end(&self) {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// O1 and O2 with a fence.
+    /// O1 and O2 with a fence: what `attention` said before it may be stale.
     #[cold]
     #[inline(never)]
-    fn may_go_on(&self, attention: u16, forbidden: u16) -> bool {
+    fn enter_fenced(&self, attention: u16, forbidden: u16) -> Option<u16> {
         if attention & FENCED == 0 {
-            return false;
+            return None;
         }
         if is_light_barrier_enough() {
             self.attention.fetch_and(!FENCED, Ordering::SeqCst);
         }
         fence(Ordering::SeqCst);
-        self.attention.load(Ordering::Acquire) & (REVOKED | forbidden) == 0
+        let attention = self.attention.load(Ordering::Acquire) & !FENCED;
+        (attention & (REVOKED | forbidden) == 0).then_some(attention)
     }
 
     /// O5 to O9, for another thread, with `take` as O8. `None`: one more is about to, or the owner cannot be waited for.

@@ -2,7 +2,7 @@
 //! moved by loads and stores, and a message or an answer with it.
 //!
 //! * [`lock`]: the biased lock under which the thread moves tokens, and others take them; [`tokens`]: the tokens;
-//! * [`idle_cache`] and [`vacant_slots`]: two of the places that they are kept in;
+//! * [`cache`] and [`vacant_slots`]: two of the places that they are kept in;
 //! * [`send`]: messages to processes that the calling thread keeps; [`answer`]: answers to them;
 //! * [`evict`]: how a token is given up again.
 //!
@@ -13,8 +13,8 @@
 //! and passes the same tests, but for those of this folder.
 
 pub(crate) mod answer;
+mod cache;
 pub(crate) mod evict;
-mod idle_cache;
 pub(crate) mod lock;
 pub(crate) mod send;
 pub(crate) mod tokens;
@@ -43,15 +43,8 @@ pub(crate) fn current() -> Option<&'static LocalTokens> {
     CURRENT.try_with(Cell::get).ok().flatten()
 }
 
-/// Takes the token of a process that is marked as kept, if the calling thread keeps it.
+/// Takes the token of that process, if the calling thread keeps it.
+#[inline(always)]
 pub(crate) fn take_kept(slot: &'static Slot) -> Option<Token> {
-    let local = current()?;
-    if slot.permit.is_awaiting() {
-        let token = local.take_awaiting_of(slot)?;
-        slot.permit.set_awaiting(false);
-        return Some(token);
-    }
-    let token = local.take_warm_of(slot)?;
-    slot.permit.set_warm(false);
-    Some(token)
+    current()?.take(slot)
 }

@@ -56,10 +56,10 @@ enum Place {
 }
 
 impl Place {
-    /// Returns the place for a message of that type to `to`, if the calling thread keeps that warm.
+    /// Returns the place for a message of that type to `to`, if the calling thread keeps that, idle.
     #[inline(always)]
     fn of<M>(slot: &'static Slot, to: Pid) -> Option<Self> {
-        if !slot.permit.is_warm() || !slot.carries_unrecorded(to) {
+        if !slot.permit.is_kept_idle() || !slot.carries_unrecorded(to) {
             return None;
         }
         // A subscriber, which is asked about each message, is code of users: nothing is held meanwhile.
@@ -72,14 +72,13 @@ impl Place {
             if let Some(refill) = local.begin_refill(slot) {
                 return Some(Self::Small(refill));
             }
-            if let Some(token) = super::take_kept(slot) {
+            if let Some(token) = local.take(slot) {
                 // Others have sent something first, and the mailbox may refuse more.
                 token.wake();
             }
             return None;
         }
-        let mut token = local.take_warm_of(slot)?.acquire();
-        slot.permit.set_warm(false);
+        let mut token = local.take(slot)?.acquire();
         if let Some(first) = token.lanes().empty_first() {
             return Some(Self::Large { token, first, local });
         }

@@ -1,60 +1,57 @@
 //! The tokens that a thread keeps to itself, and moves without any atomic exchange: of the process that it runs next,
-//! of one *warm* process, of those in its [cache](super::idle_cache), of one *awaiting* process, and of
-//! [vacant slots](super::vacant_slots).
+//! of those in its [cache](super::cache), and of [vacant slots](super::vacant_slots).
 //!
-//! # The warm process
+//! # Messages
 //!
-//! A process is warm if it is idle and the thread that ran it last still holds its token, instead of parking that in
-//! the mailbox. A message from the same thread then needs neither the exchange that queues it nor the one that takes
-//! the token, and the process did not need the exchange that parks it: the sender takes the token from here, stores the
-//! message in the mailbox's first node, and has the process run next ([`send`](super::send)). All others send as usual, and
-//! leave the rest to the thread.
+//! A process that is idle, and kept, needs no exchange that parks its token. A message from the same thread then needs
+//! neither the exchange that queues it nor the one that takes the token: the sender takes the token from here, stores
+//! the message in the mailbox's first node, and has the process run next ([`send`](super::send)). All others send as
+//! usual, and leave the rest to the thread.
 //!
 //! A small message is stored within the section of the lock that also moves the token
 //! ([`LocalTokens::begin_refill`]); one in a block is not, since the block may come from the users' allocator. And a
-//! process that becomes idle when another one is to run next changes places with it in one section
+//! process that comes to rest when another one is to run next changes places with it in one section
 //! ([`LocalTokens::keep_for_next`]): so a pair that sends to each other passes two sections a message.
 //!
-//! Only a thread that has a process to run next keeps a warm one. A newly idle process evicts it, into the cache or by
-//! parking its token; so does taking a process from any other place. Everything is flushed before the thread blocks,
-//! sleeps or gives its permit away. At each visit to the shared queues the thread checks whether others have sent to
-//! the warm process, which waits that long: a few time slices of those that send to each other. Behind a step that does
-//! not end it waits like the process in the run-next slot: until the watchdog moves both. After a watchdog tick nothing
-//! is cached for a while (`ThreadContext::cooldown`): a thread whose steps are long sees one every few steps.
+//! # Answers
 //!
-//! # The awaiting process
-//!
-//! A process is awaiting if it waits for control only, usually for an answer, and the thread that ran it last still
-//! holds its token. The thread keeps one, under the same conditions as a warm process. An answer from the same thread
-//! then needs none of three exchanges: the one that parks the token, the one that pushes the answer and takes the
-//! token, and the one that takes the answer out of the control lane. The answering process has the other one run next,
-//! and the answer lies beside the run-next slot ([`LocalTokens::put_answered_next`]). It stays with the token: if the
-//! thread takes that to run the process, the answer comes first in the step; if the token is displaced, or taken by
-//! others, its new holder pushes the answer into the control lane.
+//! A process that waits for control only, usually for an answer, is kept likewise. An answer from the same thread then
+//! needs none of three exchanges: the one that parks the token, the one that pushes the answer and takes the token, and
+//! the one that takes the answer out of the control lane. The answering process has the other one run next, and the
+//! answer lies beside the run-next slot ([`LocalTokens::put_answered_next`]). It stays with the token: if the thread
+//! takes that to run the process, the answer comes first in the step; if the token is displaced, or taken by others,
+//! its new holder pushes the answer into the control lane.
 //!
 //! An answer goes this way only while the control lane is empty, and so comes before what is pushed there later. Only
-//! if others take the process just then may it come after what the same thread has sent next. No process notices:
-//! awaiting processes are futures, which are polled when all controls have been taken. What others send to an awaiting
-//! process stays in its control lane, as what they send to a warm one does in its mailbox.
+//! if others take the process just then may it come after what the same thread has sent next. No process notices: those
+//! that wait for control are futures, which are polled when all controls have been taken.
+//!
+//! # When
+//!
+//! A thread keeps processes only while it has others to run. Everything is flushed before it blocks, sleeps or gives
+//! its permit away. Behind a step that does not end, what it keeps waits like the process in the run-next slot: until
+//! the watchdog moves them. After a watchdog tick nothing is kept for a while (`ThreadContext::cooldown`): a thread
+//! whose steps are long sees one every few steps.
 //!
 //! # The flush
 //!
 //! No other thread looks at one that blocks, sleeps, is spare or exits. So before that, and before it gives its permit
 //! away, the thread takes its tokens, of each kind, until there is none ([`LocalTokens::flush`]). That it finds none to
 //! take is not enough: another thread may be [about to take them](super::lock), and then give up. So it looks at the
-//! places themselves, and tries again while one has a token; the other thread takes that, or gives up soon. What
-//! lets a thread do one of these things takes a [`KeepsNothing`], which only the flush makes.
+//! places themselves, and tries again while one has a token; the other thread takes that, or gives up soon. What lets a
+//! thread do one of these things takes a [`KeepsNothing`], which only the flush makes.
 //!
 //! To put a token elsewhere runs no code of users, which may wake or spawn processes: then the thread would keep
 //! something again.
 //!
 //! A model is in `tests/models`.
 
-use super::idle_cache::IdleCache;
+use super::cache::Cache;
 use super::lock::{BiasedLock, LOST, NOTIFIED, UNWATCHED};
 use super::vacant_slots::VacantSlots;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{MailNode, NodeBox};
+use crate::slots::slot::last_permit::ParkKind;
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicPtr, Ordering, yield_now};
 use std::ptr::{self, NonNull};
@@ -67,9 +64,7 @@ pub(crate) struct LocalTokens {
     answer: AtomicPtr<MailNode>,
     /// Whom the answer is for; meaningless if there is none.
     answered: AtomicPtr<Slot>,
-    warm: AtomicPtr<Slot>,
-    awaiting: AtomicPtr<Slot>,
-    cache: IdleCache,
+    cache: Cache,
     vacant: VacantSlots,
 }
 
@@ -87,9 +82,8 @@ impl KeepsNothing {
 
 /// A token that a thread has kept, by how it is put elsewhere.
 pub(crate) enum Kept {
-    /// Of a process that was warm, perhaps in the cache.
-    Warm(Token),
-    Awaiting(Token),
+    /// Of a process in the cache.
+    Cached(Token),
     Next(Token),
     /// Of a vacant slot.
     Vacant(Token),
@@ -99,8 +93,6 @@ pub(crate) enum Kept {
 #[derive(Default)]
 pub(crate) struct Revoked {
     pub(crate) run_next: Option<Token>,
-    pub(crate) warm: Option<Token>,
-    pub(crate) awaiting: Option<Token>,
     pub(crate) cached: Vec<Token>,
     pub(crate) vacant: Vec<Token>,
 }
@@ -131,9 +123,7 @@ impl LocalTokens {
             run_next: AtomicPtr::new(ptr::null_mut()),
             answer: AtomicPtr::new(ptr::null_mut()),
             answered: AtomicPtr::new(ptr::null_mut()),
-            warm: AtomicPtr::new(ptr::null_mut()),
-            awaiting: AtomicPtr::new(ptr::null_mut()),
-            cache: IdleCache::new(),
+            cache: Cache::new(),
             vacant: VacantSlots::none(),
         }
     }
@@ -145,55 +135,46 @@ impl LocalTokens {
         !self.run_next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Returns whether a process may be warm, also in the cache, or is awaiting.
-    #[inline(always)]
-    pub(crate) fn has_kept(&self) -> bool {
-        self.has_warm_or_awaiting() || self.has_cached()
-    }
-
-    /// Returns whether a process is warm and not in the cache, or awaiting.
-    #[inline(always)]
-    pub(crate) fn has_warm_or_awaiting(&self) -> bool {
-        !self.warm.load(Ordering::Relaxed).is_null() || !self.awaiting.load(Ordering::Relaxed).is_null()
-    }
-
     /// Returns whether there may be processes in the cache.
     #[inline(always)]
     pub(crate) fn has_cached(&self) -> bool {
-        self.cache.is_used()
+        self.has_front() || self.has_table()
     }
 
-    /// Returns whether that process is in the cache. From any thread, stale at once.
-    pub(crate) fn has_cached_process(&self, slot: &Slot) -> bool {
+    /// Returns whether there is a process at the front of the cache.
+    #[inline(always)]
+    pub(crate) fn has_front(&self) -> bool {
+        self.cache.has_front()
+    }
+
+    /// Returns whether there may be processes in the table of the cache.
+    #[inline(always)]
+    pub(crate) fn has_table(&self) -> bool {
+        self.cache.has_table()
+    }
+
+    /// Returns whether that process is in the table of the cache. From any thread, stale at once.
+    pub(crate) fn has_in_table(&self, slot: &Slot) -> bool {
         self.cache.has(slot)
     }
 
-    /// Returns whether the thread caches idle processes.
+    /// Returns whether the table of the cache is in use.
     #[inline(always)]
-    pub(crate) fn is_cache_enabled(&self) -> bool {
+    pub(crate) fn is_table_enabled(&self) -> bool {
         self.cache.is_enabled()
     }
 
-    /// Has the calling thread cache idle processes, or not.
-    pub(crate) fn enable_cache(&self, is_enabled: bool) {
+    /// Has the calling thread use the table of its cache, or not.
+    pub(crate) fn enable_table(&self, is_enabled: bool) {
         self.cache.enable(is_enabled);
     }
 
-    /// Returns whether there is an awaiting process with something in its control lane.
-    pub(crate) fn is_awaiting_called(&self) -> bool {
-        // SAFETY: null, or a slot; slots are never freed.
-        unsafe { self.awaiting.load(Ordering::Relaxed).as_ref() }.is_some_and(|slot| slot.lanes.has_control())
-    }
-
-    /// Returns whether there is a process to run next, or a warm or awaiting one with input; of those in the cache,
-    /// whether the thread has been notified. From any thread, stale at once.
+    /// Returns whether there is a process to run next, or one with input at the front of the cache; of those in its
+    /// table, whether the thread has been notified. From any thread, stale at once.
     pub(crate) fn has_work(&self) -> bool {
-        // SAFETY: null, or a slot; slots are never freed.
-        let warm = || unsafe { self.warm.load(Ordering::Relaxed).as_ref() };
         self.has_next()
-            || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
-            || self.is_awaiting_called()
-            || self.has_cached() && self.lock.attention() & NOTIFIED != 0
+            || self.cache.has_filled_front()
+            || self.has_table() && self.lock.attention() & NOTIFIED != 0
     }
 
     /// Returns whether it keeps vacant slots.
@@ -204,7 +185,7 @@ impl LocalTokens {
 
     /// Returns whether there may be a token of any kind.
     fn has_any(&self) -> bool {
-        self.has_next() || self.has_kept() || self.has_vacant()
+        self.has_next() || self.has_cached() || self.has_vacant()
     }
 }
 
@@ -238,24 +219,24 @@ impl LocalTokens {
         if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
     }
 
-    /// Has that process run next with an answer, if it is awaiting and its control lane is empty, there is none to run
-    /// next yet, and the thread is watched and has its permit.
+    /// Has that process run next with an answer, if it is in the cache and waits for control only, its control lane is
+    /// empty, there is none to run next yet, and the thread is watched and has its permit.
     ///
     /// # Errors
     /// The answer otherwise, or if others are taking what the thread has.
     #[inline(always)]
     pub(super) fn put_answered_next(&self, slot: &'static Slot, answer: NodeBox) -> Result<(), NodeBox> {
         let put = self.lock.section(LOST | UNWATCHED, || {
-            let is_free = ptr::eq(self.awaiting.load(Ordering::Relaxed), slot) && !self.has_next();
-            let may = is_free && !slot.lanes.has_control();
-            if may {
-                slot.permit.set_awaiting(false);
+            let place = self.cache.find(slot).filter(|_| !self.has_next() && !slot.lanes.has_control());
+            place.is_some_and(|place| {
+                place.store(ptr::null_mut(), Ordering::Relaxed);
+                slot.permit.keep(None);
                 answer.next().store(ptr::null_mut(), Ordering::Relaxed);
                 self.answer.store(answer.as_ptr().as_ptr(), Ordering::Relaxed);
                 self.answered.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
-                self.run_next.store(exchange(&self.awaiting, ptr::null_mut()), Ordering::Relaxed);
-            }
-            may
+                self.run_next.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
+                true
+            })
         });
         if put != Some(true) {
             return Err(answer);
@@ -324,35 +305,41 @@ impl LocalTokens {
         self.lock.section(0, is_it) == Some(true)
     }
 
-    /// Keeps the token of an idle process. Returns the one that was kept.
-    ///
-    /// # Errors
-    /// The token, if others are taking what the thread has.
+    /// Keeps the token of a process without a step to make: at the front of the cache, or in its table. Returns the token
+    /// of a process to evict, this one or another one, if there is no room for both.
     #[inline(always)]
-    pub(crate) fn keep_warm(&self, token: Token) -> Result<Option<Token>, Token> {
+    pub(crate) fn keep(&self, token: Token, kind: ParkKind, at_front: bool) -> Option<Token> {
+        token.slot().permit.keep(Some(kind));
         let raw = token.into_raw();
-        match self.lock.section(0, || exchange(&self.warm, raw)) {
-            Some(before) => Ok(taken(before)),
-            None => Err(kept_out(raw)),
-        }
+        let kept = self.lock.section_with(0, |attention| {
+            let behind = if at_front { exchange(&self.cache.front, raw) } else { raw };
+            if behind.is_null() || attention & (LOST | UNWATCHED) == 0 && self.put_into_table(behind) {
+                return None;
+            }
+            taken(behind)
+        });
+        kept.unwrap_or_else(|| Some(kept_out(raw)))
     }
 
-    /// Keeps the token of an idle process, and takes that of the process to run next: if there is one, no process is
-    /// warm or that one can be cached, and the thread has nothing to check between two steps.
+    /// Keeps the token of a process without a step to make, and takes that of the process to run next: if there is one,
+    /// there is no process at the front of the cache or the table has room for it, and the thread has nothing to check
+    /// between two steps.
     ///
     /// # Errors
     /// The token otherwise, or if light barriers are not enough.
     #[inline(always)]
-    pub(crate) fn keep_for_next(&self, token: Token) -> Result<Following, Token> {
+    pub(crate) fn keep_for_next(&self, token: Token, kind: ParkKind) -> Result<Following, Token> {
         let attention = self.lock.begin();
         let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
-        let (warm, answer) = (self.warm.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
+        let (front, answer) = (self.cache.front.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
         // Looked at together.
         let result = match next {
-            Some(next) if usize::from(attention) | warm.addr() == 0 || attention == 0 && self.cache(warm) => {
+            Some(next)
+                if usize::from(attention) | front.addr() == 0 || attention == 0 && self.put_into_table(front) =>
+            {
                 self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
-                token.slot().permit.set_warm(true);
-                self.warm.store(token.into_raw(), Ordering::Relaxed);
+                token.slot().permit.keep(Some(kind));
+                self.cache.front.store(token.into_raw(), Ordering::Relaxed);
                 let next = kept_out(next.as_ptr());
                 Ok(if answer.is_null() { Following::Message(next) } else { Following::Answer(next) })
             }
@@ -362,26 +349,27 @@ impl LocalTokens {
         result
     }
 
-    /// Moves the warm process into the cache, if there is room, for another one that is to be warm. For the one who has
-    /// the lock.
+    /// Moves a process that is kept into the table, if there is room. For the one who has the lock.
     #[inline(never)]
-    fn cache(&self, warm: *mut Slot) -> bool {
-        // SAFETY: the warm process, whose token is here and replaced by the caller.
-        unsafe { self.cache.put(&*warm) }
+    fn put_into_table(&self, slot: *mut Slot) -> bool {
+        // SAFETY: a slot, which is never freed, whose token is here; the caller takes it from where it was.
+        unsafe { self.cache.put(&*slot) }
     }
 
-    /// Caches an idle process, if there is room and the thread is watched and has its permit.
-    ///
-    /// # Errors
-    /// The token otherwise, or if others are taking what the thread has.
-    pub(crate) fn keep_in_cache(&self, token: Token) -> Result<(), Token> {
-        let raw = token.into_raw();
-        // SAFETY: a slot, which is never freed, and its token.
-        let put = self.lock.section(LOST | UNWATCHED, || unsafe { self.cache.put(&*raw) });
-        if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
+    /// Moves the process at the front of the cache into the table. Returns its token if there is no room.
+    pub(crate) fn leave_front(&self) -> Option<Token> {
+        let left = self.lock.section_with(0, |attention| {
+            let front = exchange(&self.cache.front, ptr::null_mut());
+            if front.is_null() || attention & (LOST | UNWATCHED) == 0 && self.put_into_table(front) {
+                return None;
+            }
+            taken(front)
+        });
+        left?
     }
 
-    /// Takes one of the processes cached lately to which others have sent something.
+    /// Takes one of the processes in the cache to which others have sent something: that at the front, or one of those
+    /// that have come into the table lately.
     pub(crate) fn take_filled(&self) -> Option<Token> {
         if !self.cache.begin_check() {
             return None;
@@ -400,36 +388,12 @@ impl LocalTokens {
         })
     }
 
-    /// Keeps the token of a process that waits for control only, and takes that of the process to run next: if there
-    /// is one, without an answer, none is awaiting, and the thread has nothing to check between two steps.
-    ///
-    /// # Errors
-    /// The token otherwise, or if light barriers are not enough.
-    #[inline(always)]
-    pub(crate) fn keep_awaiting_for_next(&self, token: Token) -> Result<Token, Token> {
-        let attention = self.lock.begin();
-        let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
-        let (awaiting, answer) = (self.awaiting.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
-        let requests = usize::from(attention) | awaiting.addr() | answer.addr();
-        let result = match next {
-            Some(next) if requests == 0 => {
-                self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
-                token.slot().permit.set_awaiting(true);
-                self.awaiting.store(token.into_raw(), Ordering::Relaxed);
-                Ok(kept_out(next.as_ptr()))
-            }
-            _ => Err(token),
-        };
-        self.lock.end();
-        result
-    }
-
-    /// Begins the section in which the process in that slot gets a message: if it is warm, and its lane is empty.
+    /// Begins the section in which the idle process in that slot gets a message: if it is in the cache, and its lane is
+    /// empty.
     #[inline(always)]
     pub(super) fn begin_refill(&self, slot: &'static Slot) -> Option<Refill<'_>> {
-        let attention = self.lock.begin();
-        if self.lock.may_move(attention, 0)
-            && let Some(place) = self.find(slot)
+        if let Some(attention) = self.lock.enter(0)
+            && let Some(place) = self.cache.find(slot)
         {
             let mut token = kept_out(ptr::from_ref(slot).cast_mut()).acquire();
             if let Some(first) = token.lanes().empty_first() {
@@ -443,58 +407,24 @@ impl LocalTokens {
         None
     }
 
-    /// Returns where the token of that process is, if it is warm here. For the one who has the lock.
+    /// Takes the token of that process, if it is in the cache.
     #[inline(always)]
-    fn find(&self, slot: &'static Slot) -> Option<&AtomicPtr<Slot>> {
-        if ptr::eq(self.warm.load(Ordering::Relaxed), slot) { Some(&self.warm) } else { self.cache.find(slot) }
-    }
-
-    /// Takes the token of that process, if it is warm here.
-    #[inline(always)]
-    pub(super) fn take_warm_of(&self, slot: &'static Slot) -> Option<Token> {
+    pub(super) fn take(&self, slot: &'static Slot) -> Option<Token> {
         let take = |place: &AtomicPtr<Slot>| place.store(ptr::null_mut(), Ordering::Relaxed);
-        let kept = self.lock.section(0, || self.find(slot).map(take).is_some());
-        // The only token of a slot: it was in the place.
-        if kept == Some(true) { Some(kept_out(ptr::from_ref(slot).cast_mut())) } else { None }
-    }
-
-    /// Keeps the token of a process that waits for control only. Returns the one that was kept.
-    ///
-    /// # Errors
-    /// The token, if others are taking what the thread has.
-    #[inline(always)]
-    pub(crate) fn keep_awaiting(&self, token: Token) -> Result<Option<Token>, Token> {
-        let raw = token.into_raw();
-        match self.lock.section(0, || exchange(&self.awaiting, raw)) {
-            Some(before) => Ok(taken(before)),
-            None => Err(kept_out(raw)),
+        let taken = self.lock.section(0, || self.cache.find(slot).map(take).is_some());
+        if taken != Some(true) {
+            return None;
         }
-    }
-
-    /// Takes the token of that process, if it is awaiting.
-    pub(super) fn take_awaiting_of(&self, slot: &'static Slot) -> Option<Token> {
-        let take = || {
-            let is_it = ptr::eq(self.awaiting.load(Ordering::Relaxed), slot);
-            if is_it { exchange(&self.awaiting, ptr::null_mut()) } else { ptr::null_mut() }
-        };
-        taken(self.lock.section(0, take)?)
-    }
-
-    pub(crate) fn take_awaiting(&self) -> Option<Token> {
-        taken(self.lock.section(0, || exchange(&self.awaiting, ptr::null_mut()))?)
-    }
-
-    pub(crate) fn take_warm(&self) -> Option<Token> {
-        taken(self.lock.section(0, || exchange(&self.warm, ptr::null_mut()))?)
+        slot.permit.keep(None);
+        // The only token of a slot: it was in the place.
+        Some(kept_out(ptr::from_ref(slot).cast_mut()))
     }
 
     /// Takes all tokens, until there is none, and passes them to `put`, which keeps none here. Waits for others that
     /// are taking tokens: they have them soon, or give up.
     pub(crate) fn flush(&self, mut put: impl FnMut(Kept)) -> KeepsNothing {
         while self.has_any() {
-            self.take_warm().map(Kept::Warm).into_iter().for_each(&mut put);
-            self.take_cached().map(Kept::Warm).for_each(&mut put);
-            self.take_awaiting().map(Kept::Awaiting).into_iter().for_each(&mut put);
+            self.take_cached().map(Kept::Cached).for_each(&mut put);
             self.take_next().map(Kept::Next).into_iter().for_each(&mut put);
             std::iter::from_fn(|| self.take_vacant()).map(Kept::Vacant).for_each(&mut put);
             if self.has_any() {
@@ -551,7 +481,7 @@ pub(crate) enum Following {
     Answer(Token),
 }
 
-/// The section in which a warm process gets a message: begun, and to be [finished](Self::finish) without running any
+/// The section in which a process gets a message: begun, and to be [finished](Self::finish) without running any
 /// code of users.
 #[must_use = "others wait for the end of the section"]
 pub(super) struct Refill<'a> {
@@ -574,7 +504,7 @@ impl Refill<'_> {
     pub(super) fn finish(self) -> Option<Token> {
         let Self { local, mut token, first, attention } = self;
         token.lanes().refill(first);
-        token.slot().permit.set_warm(false);
+        token.slot().permit.keep(None);
         let raw = token.release().into_raw();
         let may_run_next = attention & (LOST | UNWATCHED) == 0 && !local.has_next();
         if may_run_next {
@@ -593,22 +523,14 @@ impl LocalTokens {
         if !self.has_any() {
             return Some(Revoked::default());
         }
-        let has_cached = self.has_cached();
-        let (mut vacant, mut cached) = (VacantSlots::room(), IdleCache::room(has_cached));
+        // Nothing is allocated under the lock. What has no room, as it has come only now, stays.
+        let (mut vacant, mut cached) = (VacantSlots::room(), self.cache.room());
         self.lock.revoke(|| {
             // SAFETY: within the lock.
             unsafe { self.vacant.take_all(&mut vacant) };
-            if has_cached {
-                self.cache.take_all(&mut cached);
-            }
+            self.cache.take_all(&mut cached);
             let run_next = taken(exchange(&self.run_next, ptr::null_mut()));
-            Revoked {
-                run_next: run_next.map(|token| self.push_answer(token)),
-                awaiting: taken(exchange(&self.awaiting, ptr::null_mut())),
-                warm: taken(exchange(&self.warm, ptr::null_mut())),
-                cached,
-                vacant,
-            }
+            Revoked { run_next: run_next.map(|token| self.push_answer(token)), cached, vacant }
         })
     }
 }
@@ -630,12 +552,12 @@ mod tests {
         type Keep = fn(&LocalTokens);
         let kinds: [Keep; 5] = [
             |local| assert!(local.put_next(token()).is_ok()),
-            |local| assert!(local.keep_warm(token()).is_ok()),
+            |local| assert!(local.keep(token(), ParkKind::Idle, true).is_none()),
             |local| {
-                local.enable_cache(true);
-                assert!(local.keep_in_cache(token()).is_ok());
+                local.enable_table(true);
+                assert!(local.keep(token(), ParkKind::Idle, false).is_none());
             },
-            |local| assert!(local.keep_awaiting(token()).is_ok()),
+            |local| assert!(local.keep(token(), ParkKind::Waiting, true).is_none()),
             |local| assert!(local.keep_vacant(token()).is_ok()),
         ];
         for (kind, keep) in kinds.into_iter().enumerate() {

@@ -84,7 +84,7 @@ const FRESH: usize = 1;
 pub(crate) const LENGTH_CHECK: u64 = 128;
 
 /// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; and the push is in one
-/// order with what its sender reads next (*ask* of `idle_cache`). That is a fence in models, in which all that is
+/// order with what its sender reads next (*ask* of `local::cache`). That is a fence in models, in which all that is
 /// sequentially consistent would synchronize.
 const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCst };
 

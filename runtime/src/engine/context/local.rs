@@ -21,6 +21,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::recorder::kind::RecordKind;
 use crate::slots::Token;
+use crate::slots::slot::last_permit::ParkKind;
 use crate::sync::{Arc, Deque};
 use crate::time::timers::TimerAction;
 use crate::util::defer::defer;
@@ -48,13 +49,13 @@ pub(crate) struct ThreadContext {
     pub(crate) visits: Cell<u32>,
     /// How many time slices for the last request to time a message had none.
     pub(crate) untimed: Cell<u8>,
-    /// How many visits to shared queues it must make before it keeps a process warm; [`NO_CACHE`] if it never does.
+    /// How many visits to shared queues it must make before it keeps processes; [`NO_CACHE`] if it never does.
     pub(crate) cooldown: Cell<u8>,
-    /// How many before it caches idle processes.
-    pub(crate) until_cache: Cell<u8>,
+    /// How many before it uses the table of its cache.
+    pub(crate) until_table: Cell<u8>,
     /// How many steps the thread had run when it last looked elsewhere than at its run-next slot.
     pub(crate) streak_since: Cell<u64>,
-    /// At how many steps a process [follows](Self::follow) another one no more; zero while the thread keeps none warm.
+    /// At how many steps a process [follows](Self::follow) another one no more; zero while the thread keeps none.
     pub(crate) follow_until: Cell<u64>,
     pub(crate) random: RefCell<Random>,
     /// How the last slice ended, if that is recorded and not written yet; zero otherwise.
@@ -65,8 +66,8 @@ pub(crate) struct ThreadContext {
     pub(crate) slice_used: Cell<Moment>,
 }
 
-/// For how many visits to shared queues a thread keeps no process warm after a tick, and caches none after others have
-/// sent to its cache: some 500 steps, or 25 µs of short ones.
+/// For how many visits to shared queues a thread keeps no process after a tick, and has none in the table of its cache
+/// after others have sent to one there: some 500 steps, or 25 µs of short ones.
 const COOLDOWN: u8 = 25;
 
 /// For a worker of a simulation, in which each message is a choice.
@@ -99,7 +100,7 @@ impl ThreadContext {
         permit: Option<usize>,
         deque: Deque<Token>,
     ) -> Self {
-        thread.local.enable_cache(false);
+        thread.local.enable_table(false);
         Self {
             host,
             user,
@@ -117,7 +118,7 @@ impl ThreadContext {
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
             cooldown: Cell::new(0),
-            until_cache: Cell::new(1),
+            until_table: Cell::new(1),
             streak_since: Cell::new(0),
             follow_until: Cell::new(0),
             slice_end: Cell::new(0),
@@ -187,42 +188,41 @@ impl ThreadContext {
         displaced.into_iter().chain(self.thread.local.take_next()).for_each(|token| self.host.push_global(token));
     }
 
-    /// Parks the token of an idle process, or keeps it while another process is to run next, or is in the deque: see
-    /// [`tokens`](crate::local::tokens). Returns it if something has arrived.
+    /// Parks the token of a process without a step to make, or keeps it while another process is to run next, or is in
+    /// the deque: see [`tokens`](crate::local::tokens). Returns it if something has arrived.
     #[inline(always)]
-    pub(crate) fn rest_idle(&self, mut token: Token) -> Option<Token> {
+    pub(crate) fn rest(&self, mut token: Token, kind: ParkKind) -> Option<Token> {
         let local = &self.thread.local;
         let has_next = local.has_next();
-        if self.cooldown.get() > 0 || !has_next && (!local.is_cache_enabled() || self.deque.is_empty()) {
-            return self.park_token(token, Token::park_idle);
-        }
-        let lanes = token.lanes();
-        if lanes.empty_first().is_none() || lanes.has_control() || !token.may_stay_warm() {
-            return self.park_token(token, Token::park_idle);
+        let has_others = has_next || local.is_table_enabled() && !self.deque.is_empty();
+        if !has_others || self.cooldown.get() > 0 || !may_be_kept(&mut token, kind) {
+            return match kind {
+                ParkKind::Idle => self.park_token(token, Token::park_idle),
+                ParkKind::Waiting => self.park_token(token, Token::park_waiting),
+            };
         }
         self.thread.running.end();
-        if has_next {
-            self.keep_warm(token.release());
-        } else {
-            self.cache(token.release());
+        if let Some(token) = local.keep(token.release(), kind, has_next) {
+            self.evict(token);
         }
         None
     }
 
-    /// Keeps the token of an idle process, and takes that of the process to run next, if that is all that
-    /// [`rest_idle`](Self::rest_idle) and [`next`](Self::next) would come to. Names that one as running.
+    /// Keeps the token of a process without a step to make, and takes that of the process to run next, if that is all
+    /// that [`rest`](Self::rest) and [`next`](Self::next) would come to. Names that one as running.
     ///
     /// # Errors
     /// The token otherwise.
     #[inline(always)]
-    pub(crate) fn follow(&self, mut token: Token) -> Result<Following, Token> {
-        let (thread, lanes) = (self.thread, token.lanes());
-        if !self.may_follow() || lanes.empty_first().is_none() || lanes.has_control() || !token.may_stay_warm() {
+    pub(crate) fn follow(&self, mut token: Token, kind: ParkKind) -> Result<Following, Token> {
+        let thread = self.thread;
+        let may_follow = thread.counters.steps.get() < self.follow_until.get();
+        if !may_follow || !may_be_kept(&mut token, kind) {
             return Err(token);
         }
         // Before the look at what others ask for, as in `park_token`.
         thread.running.end();
-        match thread.local.keep_for_next(token.release()) {
+        match thread.local.keep_for_next(token.release(), kind) {
             Ok(Following::Message(next)) => {
                 thread.running.begin(&next);
                 Ok(Following::Message(next.acquire()))
@@ -238,93 +238,21 @@ impl ThreadContext {
         }
     }
 
-    /// As [`follow`](Self::follow), with the token of a process that waits for control only.
-    ///
-    /// # Errors
-    /// The token otherwise.
-    #[inline(always)]
-    pub(crate) fn follow_waiting(&self, mut token: Token) -> Result<Token, Token> {
-        let thread = self.thread;
-        if !self.may_follow() || token.lanes().has_control() || !token.may_stay_warm() {
-            return Err(token);
-        }
-        thread.running.end();
-        let followed = thread.local.keep_awaiting_for_next(token.release());
-        let (Ok(running) | Err(running)) = &followed;
-        thread.running.begin(running);
-        match followed {
-            Ok(next) => Ok(next.acquire()),
-            Err(token) => Err(token.acquire()),
-        }
-    }
-
-    /// Returns whether a process may follow another one at once.
-    #[inline(always)]
-    fn may_follow(&self) -> bool {
-        self.thread.counters.steps.get() < self.follow_until.get()
-    }
-
-    /// Parks the token of a process that waits for control only, or keeps it while another process is to run next: see
-    /// [`tokens`](crate::local::tokens). Returns it if something has arrived.
-    #[inline(always)]
-    pub(crate) fn rest_waiting(&self, mut token: Token) -> Option<Token> {
-        let local = &self.thread.local;
-        if !local.has_next() || self.cooldown.get() > 0 || token.lanes().has_control() || !token.may_stay_warm() {
-            return self.park_token(token, Token::park_waiting);
-        }
-        self.thread.running.end();
-        token.slot().permit.set_awaiting(true);
-        match local.keep_awaiting(token.release()) {
-            Ok(None) => {}
-            Ok(Some(token)) | Err(token) => self.evict_awaiting(token),
-        }
-        None
-    }
-
-    /// Keeps the token of an idle process whose lanes are empty.
-    #[inline(always)]
-    fn keep_warm(&self, token: Token) {
-        token.slot().permit.set_warm(true);
-        match self.thread.local.keep_warm(token) {
-            Ok(None) => {}
-            Ok(Some(before)) => self.cache(before),
-            Err(token) => self.evict(token),
-        }
-    }
-
-    /// Caches an idle process if there is room for it, or parks its token.
-    #[inline(never)]
-    fn cache(&self, token: Token) {
-        if let Err(token) = self.thread.local.keep_in_cache(token) {
-            self.evict(token);
-        }
-    }
-
-    /// *flush* of `idle_cache`: parks the tokens of the processes in the cache, and disables it for a while.
+    /// *flush* of `local::cache`: parks the tokens of the processes in the cache, and disables its table for a while.
     pub(crate) fn flush_cache(&self) {
-        self.thread.local.enable_cache(false);
-        self.until_cache.set(COOLDOWN);
-        self.thread.local.take_cached().for_each(|token| self.evict(token));
-        if self.thread.local.has_cached() {
+        self.thread.local.enable_table(false);
+        self.until_table.set(COOLDOWN);
+        self.evict_cached();
+        if self.thread.local.has_table() {
             // Others are taking them, and may give up.
             self.thread.local.lock.notify();
         }
     }
 
-    /// Parks the token of a process that was warm, or queues it if something has arrived.
+    /// Parks the token of a process that was kept, or queues it if something has arrived.
     #[inline(never)]
     fn evict(&self, token: Token) {
-        self.after_eviction(token.evict());
-    }
-
-    /// Parks the token of a process that was awaiting, or queues it if something has arrived.
-    #[inline(never)]
-    fn evict_awaiting(&self, token: Token) {
-        self.after_eviction(token.evict_awaiting());
-    }
-
-    fn after_eviction(&self, evicted: Evicted) {
-        match evicted {
+        match token.evict() {
             Evicted::Parked => {}
             Evicted::HasEnded(token) => self.host.push_late(LateSlot::Listed(token)),
             Evicted::HasInput(token) => self.share(token),
@@ -346,77 +274,51 @@ impl ThreadContext {
     /// permit away.
     pub(crate) fn flush(&self) -> KeepsNothing {
         self.thread.local.flush(|kept| match kept {
-            Kept::Warm(token) => self.evict(token),
-            Kept::Awaiting(token) => self.evict_awaiting(token),
+            Kept::Cached(token) => self.evict(token),
             Kept::Next(token) => self.share(token),
             Kept::Vacant(token) => self.host.give_back_vacant(token),
         })
     }
 
-    /// Evicts the warm and the awaiting process; the cache stays.
+    /// Leaves no process at the front of the cache.
     #[inline]
-    pub(crate) fn evict_warm_and_awaiting(&self) {
-        if self.thread.local.has_warm_or_awaiting() {
-            self.put_away();
+    pub(crate) fn leave_front(&self) {
+        if self.thread.local.has_front() {
+            self.leave_front_apart();
         }
     }
 
     #[inline(never)]
-    fn put_away(&self) {
-        if let Some(token) = self.thread.local.take_warm() {
-            self.cache(token);
-        }
-        if let Some(token) = self.thread.local.take_awaiting() {
-            self.evict_awaiting(token);
+    fn leave_front_apart(&self) {
+        if let Some(token) = self.thread.local.leave_front() {
+            self.evict(token);
         }
     }
 
-    /// Evicts the warm and the awaiting process, and flushes the cache.
+    /// Leaves no process in the cache.
     #[inline]
-    pub(crate) fn evict_kept(&self) {
-        if self.thread.local.has_kept() {
-            self.evict_taken();
+    pub(crate) fn evict_cached(&self) {
+        if self.thread.local.has_cached() {
+            self.evict_all();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn evict_taken(&self) {
-        if let Some(token) = self.thread.local.take_warm() {
-            self.evict(token);
-        }
-        if let Some(token) = self.thread.local.take_awaiting() {
-            self.evict_awaiting(token);
-        }
+    fn evict_all(&self) {
         self.thread.local.take_cached().for_each(|token| self.evict(token));
     }
 
-    /// Queues the warm and the awaiting process, if others have sent them something; and of those in the cache, the
-    /// ones cached since the last visit (*check* of `idle_cache`).
-    pub(crate) fn look_at_kept(&self) {
+    /// Queues the processes to which others have sent something: that at the front of the cache, and of those in its
+    /// table the ones that have come there since the last visit (*check* of `local::cache`).
+    pub(crate) fn check_cache(&self) {
         while let Some(token) = self.thread.local.take_filled() {
             self.evict(token);
-        }
-        if !self.thread.local.has_warm_or_awaiting() {
-            return;
-        }
-        if self.thread.local.is_awaiting_called()
-            && let Some(token) = self.thread.local.take_awaiting()
-        {
-            self.evict_awaiting(token);
-        }
-        if let Some(token) = self.thread.local.take_warm() {
-            let mut token = token.acquire();
-            let lanes = token.lanes();
-            let is_empty = lanes.empty_first().is_some() && !lanes.has_control();
-            let token = token.release();
-            if is_empty { self.keep_warm(token) } else { self.evict(token) }
         }
     }
 
     /// A tick has passed: the steps of this thread may be long.
     pub(crate) fn cooldown(&self) {
-        self.evict_warm_and_awaiting();
         self.flush_cache();
         self.cooldown.set(self.cooldown.get().max(COOLDOWN));
         self.follow_until.set(0);
@@ -429,12 +331,20 @@ impl ThreadContext {
             return;
         }
         self.cooldown.set(cooldown.saturating_sub(1));
-        let until_cache = self.until_cache.get();
-        if until_cache > 0 {
-            self.until_cache.set(until_cache - 1);
-            self.thread.local.enable_cache(until_cache == 1);
+        let until_table = self.until_table.get();
+        if until_table > 0 {
+            self.until_table.set(until_table - 1);
+            self.thread.local.enable_table(until_table == 1);
         }
     }
+}
+
+/// Returns whether a thread may keep a process: nothing has arrived, and senders and its steps need look at nothing else.
+#[inline(always)]
+fn may_be_kept(token: &mut Token, kind: ParkKind) -> bool {
+    let lanes = token.lanes();
+    let is_empty = kind == ParkKind::Waiting || lanes.empty_first().is_some();
+    is_empty && !lanes.has_control() && token.may_be_kept()
 }
 
 /// Returns a command that is to be passed to its handler now. One that fails is dropped, with its caller, which

@@ -39,16 +39,14 @@ impl Scheduler {
         first
     }
 
-    /// Evicts the processes that were warm, and the awaiting one. Returns the tokens of those that have something
-    /// to do. Notes whether a vacant slot was queued, of those that are given back.
+    /// Evicts the processes that were kept. Returns the tokens of those that have something to do. Notes whether a vacant
+    /// slot was queued, of those that are given back.
     fn with_input(&self, revoked: Option<Revoked>, is_any_late: &mut bool) -> impl Iterator<Item = Token> {
-        let Revoked { run_next, warm, awaiting, cached, vacant } = revoked.unwrap_or_default();
+        let Revoked { run_next, cached, vacant } = revoked.unwrap_or_default();
         for token in vacant {
             *is_any_late |= self.queue_unless_empty(token);
         }
-        let warm = warm.into_iter().chain(cached);
-        let evicted = warm.map(Token::evict).chain(awaiting.into_iter().map(Token::evict_awaiting));
-        let left = evicted.filter_map(|evicted| match evicted {
+        let left = cached.into_iter().filter_map(|token| match token.evict() {
             Evicted::Parked => None,
             Evicted::HasInput(token) => Some(token),
             Evicted::HasEnded(token) => {

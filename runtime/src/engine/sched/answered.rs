@@ -7,19 +7,31 @@ use super::step::StepScratch;
 use crate::call::caller;
 use crate::engine::context::local::ThreadContext;
 use crate::errors::ProcessError;
+use crate::local::tokens::Following;
 use crate::process::resume::FirstAnswer;
 use crate::process::slice::BUDGET;
 use crate::slots::Token;
+use crate::slots::slot::last_permit::ParkKind;
 use crate::sync::disturb;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here, and is named as
-    /// running. Returns the process whose time slice follows at once, if one does: one without an answer, for
-    /// [`run_slices`]. Not inlined, so that others do not pay for it.
+    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here, and is named as running, and
+    /// those of others that have one and follow at once. Returns the process whose time slice follows then, if one does:
+    /// one without an answer, for [`run_slices`]. Not inlined, so that others do not pay for it.
     ///
     /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]
-    pub(super) fn run_answered_slice(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Token> {
+    pub(super) fn run_answered_slices(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Token> {
+        loop {
+            match self.run_answered_slice(scratch, token)? {
+                Following::Message(next) => return Some(next),
+                Following::Answer(next) => token = next,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run_answered_slice(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Following> {
         let slot = token.slot();
         if slot.lanes.has_control() {
             // Its step takes the answer first.
@@ -47,10 +59,10 @@ impl ThreadContext {
         if outcome.is_ok() && scratch.awaits_another_answer(slot) {
             scratch.end_awaiting();
             disturb();
-            return match self.follow_waiting(token) {
+            return match self.follow(token, ParkKind::Waiting) {
                 Ok(next) => Some(next),
                 Err(token) => {
-                    if let Some(held) = self.rest_waiting(token) {
+                    if let Some(held) = self.rest(token, ParkKind::Waiting) {
                         self.go_on_answered(scratch, held);
                     }
                     None

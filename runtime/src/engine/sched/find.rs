@@ -1,6 +1,6 @@
 //! Where a thread finds its next process.
 //!
-//! The order: the run-next slot (idle processes may be kept warm meanwhile: `local/tokens`), the
+//! The order: the run-next slot (other processes may be kept meanwhile: `local`), the
 //! hot end of the thread's own deque, its permit's inject queue, the global queue (one, and a batch of at most
 //! [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
@@ -136,10 +136,10 @@ impl ThreadContext {
             return Some(token);
         }
         if other.is_some() {
-            self.evict_warm_and_awaiting();
+            self.leave_front();
             return other;
         }
-        self.evict_kept();
+        self.evict_cached();
         self.pop()
     }
 
@@ -158,7 +158,7 @@ impl ThreadContext {
 
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
-        self.look_at_kept();
+        self.check_cache();
         self.warm_up();
         self.set_follow_until();
         let visit = self.visits.get().wrapping_add(1);
@@ -175,7 +175,7 @@ impl ThreadContext {
             self.host.announce();
         }
         let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
-        self.evict_warm_and_awaiting();
+        self.leave_front();
         self.thread.counters.fair.add(1);
         Some(token)
     }

@@ -1,14 +1,13 @@
 //! Time slices that follow each other at once: two processes that send to each other.
 //!
 //! Nearly every time slice begins with a message, and is one step long. If that step leaves nothing else to do, and has
-//! had another process run next, the idle one stays [warm](crate::local::tokens) and the other one's time
-//! slice follows. All checks between two time slices ([`next`](ThreadContext::next)) are then one section of the lock,
-//! in which the attention word is zero, and one comparison, with the count of steps at which a shared queue or the
-//! deque comes first. That count is set at each visit to a shared queue, and zero while the thread keeps no process
-//! warm.
+//! had another process run next, the idle one is [kept](crate::local::tokens) and the other one's time slice follows.
+//! All checks between two time slices ([`next`](ThreadContext::next)) are then one section of the lock, in which the
+//! attention word is zero, and one comparison, with the count of steps at which a shared queue or the deque comes first.
+//! That count is set at each visit to a shared queue, and zero while the thread keeps no process.
 //!
-//! A caller and the process that it calls follow each other likewise: the caller's token is kept as that of the
-//! awaiting process, and the answer lies beside the token of the one that follows ([`answered`](super::answered)).
+//! A caller and the process that it calls follow each other likewise: the caller is kept while it waits, and the answer
+//! lies beside its token when it follows ([`answered`](super::answered)).
 //!
 //! All other cases take the general path in [`step`](super::step), with the same checks in the same order.
 
@@ -19,6 +18,7 @@ use crate::exit::ExitReason;
 use crate::local::tokens::Following;
 use crate::process::slice::BUDGET;
 use crate::slots::Token;
+use crate::slots::slot::last_permit::ParkKind;
 use crate::sync::disturb;
 
 impl ThreadContext {
@@ -51,9 +51,9 @@ impl ThreadContext {
                 Err(error) => break self.after_held(scratch, token, Some(error.into_reason())),
             }
             disturb();
-            match self.follow(token) {
+            match self.follow(token, ParkKind::Idle) {
                 Ok(Following::Message(next)) => token = next,
-                Ok(Following::Answer(next)) => match self.run_answered_slice(scratch, next) {
+                Ok(Following::Answer(next)) => match self.run_answered_slices(scratch, next) {
                     Some(next) => token = next,
                     None => return,
                 },

@@ -294,15 +294,15 @@ pub(super) mod tests {
         let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
         let cached = std::iter::repeat_with(|| {
             run(50);
-            ring.iter().find(|&pid| slot(pid).permit.is_cached()).copied()
+            ring.iter().find(|&pid| slot(pid).permit.is_in_table()).copied()
         });
         let cached = cached.take(10_000).flatten().next().expect("those that wait for the ball are cached");
-        assert!(context.thread.local.has_cached_process(slot(&cached)));
+        assert!(context.thread.local.has_in_table(slot(&cached)));
         let seen = Arc::new(AtomicBool::new(false));
         runtime.send(cached, seen.clone()).expect("it lives");
         assert!(context.thread.attention() & NOTIFIED != 0, "told");
         run(1);
-        assert!(!context.thread.local.is_cache_enabled() && !context.thread.local.has_cached());
+        assert!(!context.thread.local.is_table_enabled() && !context.thread.local.has_cached());
         // The ring may come first for a streak.
         run(100);
         assert!(seen.load(Ordering::SeqCst));

@@ -36,13 +36,13 @@ impl Schedule for Scheduler {
         });
     }
 
-    /// Does *notify* of `idle_cache`, if the calling thread does not keep the process.
+    /// Does *notify* of `local::cache`, if the calling thread does not keep the process.
     #[cold]
     fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
         let token = local::take_kept(slot);
         if token.is_none()
-            && slot.permit.is_cached()
-            && let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_cached_process(slot))
+            && slot.permit.is_in_table()
+            && let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_in_table(slot))
         {
             thread.local.lock.notify();
         }

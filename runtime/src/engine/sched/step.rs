@@ -36,6 +36,7 @@ use crate::process::resume::StepParts;
 use crate::process::slice::BUDGET;
 use crate::recorder::recording;
 use crate::slots::slot::deficit::Deferral;
+use crate::slots::slot::last_permit::ParkKind;
 use crate::slots::{Slot, Token};
 use crate::sync::{Ordering, disturb};
 use crate::time::timers::{TimerAction, complete};
@@ -180,7 +181,7 @@ impl ThreadContext {
         let mut token = token.acquire();
         self.thread.running.begin(&token);
         if self.thread.local.has_answer(&token) {
-            match self.run_answered_slice(scratch, token) {
+            match self.run_answered_slices(scratch, token) {
                 Some(next) => token = next,
                 None => return,
             }
@@ -321,8 +322,8 @@ impl ThreadContext {
             self.put_values_down(scratch, &after);
         }
         let held = match after {
-            AfterStep::ParkIdle => self.rest_idle(token),
-            AfterStep::ParkWaiting => self.rest_waiting(token),
+            AfterStep::ParkIdle => self.rest(token, ParkKind::Idle),
+            AfterStep::ParkWaiting => self.rest(token, ParkKind::Waiting),
             AfterStep::ParkForYields => self.park_for_yields(token),
             AfterStep::Again => Some(token),
             AfterStep::Suspend(congestion, waits) => match self.suspend_for(scratch, token, congestion, waits) {

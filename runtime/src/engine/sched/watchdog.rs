@@ -160,7 +160,7 @@ impl Scheduler {
             let begun = step.and_then(|step| thread.begun_unwatched(step.steps));
             let has_permit = matches!(at, At::Up(_));
             let has_local = thread.local.has_work();
-            let keeps_idle = thread.local.has_vacant() || thread.local.has_cached();
+            let keeps_idle = thread.local.has_vacant() || thread.local.has_table();
             state.threads.push(ThreadSample { step, begun, has_permit, has_local, keeps_idle });
         }
         let is_due = self.next_timer() <= now;

@@ -5,7 +5,7 @@
 //!
 //! At each *tick*, a quarter of the limit apart and at most 2.5 ms, the watchdog samples every thread: its step (the
 //! process's slot, and how many steps the thread had done before), whether it holds a permit, whether it keeps work to
-//! itself: a process in its run-next slot, or a warm one with messages, or idle ones and vacant slots; and the host:
+//! itself: a process in its run-next slot, or one with input at the front of its cache, or others there and vacant slots; and the host:
 //! how many processes are queued (a due timer counts as one, and so do a step that has blocked and waits for a permit
 //! to continue, and a vacant slot that is to be emptied), how many permits are idle.
 //!

@@ -54,7 +54,7 @@ const _: () = assert!(ALL.count_ones() == 7, "each has a bit of its own");
 const NOT_NOTED: u64 = u64::MAX;
 
 pub(crate) struct Worker {
-    /// The process to run next, woken by the one that ran last, and those that it keeps warm. With what to check
+    /// The process to run next, woken by the one that ran last, and those that it keeps. With what to check
     /// between two steps: requests of `handoff` ([`CALLED`], [`LOST`]), and the clock ([`TICK`]). And when it queues
     /// something: [`LOST`], [`UNWATCHED`].
     pub(crate) local: LocalTokens,

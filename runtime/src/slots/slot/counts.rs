@@ -71,8 +71,8 @@ impl Slot {
     /// Returns whether the process is idle, and whether it waits for control only. From any thread, stale at once.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let (is_idle, waits) = self.lanes.glance();
-        let is_warm = self.permit.is_warm() && self.lanes.depth() == 0;
-        (is_idle || is_warm, waits || self.permit.is_awaiting() && !self.lanes.has_control())
+        let is_kept_idle = self.permit.is_kept_idle() && self.lanes.depth() == 0;
+        (is_idle || is_kept_idle, waits || self.permit.is_kept_waiting() && !self.lanes.has_control())
     }
 
     /// Returns whether there is more than its mailbox to that.

@@ -1,6 +1,4 @@
-//! The permit that ran a process last, and whether the thread that ran it last keeps its token to itself (see `local`):
-//! that of a *warm* process, which is idle; of one in the thread's cache, which is idle too; or of an *awaiting* one,
-//! which waits for control only.
+//! The permit that ran a process last, and whether the thread that ran it last keeps its token to itself (see `local`).
 //!
 //! Only the token's holder writes. For others the marks are hints that may be stale: the tokens of the thread decide.
 
@@ -8,15 +6,25 @@ use crate::sync::{AtomicU16, Ordering, fence_for_models};
 
 pub(crate) struct LastPermit(AtomicU16);
 
-/// Idle, and its thread keeps the token as that of its warm process.
-const WARM: u16 = 1 << 15;
-/// Waits for control only, and its thread keeps the token as that of its awaiting process.
-const AWAITING: u16 = 1 << 14;
-/// Idle, and its thread keeps the token in its cache.
-const CACHED: u16 = 1 << 13;
-const MARKS: u16 = WARM | AWAITING | CACHED;
+/// What a process waits for that has no step to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParkKind {
+    /// Anything: it is idle.
+    Idle,
+    /// Control only.
+    Waiting,
+}
+
+/// A thread keeps the token of the process, which is idle.
+const IDLE: u16 = 1 << 15;
+/// A thread keeps the token of the process, which waits for control only.
+const WAITING: u16 = 1 << 14;
+/// With one of these: the thread keeps it in the table of its cache, where it does not look by itself.
+const IN_TABLE: u16 = 1 << 13;
+const KEPT: u16 = IDLE | WAITING;
+const MARKS: u16 = KEPT | IN_TABLE;
 /// Stands for no permit.
-const NONE: u16 = CACHED - 1;
+const NONE: u16 = IN_TABLE - 1;
 
 impl LastPermit {
     /// There may be as many permits.
@@ -42,56 +50,59 @@ impl LastPermit {
         usize::from(self.0.load(Ordering::Relaxed) & NONE)
     }
 
-    /// Returns whether it is warm, also in the cache.
-    #[inline(always)]
-    pub(crate) fn is_warm(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & (WARM | CACHED) != 0
+    /// Returns whether a thread keeps the process, and what that waits for.
+    pub(crate) fn kept(&self) -> Option<ParkKind> {
+        match self.0.load(Ordering::Relaxed) & KEPT {
+            0 => None,
+            IDLE => Some(ParkKind::Idle),
+            _ => Some(ParkKind::Waiting),
+        }
     }
 
-    /// As [`is_warm`](Self::is_warm), after a push (*ask* of `idle_cache`).
     #[inline(always)]
-    pub(crate) fn is_warm_after_push(&self) -> bool {
+    pub(crate) fn is_kept_idle(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & IDLE != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_kept_waiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & WAITING != 0
+    }
+
+    pub(crate) fn is_in_table(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & IN_TABLE != 0
+    }
+
+    /// As [`is_kept_idle`](Self::is_kept_idle), after a push (*ask* of `local::cache`).
+    #[inline(always)]
+    pub(crate) fn is_kept_idle_after_push(&self) -> bool {
         fence_for_models();
-        self.0.load(Ordering::SeqCst) & (WARM | CACHED) != 0
+        self.0.load(Ordering::SeqCst) & IDLE != 0
     }
 
-    /// The same, also if it is awaiting.
+    /// The same, also if it waits for control only.
     #[inline(always)]
     pub(crate) fn is_kept_after_push(&self) -> bool {
         fence_for_models();
-        self.0.load(Ordering::SeqCst) & MARKS != 0
+        self.0.load(Ordering::SeqCst) & KEPT != 0
     }
 
-    pub(crate) fn is_cached(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & CACHED != 0
-    }
-
+    /// Notes that the calling thread keeps the process, or, with `None`, that it does not any more.
     #[inline(always)]
-    pub(crate) fn is_awaiting(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & AWAITING != 0
+    pub(crate) fn keep(&self, kind: Option<ParkKind>) {
+        let mark = match kind {
+            None => 0,
+            Some(ParkKind::Idle) => IDLE,
+            Some(ParkKind::Waiting) => WAITING,
+        };
+        self.0.store(self.0.load(Ordering::Relaxed) & !MARKS | mark, Ordering::Relaxed);
     }
 
+    /// Notes that the calling thread keeps the process in the table of its cache from here on.
     #[inline(always)]
-    pub(crate) fn set_warm(&self, is_warm: bool) {
-        let before = self.0.load(Ordering::Relaxed) & !(WARM | CACHED);
-        self.store(if is_warm { before | WARM } else { before });
-    }
-
-    /// Notes that a warm process is in the cache from here on.
-    #[inline(always)]
-    pub(crate) fn set_cached(&self) {
-        self.store(self.0.load(Ordering::Relaxed) & !WARM | CACHED);
-    }
-
-    #[inline(always)]
-    pub(crate) fn set_awaiting(&self, is_awaiting: bool) {
-        let before = self.0.load(Ordering::Relaxed) & !AWAITING;
-        self.store(if is_awaiting { before | AWAITING } else { before });
-    }
-
-    #[inline(always)]
-    fn store(&self, word: u16) {
-        debug_assert!((word & MARKS).count_ones() <= 1, "a token is in one place: {word:#x}");
-        self.0.store(word, Ordering::Relaxed);
+    pub(crate) fn note_in_table(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!((word & KEPT).count_ones(), 1, "it is kept, for one reason: {word:#x}");
+        self.0.store(word | IN_TABLE, Ordering::Relaxed);
     }
 }

@@ -17,9 +17,9 @@
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
-//! | warm: idle, its token [kept](last_permit), perhaps cached | with the thread that ran it | alive | | that thread |
+//! | idle, [kept](last_permit) | with the thread that ran it last | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
-//! | awaiting: the same, its token kept | with the thread that ran it | alive | | that thread |
+//! | waiting for yields, kept | with the thread that ran it last | alive | | that thread |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
 //! | ending | with a thread | exiting | | [`Token::vacate`] |
 //!
@@ -359,13 +359,13 @@ impl Slot {
     /// Called when a message was pushed. A process that a thread keeps while it is idle runs now, if that is the calling
     /// thread, or soon.
     #[inline(always)]
-    fn run_if_warm(&'static self) {
-        if self.permit.is_warm_after_push() {
+    fn run_if_kept_idle(&'static self) {
+        if self.permit.is_kept_idle_after_push() {
             self.run_kept();
         }
     }
 
-    /// As [`run_if_warm`](Self::run_if_warm), also for a process that waits for control only: there is something in its
+    /// As [`run_if_kept_idle`](Self::run_if_kept_idle), also for a process that waits for control only: there is something in its
     /// control lane.
     #[inline]
     fn run_if_kept(&'static self) {

@@ -148,7 +148,7 @@ impl Slot {
         }
         match claim {
             Claim::Nothing => {
-                if !self.permit.is_warm_after_push() {
+                if !self.permit.is_kept_idle_after_push() {
                     return Ok((None, check_length));
                 }
                 Ok((self.take_kept(), check_length))
@@ -354,7 +354,7 @@ impl Slot {
     fn pushed(&'static self, mine: NonNull<MailNode>, claim: Claim) -> Result<(), Box<SendRefusal>> {
         match claim {
             Claim::Nothing => {
-                self.run_if_warm();
+                self.run_if_kept_idle();
                 Ok(())
             }
             Claim::Process => {

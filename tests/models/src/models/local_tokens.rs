@@ -1,11 +1,11 @@
 //! The tokens that a thread keeps to itself (`local`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/local.rs` (`rest_idle`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
+//! `engine/context/local.rs` (`rest`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
 //! from a thread looks once whether that is within a section, and then gives up.
 //!
-//! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *check* of
-//! `idle_cache` is not missed, since the section that follows has one.
+//! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *check* of `cache` is
+//! not missed, since the section that follows has one.
 
 use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
@@ -20,6 +20,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
+use crate::slots::slot::last_permit::ParkKind;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
@@ -53,10 +54,10 @@ impl Schedule for Queue {
         lock(&self.tokens).push(token);
     }
 
-    /// With *notify* of `idle_cache`.
+    /// With *notify* of `cache`.
     fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
         let token = take_kept(slot);
-        if token.is_none() && slot.permit.is_cached() {
+        if token.is_none() && slot.permit.is_in_table() {
             self.notify_cacher(slot);
         }
         token
@@ -66,9 +67,9 @@ impl Schedule for Queue {
 impl SlotHost for Queue {}
 
 impl Queue {
-    /// *notify* of `idle_cache`.
+    /// *notify* of `cache`.
     fn notify_cacher(&self, slot: &Slot) {
-        if self.local.has_cached_process(slot) {
+        if self.local.has_in_table(slot) {
             reach("told");
             self.local.lock.notify();
         }
@@ -117,28 +118,18 @@ impl Scene {
         }
     }
 
-    /// `rest_idle`: keeps the token, if its lanes are empty.
-    fn keep_warm(&self, token: Token) {
+    /// `rest`, of an idle process: keeps the token, if its lanes are empty.
+    fn keep_idle(&self, token: Token) {
         let mut token = token.acquire();
         if token.lanes().empty_first().is_none() {
             return self.rest(token.release());
         }
-        token.slot().permit.set_warm(true);
-        match self.local.keep_warm(token.release()) {
-            Ok(None) => {}
-            Ok(Some(before)) => self.cache(before),
-            Err(token) => self.evict(token),
-        }
-    }
-
-    /// `idle_cache`.
-    fn cache(&self, token: Token) {
-        if let Err(token) = self.local.keep_in_cache(token) {
+        if let Some(token) = self.local.keep(token.release(), ParkKind::Idle, true) {
             self.evict(token);
         }
     }
 
-    /// `next_when_called` and `look_at_kept`, for what is in the cache.
+    /// `next_when_called` and `check_cache`.
     fn look_at_cache(&self) {
         if !fault::is(Fault::Driver(IS_NOT_TOLD)) {
             self.see_what_was_told();
@@ -152,7 +143,7 @@ impl Scene {
         }
     }
 
-    /// *flush* of `idle_cache`.
+    /// *flush* of `cache`.
     fn see_what_was_told(&self) {
         if self.local.lock.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0 {
             self.local.take_cached().for_each(|token| self.evict(token));
@@ -170,11 +161,9 @@ impl Scene {
     /// `recall`.
     fn recall(&self) -> bool {
         let Some(revoked) = self.local.revoke() else { return false };
-        let any = revoked.run_next.is_some() || revoked.warm.is_some() || revoked.awaiting.is_some();
-        let any = any || !revoked.cached.is_empty();
+        let any = revoked.run_next.is_some() || !revoked.cached.is_empty();
         revoked.run_next.into_iter().for_each(Token::wake);
-        revoked.warm.into_iter().chain(revoked.cached).for_each(|token| self.evict(token));
-        revoked.awaiting.into_iter().for_each(|token| self.evict_awaiting(token));
+        revoked.cached.into_iter().for_each(|token| self.evict(token));
         any
     }
 
@@ -183,13 +172,12 @@ impl Scene {
         match () {
             () if fault::is(Fault::Driver(SLEEPS_WITH_ALL)) => {}
             () if fault::is(Fault::Driver(LOOKS_ONCE)) => {
-                self.local.take_warm().into_iter().for_each(|token| self.evict(token));
+                self.local.take_cached().for_each(|token| self.evict(token));
                 self.local.take_next().into_iter().for_each(Token::wake);
             }
             () => {
                 let _keeps_nothing = self.local.flush(|kept| match kept {
-                    Kept::Warm(token) => self.evict(token),
-                    Kept::Awaiting(token) => self.evict_awaiting(token),
+                    Kept::Cached(token) => self.evict(token),
                     Kept::Next(token) => token.wake(),
                     Kept::Vacant(_) => unreachable!("no process has ended"),
                 });
@@ -197,23 +185,13 @@ impl Scene {
         }
     }
 
-    /// `rest_waiting`.
-    fn keep_awaiting(&self, token: Token) {
+    /// `rest`, of a process that waits for control only.
+    fn keep_waiting(&self, token: Token) {
         if token.slot().lanes.has_control() {
             return self.wait(token);
         }
-        token.slot().permit.set_awaiting(true);
-        match self.local.keep_awaiting(token) {
-            Ok(None) => {}
-            Ok(Some(token)) | Err(token) => self.evict_awaiting(token),
-        }
-    }
-
-    fn evict_awaiting(&self, token: Token) {
-        match token.evict_awaiting() {
-            Evicted::Parked => {}
-            Evicted::HasInput(token) => token.wake(),
-            Evicted::HasEnded(_) => unreachable!("the process lives"),
+        if let Some(token) = self.local.keep(token, ParkKind::Waiting, true) {
+            self.evict(token);
         }
     }
 
@@ -285,7 +263,7 @@ fn moved_and_taken() {
         let scene = Scene::new();
         let (first, second) = (scene.start(0).1, scene.start(1).1);
         assert!(scene.local.put_next(first).is_ok_and(|displaced| displaced.is_none()));
-        assert!(scene.local.keep_warm(second).is_ok_and(|displaced| displaced.is_none()));
+        assert!(scene.local.keep(second, ParkKind::Idle, true).is_none());
         let other = thread::spawn(move || {
             if scene.recall() {
                 reach("taken from the thread");
@@ -304,7 +282,7 @@ fn moved_and_taken() {
         other.join().unwrap();
         assert!(scene.recall() || !lock(&scene.queue.tokens).is_empty());
         scene.finish();
-        assert!(!scene.local.has_next() && !scene.local.has_kept(), "both were found");
+        assert!(!scene.local.has_next() && !scene.local.has_cached(), "both were found");
     });
 }
 
@@ -313,7 +291,7 @@ fn a_thread_moves_its_tokens_while_they_are_taken() {
     moved_and_taken();
 }
 
-/// A thread sends twice to its warm process, and another thread once; or both once, and the other one takes the process
+/// A thread sends twice to a process that it keeps, and another thread once; or both once, and the other one takes the process
 /// away.
 fn sent_in_place(taken_away: bool, in_block: bool) {
     let places: &[_] = if taken_away {
@@ -327,7 +305,7 @@ fn sent_in_place(taken_away: bool, in_block: bool) {
         let (slot, token, pid) = scene.start(0);
         // The lane gets its first node.
         send(slot, pid, 0_u32).expect("it lives");
-        scene.keep_warm(scene.run(token));
+        scene.keep_idle(scene.run(token));
         let other = thread::spawn(move || {
             send(slot, pid, 10_u32).expect("it lives");
             if taken_away && scene.recall() {
@@ -343,7 +321,7 @@ fn sent_in_place(taken_away: bool, in_block: bool) {
                 }
                 if let Some(token) = scene.local.take_next() {
                     reach("in place");
-                    scene.keep_warm(scene.run(token));
+                    scene.keep_idle(scene.run(token));
                 }
             }
         });
@@ -388,12 +366,12 @@ fn processes_that_follow_each_other() {
         // The lanes get their first nodes.
         send(first.0, first.2, 0_u32).expect("it lives");
         send(second.0, second.2, 0_u32).expect("it lives");
-        scene.keep_warm(scene.run(first.1));
+        scene.keep_idle(scene.run(first.1));
         let idle = scene.run(second.1);
         let other = thread::spawn(move || scene.recall());
         within(scene.local, || {
             send(first.0, first.2, 1_u32).expect("it lives");
-            let idle = match scene.local.keep_for_next(idle) {
+            let idle = match scene.local.keep_for_next(idle, ParkKind::Idle) {
                 Ok(Following::Message(next)) => scene.run(next),
                 Ok(Following::Answer(_)) => unreachable!("there is no call"),
                 Err(token) => {
@@ -403,7 +381,7 @@ fn processes_that_follow_each_other() {
             };
             reach("followed");
             send(second.0, second.2, 2_u32).expect("it lives");
-            match scene.local.keep_for_next(idle) {
+            match scene.local.keep_for_next(idle, ParkKind::Idle) {
                 Ok(Following::Message(next)) => {
                     reach("followed back");
                     scene.rest(scene.run(next));
@@ -423,8 +401,7 @@ fn processes_that_follow_each_other() {
     });
 }
 
-/// A process calls another one of its thread, which answers: each follows the other (`ThreadContext::follow_waiting`,
-/// `ThreadContext::follow`), while another thread takes the tokens away.
+/// A process calls another one of its thread, which answers: each follows the other (`ThreadContext::follow`), while another thread takes the tokens away.
 #[test]
 fn a_caller_and_the_called_process_that_follow_each_other() {
     check(deep(2, 3), &["followed", "answered", "kept out", "answered elsewhere"], || {
@@ -432,13 +409,14 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
         let (caller, called) = (scene.start(0), scene.start(1));
         // The lane gets its first node.
         send(called.0, called.2, 0_u32).expect("it lives");
-        scene.keep_warm(scene.run(called.1));
+        scene.keep_idle(scene.run(called.1));
         let waiting = scene.run_waiting(caller.1, None);
         let other = thread::spawn(move || scene.recall());
         within(scene.local, || {
             send(called.0, called.2, 1_u32).expect("it lives");
-            let idle = match scene.local.keep_awaiting_for_next(waiting) {
-                Ok(next) => scene.run(next),
+            let idle = match scene.local.keep_for_next(waiting, ParkKind::Waiting) {
+                Ok(Following::Message(next)) => scene.run(next),
+                Ok(Following::Answer(_)) => unreachable!("the called process gets a message"),
                 Err(token) => {
                     reach("kept out");
                     return scene.wait(token);
@@ -446,7 +424,7 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
             };
             reach("followed");
             answer(caller.0, caller.2, 10);
-            match scene.local.keep_for_next(idle) {
+            match scene.local.keep_for_next(idle, ParkKind::Idle) {
                 Ok(Following::Answer(next)) => {
                     reach("answered");
                     let brought = scene.local.take_answer(&next);
@@ -487,11 +465,11 @@ struct Caching {
 impl Caching {
     fn begun() -> Self {
         let scene = Scene::new();
-        scene.local.enable_cache(true);
+        scene.local.enable_table(true);
         let (first, second) = (scene.start(0), scene.start(1));
         send(first.0, first.2, 0_u32).expect("it lives");
         send(second.0, second.2, 0_u32).expect("it lives");
-        scene.keep_warm(scene.run(first.1));
+        scene.keep_idle(scene.run(first.1));
         Self { scene, first: (first.0, first.2), second: scene.run(second.1) }
     }
 }
@@ -502,7 +480,7 @@ fn sent_while_it_is_cached() {
         let Caching { scene, first: (slot, pid), second } = Caching::begun();
         let other = thread::spawn(move || send(slot, pid, 10_u32).expect("it lives"));
         within(scene.local, || {
-            scene.keep_warm(second);
+            scene.keep_idle(second);
             scene.look_at_cache();
         });
         other.join().unwrap();
@@ -512,7 +490,7 @@ fn sent_while_it_is_cached() {
         if !fault::is(Fault::Driver(IS_NOT_TOLD)) {
             scene.see_what_was_told();
         }
-        let waits = scene.local.has_cached_process(slot) && slot.lanes.depth() > 0;
+        let waits = scene.local.has_in_table(slot) && slot.lanes.depth() > 0;
         assert!(!waits, "it lies in the cache with its message");
         assert_eq!(scene.finish(), [0, 0, 10]);
     });
@@ -539,15 +517,39 @@ fn a_message_of_a_sender_that_looks_for_the_place_alone() {
             }
         });
         within(scene.local, || {
-            scene.keep_warm(second);
+            scene.keep_idle(second);
             scene.look_at_cache();
         });
         other.join().unwrap();
         scene.see_what_was_told();
-        let waits = scene.local.has_cached_process(slot) && slot.lanes.depth() > 0;
+        let waits = scene.local.has_in_table(slot) && slot.lanes.depth() > 0;
         assert!(!waits, "it lies in the cache with its message");
         scene.recall();
         assert_eq!(scene.finish(), [0, 0, 10]);
+    });
+}
+
+/// As [`sent_while_it_is_cached`], of a process that waits for control and is answered by the other thread.
+#[test]
+fn an_answer_to_a_process_that_is_being_cached() {
+    check(deep(2, 3), &["told", "seen"], || {
+        let scene = Scene::new();
+        scene.local.enable_table(true);
+        let ((slot, waiting, pid), (_, second, to)) = (scene.start(0), scene.start(1));
+        // The lane gets its first node.
+        send(second.slot(), to, 0_u32).expect("it lives");
+        scene.keep_waiting(waiting);
+        let second = scene.run(second);
+        let other = thread::spawn(move || answer(slot, pid, 10));
+        within(scene.local, || {
+            scene.keep_idle(second);
+            scene.look_at_cache();
+        });
+        other.join().unwrap();
+        scene.see_what_was_told();
+        let waits = scene.local.has_in_table(slot) && slot.lanes.has_control();
+        assert!(!waits, "it lies in the cache with its answer");
+        assert_eq!(scene.finish_call(0), [0, 10]);
     });
 }
 
@@ -568,8 +570,8 @@ fn sent_from_the_cache(taken_away: bool) {
     let places: &[_] = if taken_away { &["in place", "taken away"] } else { &["in place", "told", "both at once"] };
     check(deep(2, 3), places, move || {
         let Caching { scene, first: (slot, pid), second } = Caching::begun();
-        scene.keep_warm(second);
-        assert!(scene.local.has_cached_process(slot));
+        scene.keep_idle(second);
+        assert!(scene.local.has_in_table(slot));
         let other = thread::spawn(move || {
             if !taken_away {
                 send(slot, pid, 10_u32).expect("it lives");
@@ -581,7 +583,7 @@ fn sent_from_the_cache(taken_away: bool) {
             send(slot, pid, 1_u32).expect("it lives");
             if let Some(token) = scene.local.take_next() {
                 reach("in place");
-                scene.keep_warm(scene.run(token));
+                scene.keep_idle(scene.run(token));
             }
             scene.look_at_cache();
         });
@@ -614,14 +616,14 @@ fn messages_to_a_cached_process_that_is_taken_away() {
     sent_from_the_cache(true);
 }
 
-/// A sender sends from another thread, then moves to the one that keeps the process warm, and sends in place.
+/// A sender sends from another thread, then moves to the one that keeps the process, and sends in place.
 #[test]
 fn a_sender_that_moves_to_the_thread_of_its_receiver() {
     check(3, &["moved", "had not moved"], || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
         send(slot, pid, 0_u32).expect("it lives");
-        scene.keep_warm(scene.run(token));
+        scene.keep_idle(scene.run(token));
         let sender = keep(Mutex::new(None));
         let other = thread::spawn(move || {
             send(slot, pid, 1_u32).expect("it lives");
@@ -634,7 +636,7 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
                 send(slot, pid, number).expect("it lives");
             }
             if let Some(token) = scene.local.take_next() {
-                scene.keep_warm(scene.run(token));
+                scene.keep_idle(scene.run(token));
             }
         });
         other.join().unwrap();
@@ -644,18 +646,18 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
     });
 }
 
-/// A thread has a process to run next and a warm one, and goes to sleep while another thread takes both, or gives up.
-/// A message to the warm process arrives meanwhile. When all sleep, nothing looks at the thread's tokens any more.
+/// A thread has a process to run next and keeps another one, and goes to sleep while another thread takes both, or gives up.
+/// A message to the latter arrives meanwhile. When all sleep, nothing looks at the thread's tokens any more.
 fn sleeps_while_they_are_taken() {
     check(deep(2, 3), &["taken", "given up", "kept out", "evicted with a message"], || {
         let scene = Scene::new();
         let (first, second) = (scene.start(0), scene.start(1));
         send(first.0, first.2, 0_u32).expect("it lives");
-        scene.keep_warm(scene.run(first.1));
+        scene.keep_idle(scene.run(first.1));
         assert!(scene.local.put_next(second.1).is_ok_and(|displaced| displaced.is_none()));
         let taker = thread::spawn(move || match scene.recall() {
             true => reach("taken"),
-            false if scene.local.has_kept() => reach("given up"),
+            false if scene.local.has_cached() => reach("given up"),
             false => {}
         });
         let sender = thread::spawn(move || send(first.0, first.2, 10_u32).expect("it lives"));
@@ -696,7 +698,7 @@ fn answered(answers: bool, takes: bool) {
     check(deep(2, 3), places, move || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
-        scene.keep_awaiting(token);
+        scene.keep_waiting(token);
         let other = thread::spawn(move || {
             if answers {
                 answer(slot, pid, 10);
@@ -711,15 +713,12 @@ fn answered(answers: bool, takes: bool) {
                 if let Some(token) = scene.local.take_next_to_run() {
                     let brought = scene.local.take_answer(&token);
                     reach(if brought.is_some() { "beside the slot" } else { "in the lane" });
-                    scene.keep_awaiting(scene.run_waiting(token, brought));
+                    scene.keep_waiting(scene.run_waiting(token, brought));
                 } else {
                     reach("in the lane");
                 }
             }
-            // `look_at_kept`.
-            if scene.local.is_awaiting_called() {
-                scene.local.take_awaiting().into_iter().for_each(|token| scene.evict_awaiting(token));
-            }
+            scene.look_at_cache();
         });
         other.join().unwrap();
         scene.recall();
@@ -752,27 +751,27 @@ fn fault_sleeps_after_one_look() {
 }
 
 #[test]
-fn answers_to_an_awaiting_process_and_from_another_thread() {
+fn answers_to_a_waiting_process_and_from_another_thread() {
     answered(true, false);
 }
 
 #[test]
-fn answers_to_an_awaiting_process_that_is_taken_away() {
+fn answers_to_a_waiting_process_that_is_taken_away() {
     answered(false, true);
 }
 
 #[test]
-fn answers_to_an_awaiting_process_that_is_answered_and_taken_away() {
+fn answers_to_a_waiting_process_that_is_answered_and_taken_away() {
     answered(true, true);
 }
 
-/// An awaiting process is answered by another thread, and after that by its own.
+/// A process that waits for control is answered by another thread, and after that by its own.
 #[test]
 fn an_answer_that_follows_one_from_another_thread() {
     check(3, &["followed", "had not come"], || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
-        scene.keep_awaiting(token);
+        scene.keep_waiting(token);
         let answered = keep(Mutex::new(false));
         let other = thread::spawn(move || {
             answer(slot, pid, 1);
@@ -786,7 +785,7 @@ fn an_answer_that_follows_one_from_another_thread() {
             }
             if let Some(token) = scene.local.take_next_to_run() {
                 let brought = scene.local.take_answer(&token);
-                scene.keep_awaiting(scene.run_waiting(token, brought));
+                scene.keep_waiting(scene.run_waiting(token, brought));
             }
         });
         other.join().unwrap();
@@ -796,14 +795,14 @@ fn an_answer_that_follows_one_from_another_thread() {
     });
 }
 
-/// An awaiting process is answered, and another one is to run next in its place: the answer stays with its process.
+/// A process that waits for control is answered, and another one is to run next in its place: the answer stays with its process.
 #[test]
 fn an_answered_process_that_is_displaced() {
     check(2, &["displaced", "taken away"], || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
         let (_, second, _) = scene.start(1);
-        scene.keep_awaiting(token);
+        scene.keep_waiting(token);
         let other = thread::spawn(move || {
             if scene.recall() {
                 reach("taken away");

@@ -16,7 +16,7 @@
 //!
 //! Not covered: more than two threads with a permit; the pauses between looks; the real deque and queues.
 
-mod awaiting;
+mod waiting;
 pub(in crate::models) mod driver;
 
 use self::driver::*;

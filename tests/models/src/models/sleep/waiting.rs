@@ -1,4 +1,4 @@
-//! An awaiting process (`local`) while its thread goes to sleep, or is in a step that does not
+//! A process that is kept while it waits for control (`local`), while its thread goes to sleep, or is in a step that does not
 //! end. Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the thread.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
@@ -18,19 +18,20 @@ use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::NodeId;
 use crate::local::tokens::{KeepsNothing, Kept, LocalTokens};
 use crate::local::evict::Evicted;
+use crate::slots::slot::last_permit::ParkKind;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use loom::thread;
 
 /// A thread goes to sleep without a flush: it relies on having laid everything down before.
 const SLEEPS_UNFLUSHED: Fault = Fault::Driver(19);
-/// The watchdog leaves an awaiting process where it is.
-const LEFT_AWAITING: Fault = Fault::Driver(20);
+/// The watchdog leaves a waiting process where it is.
+const LEFT_WAITING: Fault = Fault::Driver(20);
 
 /// The tag of the only answer.
 const ANSWER: u64 = 5;
 
-/// A thread with a permit, and its awaiting process.
+/// A thread with a permit, and the process that it keeps.
 struct World {
     idle: Idle,
     local: LocalTokens,
@@ -59,7 +60,7 @@ impl Schedule for World {
 }
 
 impl World {
-    /// Returns a world with an awaiting process, and what answers that.
+    /// Returns a world with a waiting process, and what answers that.
     fn new() -> (&'static Self, impl FnOnce() + Send + 'static) {
         let idle = Idle::new(1, 1);
         idle.begin(Some(0));
@@ -77,9 +78,8 @@ impl World {
         let slot: &'static Slot = keep(Slot::unused(0));
         let mut token = Token::claim_free(slot).expect("the slot is free");
         let generation = token.open(owner).generation();
-        // `rest_waiting`.
-        slot.permit.set_awaiting(true);
-        assert!(world.local.keep_awaiting(token.release()).is_ok_and(|before| before.is_none()));
+        // `rest`.
+        assert!(world.local.keep(token.release(), ParkKind::Waiting, true).is_none());
         let answer = move || {
             let word = std::ptr::without_provenance_mut(ANSWER as usize);
             let (kind, payload) = (NodeKind::Completed, Some(Payload::new(ANSWER)));
@@ -140,16 +140,16 @@ impl World {
     /// `ThreadContext::take_near`.
     fn take_near(&self) -> Option<Token> {
         let queued = self.pop(&self.own).or_else(|| self.pop(&self.global));
-        if self.local.has_kept() {
-            self.local.take_awaiting().into_iter().for_each(|token| self.evict(token));
+        if self.local.has_cached() {
+            self.local.take_cached().for_each(|token| self.evict(token));
             return queued.or_else(|| self.pop(&self.own));
         }
         queued
     }
 
-    /// `ThreadContext::evict_awaiting`.
+    /// `ThreadContext::evict`.
     fn evict(&self, token: Token) {
-        match token.evict_awaiting() {
+        match token.evict() {
             Evicted::Parked => reach("parked its token"),
             Evicted::HasInput(token) => {
                 reach("found its answer");
@@ -163,8 +163,8 @@ impl World {
     /// `ThreadContext::flush`.
     fn flush(&self) -> KeepsNothing {
         self.local.flush(|kept| match kept {
-            Kept::Awaiting(token) => self.evict(token),
-            _ => unreachable!("no process is warm, none is to run next, and none has ended"),
+            Kept::Cached(token) => self.evict(token),
+            _ => unreachable!("none is to run next, and none has ended"),
         })
     }
 
@@ -189,7 +189,7 @@ impl World {
 
     /// `Scheduler::move_local`.
     fn move_local(&self) {
-        if fault::is(LEFT_AWAITING) {
+        if fault::is(LEFT_WAITING) {
             return;
         }
         let moved = self.idle.with_permits(|_| {
@@ -197,7 +197,7 @@ impl World {
                 reach("gave up");
                 return false;
             };
-            let evicted = revoked.awaiting.map(Token::evict_awaiting);
+            let evicted = revoked.cached.into_iter().next().map(Token::evict);
             let Some(Evicted::HasInput(token)) = evicted else { return false };
             reach("moved it");
             self.push(&self.global, token);
@@ -209,7 +209,7 @@ impl World {
     }
 }
 
-/// An awaiting process is answered from outside while its thread goes to sleep, and the watchdog takes what the thread
+/// A waiting process is answered from outside while its thread goes to sleep, and the watchdog takes what the thread
 /// keeps.
 fn answered_while_its_thread_goes_to_sleep() {
     let places = ["queued by its answer", "found its answer", "parked its token", "moved it", "gave up", "slept"];
@@ -223,7 +223,7 @@ fn answered_while_its_thread_goes_to_sleep() {
     });
 }
 
-/// A thread keeps an awaiting process in a step that ends only when that process has run. It is answered from outside:
+/// A thread keeps a waiting process in a step that ends only when that process has run. It is answered from outside:
 /// the watchdog moves it, and another thread, here the same, gets the permit and runs it.
 fn answered_behind_a_long_step() {
     check(deep(2, 3), &["queued by its answer", "moved it"], || {
@@ -263,5 +263,5 @@ fn fault_sleeps_unshared() {
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_left_awaiting() {
-    fault::with(LEFT_AWAITING, answered_behind_a_long_step);
+    fault::with(LEFT_WAITING, answered_behind_a_long_step);
 }
