@@ -18,9 +18,9 @@ use std::ptr::{self, NonNull};
 /// The message, if there is no such process here, its host is recorded, or its mailbox is full.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(slot: &'static Slot, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
-    match Place::of::<M>(slot, to) {
-        Some(place) => {
-            place.fill(to.generation(), message, ptr::null_mut());
+    match EmptyNode::of::<M>(slot, to) {
+        Some(node) => {
+            node.fill(to.generation(), message, ptr::null_mut());
             Ok(())
         }
         None => slot.send(to, message),
@@ -38,9 +38,9 @@ pub(crate) fn call<M: Send + 'static>(
     message: M,
     caller: Caller,
 ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
-    match Place::of::<M>(slot, to) {
-        Some(place) => {
-            place.fill(to.generation(), message, caller.into_word());
+    match EmptyNode::of::<M>(slot, to) {
+        Some(node) => {
+            node.fill(to.generation(), message, caller.into_word());
             Ok(())
         }
         None => slot.call(to, message, caller),
@@ -48,14 +48,14 @@ pub(crate) fn call<M: Send + 'static>(
 }
 
 /// The empty first node of the lane of a process whose token is kept here, for a message.
-enum Place {
+enum EmptyNode {
     /// Within a section of the lock, in which no code of users may run.
     Small(Refill<'static>),
     /// Outside: the message needs a block, which may come from the users' allocator.
     Large { token: Token, first: NonNull<MailNode>, local: &'static LocalTokens },
 }
 
-impl Place {
+impl EmptyNode {
     /// Returns the place for a message of that type to `to`, if the calling thread keeps that, idle.
     #[inline(always)]
     fn of<M>(slot: &'static Slot, to: Pid) -> Option<Self> {

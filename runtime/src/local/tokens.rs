@@ -172,9 +172,7 @@ impl LocalTokens {
     /// Returns whether there is a process to run next, or one with input at the front of the cache; of those in its
     /// table, whether the thread has been notified. From any thread, stale at once.
     pub(crate) fn has_work(&self) -> bool {
-        self.has_next()
-            || self.cache.has_filled_front()
-            || self.has_table() && self.lock.attention() & NOTIFIED != 0
+        self.has_next() || self.cache.has_filled_front() || self.has_table() && self.lock.attention() & NOTIFIED != 0
     }
 
     /// Returns whether it keeps vacant slots.

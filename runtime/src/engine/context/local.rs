@@ -191,7 +191,7 @@ impl ThreadContext {
     /// Parks the token of a process without a step to make, or keeps it while another process is to run next, or is in
     /// the deque: see [`tokens`](crate::local::tokens). Returns it if something has arrived.
     #[inline(always)]
-    pub(crate) fn rest(&self, mut token: Token, kind: ParkKind) -> Option<Token> {
+    pub(crate) fn keep_or_park(&self, mut token: Token, kind: ParkKind) -> Option<Token> {
         let local = &self.thread.local;
         let has_next = local.has_next();
         let has_others = has_next || local.is_table_enabled() && !self.deque.is_empty();
@@ -209,7 +209,7 @@ impl ThreadContext {
     }
 
     /// Keeps the token of a process without a step to make, and takes that of the process to run next, if that is all
-    /// that [`rest`](Self::rest) and [`next`](Self::next) would come to. Names that one as running.
+    /// that [`keep_or_park`](Self::keep_or_park) and [`next`](Self::next) would come to. Names that one as running.
     ///
     /// # Errors
     /// The token otherwise.

@@ -62,7 +62,7 @@ impl ThreadContext {
             return match self.follow(token, ParkKind::Waiting) {
                 Ok(next) => Some(next),
                 Err(token) => {
-                    if let Some(held) = self.rest(token, ParkKind::Waiting) {
+                    if let Some(held) = self.keep_or_park(token, ParkKind::Waiting) {
                         self.go_on_answered(scratch, held);
                     }
                     None

@@ -2,7 +2,8 @@
 //!
 //! * [`run_loop`]: run, park or exit;
 //! * [`find`]: where the next process comes from, in order;
-//! * [`step`]: running a process for one time slice; [`timed`]: for one message, with the time it takes;
+//! * [`step`]: running a process for one time slice; [`outcome`]: what follows a step, as a pure function;
+//! * [`timed`]: a time slice of one message, with the time that it takes;
 //! * [`answered`]: the time slice of a process that was answered here; [`following`]: of one that follows at once;
 //! * [`recorded`]: the run loop while the host is recorded;
 //! * [`slot_owner`]: the host as the owner of slots: scheduling, bounds, timers, dead letters;
@@ -16,6 +17,7 @@ pub(crate) mod driving;
 pub(crate) mod find;
 pub(crate) mod following;
 pub(crate) mod launch;
+mod outcome;
 pub(crate) mod recorded;
 pub(crate) mod run_loop;
 #[cfg(feature = "test")]

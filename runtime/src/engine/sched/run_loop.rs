@@ -302,7 +302,7 @@ pub(super) mod tests {
         runtime.send(cached, seen.clone()).expect("it lives");
         assert!(context.thread.attention() & NOTIFIED != 0, "told");
         run(1);
-        assert!(!context.thread.local.is_table_enabled() && !context.thread.local.has_cached());
+        assert!(!context.thread.local.is_table_enabled() && !context.thread.local.has_table());
         // The ring may come first for a streak.
         run(100);
         assert!(seen.load(Ordering::SeqCst));

@@ -13,6 +13,7 @@
 //! it costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the guard;
 //! [`ThreadContext::panicked`] ends the process that was running, and the thread enters the guard again.
 
+use super::outcome::{EndBy, StatusKind, StepFacts, StepOutcome, rests_simply};
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::DeadLetterReason;
 use crate::call::package::Package;
@@ -322,8 +323,8 @@ impl ThreadContext {
             self.put_values_down(scratch, &after);
         }
         let held = match after {
-            AfterStep::ParkIdle => self.rest(token, ParkKind::Idle),
-            AfterStep::ParkWaiting => self.rest(token, ParkKind::Waiting),
+            AfterStep::ParkIdle => self.keep_or_park(token, ParkKind::Idle),
+            AfterStep::ParkWaiting => self.keep_or_park(token, ParkKind::Waiting),
             AfterStep::ParkForYields => self.park_for_yields(token),
             AfterStep::Again => Some(token),
             AfterStep::Suspend(congestion, waits) => match self.suspend_for(scratch, token, congestion, waits) {
@@ -606,11 +607,14 @@ impl ThreadContext {
             self.record_deficit(scratch, token.slot());
         }
         if failed.is_none() && scratch.is_simple() && !counts_yields {
-            let simple = match &scratch.written.status {
-                StepStatus::Idle if scratch.input.has_taken() => Some(AfterStep::ParkIdle),
-                StepStatus::Suspended if scratch.input.has_taken() => Some(AfterStep::ParkWaiting),
-                StepStatus::Ended(ExitReason::Normal, None) => Some(AfterStep::End),
-                _ => None,
+            let simple = match (&scratch.written.status, scratch.input.has_taken()) {
+                (StepStatus::Ended(ExitReason::Normal, None), _) => Some(AfterStep::End),
+                (status, true) => match rests_simply(status.into()) {
+                    Some(StepOutcome::ParkIdle) => Some(AfterStep::ParkIdle),
+                    Some(_) => Some(AfterStep::ParkWaiting),
+                    None => None,
+                },
+                (_, false) => None,
             };
             if let Some(after) = simple {
                 scratch.input.end_simple();
@@ -624,11 +628,20 @@ impl ThreadContext {
     fn after_all(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         let slot = token.slot();
         let StepScratch { input, written, .. } = scratch;
-        let (has_control, data_empty, completions) = (input.has_control(), input.is_data_empty(), input.completions);
-        let has_control_node = input.has_control_node();
-        let data_empty = data_empty && !input.has_notices();
-        let again = if input.has_taken() && !input.is_spent() { AfterStep::Again } else { AfterStep::Requeue };
+        let completions = input.completions;
+        let mut facts = StepFacts {
+            status: StatusKind::from(&written.status),
+            has_failed: failed.is_some(),
+            is_to_end: false,
+            has_taken: input.has_taken(),
+            is_spent: input.is_spent(),
+            has_control: input.has_control(),
+            has_control_node: input.has_control_node(),
+            has_messages: !input.is_data_empty() || input.has_notices(),
+            has_yields: false,
+        };
         let end = input.finish().and_then(|rare| apply_rare_events(token, *rare));
+        facts.is_to_end = end.is_some();
         let status = std::mem::take(&mut written.status);
         if let Some(contradiction) = written.contradiction.take() {
             warn_of(token, contradiction);
@@ -643,36 +656,31 @@ impl ThreadContext {
                 }
             }
         }
-        if let Some(reason) = failed {
-            // The status holds users' values, with drops of their own. The callers that the process left unanswered are
-            // told at its end, when the PID is unroutable.
-            let _panic = contain(Site::StatusDrop, || drop(status));
-            return scratch.end(reason, None);
-        }
-        match (status, end) {
-            (StepStatus::Done(result), _) => scratch.end(ExitReason::Normal, result),
-            (StepStatus::Ended(reason, result), _) => scratch.end(reason, result),
-            (status, Some(reason)) => {
+        facts.has_yields = outstanding > 0;
+        match (facts.outcome(), status) {
+            (StepOutcome::End(EndBy::Status), StepStatus::Ended(reason, result)) => scratch.end(reason, result),
+            (StepOutcome::End(EndBy::Status), StepStatus::Done(result)) => scratch.end(ExitReason::Normal, result),
+            (StepOutcome::End(EndBy::NoYields), _) => scratch.end(
+                ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
+                None,
+            ),
+            (StepOutcome::End(_), status) => {
+                // The status holds users' values, with drops of their own. The callers that the process left unanswered
+                // are told at its end, when the PID is unroutable.
                 let _panic = contain(Site::StatusDrop, || drop(status));
-                scratch.end(reason, None)
+                scratch.end(failed.or(end).unwrap_or(ExitReason::Normal), None)
             }
-            (StepStatus::Upgrade(successor), None) => {
+            (StepOutcome::Upgrade, StepStatus::Upgrade(successor)) => {
                 match crate::engine::lifecycle::upgrade::succeed(token, *successor) {
                     Some(panic) => scratch.end(panic, None),
                     None => AfterStep::Requeue,
                 }
             }
-            (StepStatus::Continue, None) => AfterStep::Requeue,
-            (StepStatus::Idle, None) if has_control || !data_empty => again,
-            (StepStatus::Idle, None) => AfterStep::ParkIdle,
-            (StepStatus::Waiting, None) if outstanding == 0 => scratch.end(
-                ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
-                None,
-            ),
-            (StepStatus::Suspended, None) if has_control => again,
-            (StepStatus::Suspended, None) => AfterStep::ParkWaiting,
-            (StepStatus::Waiting, None) if has_control_node => again,
-            (StepStatus::Waiting, None) => AfterStep::ParkForYields,
+            (StepOutcome::Again, _) => AfterStep::Again,
+            (StepOutcome::Requeue | StepOutcome::Upgrade, _) => AfterStep::Requeue,
+            (StepOutcome::ParkIdle, _) => AfterStep::ParkIdle,
+            (StepOutcome::ParkWaiting, _) => AfterStep::ParkWaiting,
+            (StepOutcome::ParkForYields, _) => AfterStep::ParkForYields,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The tokens that a thread keeps to itself (`local`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/local.rs` (`rest`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
+//! `engine/context/local.rs` (`keep_or_park`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
 //! from a thread looks once whether that is within a section, and then gives up.
 //!
 //! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *check* of `cache` is
@@ -12,8 +12,8 @@ use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
 use crate::local::evict::Evicted;
-use crate::local::send::send;
 use crate::local::lock::NOTIFIED;
+use crate::local::send::send;
 use crate::local::tokens::{Following, Kept, LocalTokens};
 use crate::local::{set_current, take_kept};
 use crate::mailbox::lanes::Claim;
@@ -118,7 +118,7 @@ impl Scene {
         }
     }
 
-    /// `rest`, of an idle process: keeps the token, if its lanes are empty.
+    /// `keep_or_park`, of an idle process: keeps the token, if its lanes are empty.
     fn keep_idle(&self, token: Token) {
         let mut token = token.acquire();
         if token.lanes().empty_first().is_none() {
@@ -185,7 +185,7 @@ impl Scene {
         }
     }
 
-    /// `rest`, of a process that waits for control only.
+    /// `keep_or_park`, of a process that waits for control only.
     fn keep_waiting(&self, token: Token) {
         if token.slot().lanes.has_control() {
             return self.wait(token);

@@ -16,8 +16,8 @@
 //!
 //! Not covered: more than two threads with a permit; the pauses between looks; the real deque and queues.
 
-mod waiting;
 pub(in crate::models) mod driver;
+mod waiting;
 
 use self::driver::*;
 use crate::check::{check, deep, reach};

@@ -13,11 +13,11 @@ use crate::check::{check, deep, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
+use crate::local::evict::Evicted;
+use crate::local::tokens::{KeepsNothing, Kept, LocalTokens};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::NodeId;
-use crate::local::tokens::{KeepsNothing, Kept, LocalTokens};
-use crate::local::evict::Evicted;
 use crate::slots::slot::last_permit::ParkKind;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
@@ -78,7 +78,7 @@ impl World {
         let slot: &'static Slot = keep(Slot::unused(0));
         let mut token = Token::claim_free(slot).expect("the slot is free");
         let generation = token.open(owner).generation();
-        // `rest`.
+        // `keep_or_park`.
         assert!(world.local.keep(token.release(), ParkKind::Waiting, true).is_none());
         let answer = move || {
             let word = std::ptr::without_provenance_mut(ANSWER as usize);
