@@ -480,6 +480,8 @@ mutant cache-forgets-those-cached-lately $cache local_tokens \
     's/^( +)self\.recently\.store\(recently \+ 1, Ordering::Relaxed\);$//'
 mutant cache-mark-is-seen-out-of-order $permit local_tokens \
     '/fn is_kept_idle_after_push/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
+mutant cache-mark-is-seen-out-of-order-by-answers $permit local_tokens \
+    '/fn is_kept_after_push/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
 mutant cache-place-is-seen-out-of-order $cache local_tokens \
     '/fn has\(/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
 mutant depot-keeps-one-more $magazine depot \

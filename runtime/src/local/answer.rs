@@ -1,5 +1,5 @@
-//! Answers to processes: one for a process that the calling thread keeps, and that waits for control only, is laid beside
-//! its token, which runs next. All others are [pushed](crate::slots::slot::control).
+//! Answers to processes: one for a process that the calling thread keeps, and that waits for control only, is laid
+//! beside its token, which runs next. All others are [pushed](crate::slots::slot::control).
 
 use super::current;
 use crate::call::caller::Port;

@@ -1,10 +1,11 @@
-//! A thread's cache: processes without a step to make that it ran lately, with their tokens.
+//! A thread's cache: processes with nothing to do that it ran lately, with their tokens.
 //!
 //! At its *front* is the process that came to rest last while another one was to run next: of a pair that sends to each
-//! other, one is there while the other one runs. It is moved into the *table* when another one comes to the front, or
-//! when the thread takes its next process from elsewhere than the run-next slot; and a process that comes to rest while
-//! others wait only in the deque comes into the table at once. There the address of its slot leads to its place. If
-//! that is occupied, its token is parked.
+//! other, one is there while the other one runs. It moves into the *table* when another one comes to the front; so does
+//! an idle process when the thread takes its next one from elsewhere than the run-next slot, and an idle process that
+//! comes to rest while others wait only in the deque comes into the table at once. (One that waits for control is then
+//! likely to be answered by another thread: its token is parked.) In the table, the address of its slot leads to its
+//! place. If that is occupied, its token is parked.
 //!
 //! At each visit to the shared queues the thread looks whether others have sent something to the process at its front,
 //! which waits that long: a few time slices of those that send to each other. It cannot look at the whole table every
@@ -15,8 +16,8 @@
 //!   each thread. *notify*: it sets [`NOTIFIED`](super::lock::NOTIFIED) for the thread that has it.
 //! * *flush*: between two steps, the thread sees the flag and parks every token in the cache. The table then stays
 //!   disabled for a while: others use these processes too.
-//! * *check*: at its next visit to the shared queues, the thread passes a fence, and looks at each process that has come
-//!   into its table since the last one.
+//! * *check*: at its next visit to the shared queues, the thread passes a fence, and looks at each process that has
+//!   come into its table since the last one.
 //!
 //! *Nothing is overlooked*: *push* and both looks of *ask* are sequentially consistent, and so is the fence. Either
 //! *check* sees what was pushed, or *ask* comes after the fence, and sees the mark and the place of *cache*; unless the
@@ -56,7 +57,7 @@ pub(super) struct Cache {
 /// The calling thread has the token.
 unsafe fn has_input(slot: &Slot) -> bool {
     // SAFETY: the caller's promise.
-    slot.lanes.has_control() || slot.permit.is_kept_idle() && !unsafe { slot.lanes.is_data_empty() }
+    slot.lanes.has_control() || !unsafe { slot.lanes.is_data_empty() } && slot.permit.is_kept_idle()
 }
 
 impl Cache {
@@ -72,8 +73,8 @@ impl Cache {
         }
     }
 
-    /// The place of a process in the table. By the address of its slot, which a sender has in a register; slots lie side
-    /// by side. (In models they do not.)
+    /// The place of a process in the table. By the address of its slot, which a sender has in a register; slots lie
+    /// side by side. (In models they do not.)
     #[inline(always)]
     fn place(&self, slot: &Slot) -> &AtomicPtr<Slot> {
         let number = if cfg!(loom) { slot.index() as usize } else { slot.address() / size_of::<Slot>() };
@@ -172,10 +173,9 @@ impl Cache {
             let pointer = self.recent[left].load(Ordering::Relaxed);
             // SAFETY: an entry that was written, of a slot; slots are never freed.
             let slot = unsafe { &*pointer };
-            if let Some(place) = self.find(slot)
-                // SAFETY: the token is here.
-                && unsafe { has_input(slot) }
-            {
+            let place = self.place(slot);
+            // SAFETY: the token is here, if the process still is.
+            if ptr::eq(place.load(Ordering::Relaxed), slot) && unsafe { has_input(slot) } {
                 place.store(ptr::null_mut(), Ordering::Relaxed);
                 self.recently.store(left, Ordering::Relaxed);
                 return pointer;

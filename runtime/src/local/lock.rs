@@ -20,16 +20,16 @@
 //! # Attention
 //!
 //! The word that says [`REVOKED`] has all else that the thread is to check between two steps, so that one look shows
-//! all of it. A section can be forbidden by any of these bits: whoever sets one need not ask whether the thread is in a
-//! section, unless it relies on what the thread keeps.
+//! all of it. A caller of a section may name further bits that forbid it. Who sets one of these does not wait for a
+//! section in progress.
 
 use crate::sync::{
     AtomicBool, AtomicU16, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier, spin,
     yield_now,
 };
 
-/// Whether threads keep anything. In a build with `--cfg postroom_no_local` each seems to have been asked for all that it
-/// keeps: so every token is parked or queued where others see it, and only figures change.
+/// Whether threads keep anything. In a build with `--cfg postroom_no_local` every section is refused, so all tokens are
+/// parked or queued where others see them; only performance changes.
 const IS_ON: bool = !cfg!(postroom_no_local);
 
 /// In `attention`: the thread has lost its permit, although it is in a step.
@@ -138,7 +138,8 @@ impl BiasedLock {
         (attention & (REVOKED | forbidden) == 0).then_some(attention)
     }
 
-    /// O5 to O9, for another thread, with `take` as O8. `None`: one more is about to, or the owner cannot be waited for.
+    /// O5 to O9, for another thread, with `take` as O8. `None`: a third one is about to, or the owner cannot be waited
+    /// for.
     pub(super) fn revoke<R>(&self, take: impl FnOnce() -> R) -> Option<R> {
         if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
             return None;

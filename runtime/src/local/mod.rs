@@ -6,11 +6,13 @@
 //! * [`send`]: messages to processes that the calling thread keeps; [`answer`]: answers to them;
 //! * [`evict`]: how a token is given up again.
 //!
+//! A process whose token is here while it has nothing to do is *kept*; the guide calls it warm.
+//!
 //! All of it saves time only: whatever it cannot do is done between threads ([`slots`](crate::slots)), which does not
 //! know it. There the token of a process that is kept here counts as held by its thread, and a mark on the slot says so
 //! ([`last_permit`](crate::slots::slot::last_permit)): who pushes something there and sees it asks the
-//! [scheduler](crate::slots::Schedule::take_kept) for the token. A build with `--cfg postroom_no_local` keeps nothing here
-//! and passes the same tests, but for those of this folder.
+//! [scheduler](crate::slots::Schedule::take_kept) for the token. A build with `--cfg postroom_no_local` keeps nothing
+//! here and passes the same tests, but for those of this folder.
 
 pub(crate) mod answer;
 mod cache;

@@ -303,8 +303,8 @@ impl LocalTokens {
         self.lock.section(0, is_it) == Some(true)
     }
 
-    /// Keeps the token of a process without a step to make: at the front of the cache, or in its table. Returns the token
-    /// of a process to evict, this one or another one, if there is no room for both.
+    /// Keeps the token of a process that has nothing to do: at the front of the cache, or in its table. Returns the
+    /// token of a process to evict, this one or another one, if there is no room for both.
     #[inline(always)]
     pub(crate) fn keep(&self, token: Token, kind: ParkKind, at_front: bool) -> Option<Token> {
         token.slot().permit.keep(Some(kind));
@@ -319,7 +319,7 @@ impl LocalTokens {
         kept.unwrap_or_else(|| Some(kept_out(raw)))
     }
 
-    /// Keeps the token of a process without a step to make, and takes that of the process to run next: if there is one,
+    /// Keeps the token of a process that has nothing to do, and takes that of the process to run next: if there is one,
     /// there is no process at the front of the cache or the table has room for it, and the thread has nothing to check
     /// between two steps.
     ///
@@ -354,14 +354,15 @@ impl LocalTokens {
         unsafe { self.cache.put(&*slot) }
     }
 
-    /// Moves the process at the front of the cache into the table. Returns its token if there is no room.
+    /// Moves an idle process from the front of the cache into the table. Returns the token of a process that was at the
+    /// front otherwise, or if there is no room.
     pub(crate) fn leave_front(&self) -> Option<Token> {
         let left = self.lock.section_with(0, |attention| {
-            let front = exchange(&self.cache.front, ptr::null_mut());
-            if front.is_null() || attention & (LOST | UNWATCHED) == 0 && self.put_into_table(front) {
-                return None;
-            }
-            taken(front)
+            let front = NonNull::new(exchange(&self.cache.front, ptr::null_mut()))?;
+            // SAFETY: a slot, which is never freed.
+            let is_idle = unsafe { front.as_ref() }.permit.is_kept_idle();
+            let may_be_put = is_idle && attention & (LOST | UNWATCHED) == 0;
+            if may_be_put && self.put_into_table(front.as_ptr()) { None } else { taken(front.as_ptr()) }
         });
         left?
     }
@@ -523,13 +524,13 @@ impl LocalTokens {
         }
         // Nothing is allocated under the lock. What has no room, as it has come only now, stays.
         let (mut vacant, mut cached) = (VacantSlots::room(), self.cache.room());
-        self.lock.revoke(|| {
+        let run_next = self.lock.revoke(|| {
             // SAFETY: within the lock.
             unsafe { self.vacant.take_all(&mut vacant) };
             self.cache.take_all(&mut cached);
-            let run_next = taken(exchange(&self.run_next, ptr::null_mut()));
-            Revoked { run_next: run_next.map(|token| self.push_answer(token)), cached, vacant }
-        })
+            taken(exchange(&self.run_next, ptr::null_mut())).map(|token| self.push_answer(token))
+        })?;
+        Some(Revoked { run_next, cached, vacant })
     }
 }
 

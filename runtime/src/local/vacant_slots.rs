@@ -6,14 +6,14 @@
 //!
 //! # What arrives late
 //!
-//! No request comes there: a slot is not kept while a [requester](crate::slots::slot::requests) is about to push. A sender of a
-//! message that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept slot, as if
-//! the process were in its last step. What was pushed lies there until the slot leaves this list: then the token is
-//! parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it
-//! would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only what is
-//! pushed even later, by a sender that was preempted, is found by that process, which refuses it by its generation; a
-//! caller does not wait for that.) So no slot may stay here for long. At each tick of the watchdog the thread gives
-//! those back that were there at the tick before; and all of them with each [flush](super::tokens).
+//! No request comes there: a slot is not kept while a [requester](crate::slots::slot::requests) is about to push. A
+//! sender of a message that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept
+//! slot, as if the process were in its last step. What was pushed lies there until the slot leaves this list: then the
+//! token is parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this
+//! one it would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only
+//! what is pushed even later, by a sender that was preempted, is found by that process, which refuses it by its
+//! generation; a caller does not wait for that.) So no slot may stay here for long. At each tick of the watchdog the
+//! thread gives those back that were there at the tick before; and all of them with each [flush](super::tokens).
 //!
 //! Behind a step that does not end, the watchdog takes them, with what is in the run-next slot. A thread that is not
 //! watched, or has lost its permit, keeps none.

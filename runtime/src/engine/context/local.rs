@@ -188,13 +188,14 @@ impl ThreadContext {
         displaced.into_iter().chain(self.thread.local.take_next()).for_each(|token| self.host.push_global(token));
     }
 
-    /// Parks the token of a process without a step to make, or keeps it while another process is to run next, or is in
-    /// the deque: see [`tokens`](crate::local::tokens). Returns it if something has arrived.
+    /// Parks the token of a process that has nothing to do, or keeps it while another process is to run next, or, if it
+    /// is idle, while others are in the deque: see [`tokens`](crate::local::tokens). Returns it if something has
+    /// arrived.
     #[inline(always)]
     pub(crate) fn keep_or_park(&self, mut token: Token, kind: ParkKind) -> Option<Token> {
         let local = &self.thread.local;
         let has_next = local.has_next();
-        let has_others = has_next || local.is_table_enabled() && !self.deque.is_empty();
+        let has_others = has_next || kind == ParkKind::Idle && local.is_table_enabled() && !self.deque.is_empty();
         if !has_others || self.cooldown.get() > 0 || !may_be_kept(&mut token, kind) {
             return match kind {
                 ParkKind::Idle => self.park_token(token, Token::park_idle),
@@ -208,7 +209,7 @@ impl ThreadContext {
         None
     }
 
-    /// Keeps the token of a process without a step to make, and takes that of the process to run next, if that is all
+    /// Keeps the token of a process that has nothing to do, and takes that of the process to run next, if that is all
     /// that [`keep_or_park`](Self::keep_or_park) and [`next`](Self::next) would come to. Names that one as running.
     ///
     /// # Errors
@@ -339,7 +340,8 @@ impl ThreadContext {
     }
 }
 
-/// Returns whether a thread may keep a process: nothing has arrived, and senders and its steps need look at nothing else.
+/// Returns whether a thread may keep a process: nothing has arrived, and senders and its steps need look at nothing
+/// else.
 #[inline(always)]
 fn may_be_kept(token: &mut Token, kind: ParkKind) -> bool {
     let lanes = token.lanes();

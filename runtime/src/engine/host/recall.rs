@@ -39,8 +39,8 @@ impl Scheduler {
         first
     }
 
-    /// Evicts the processes that were kept. Returns the tokens of those that have something to do. Notes whether a vacant
-    /// slot was queued, of those that are given back.
+    /// Evicts the processes that were kept. Returns the tokens of those that have something to do. Notes whether a
+    /// vacant slot was queued, of those that are given back.
     fn with_input(&self, revoked: Option<Revoked>, is_any_late: &mut bool) -> impl Iterator<Item = Token> {
         let Revoked { run_next, cached, vacant } = revoked.unwrap_or_default();
         for token in vacant {

@@ -15,9 +15,9 @@ use crate::slots::slot::last_permit::ParkKind;
 use crate::sync::disturb;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here, and is named as running, and
-    /// those of others that have one and follow at once. Returns the process whose time slice follows then, if one does:
-    /// one without an answer, for [`run_slices`]. Not inlined, so that others do not pay for it.
+    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here, and is named as running. Those
+    /// of other processes with an answer may follow at once. Returns the first that follows without one, for
+    /// [`run_slices`]. Not inlined, so that others do not pay for it.
     ///
     /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]

@@ -3,8 +3,8 @@
 //! Nearly every time slice begins with a message, and is one step long. If that step leaves nothing else to do, and has
 //! had another process run next, the idle one is [kept](crate::local::tokens) and the other one's time slice follows.
 //! All checks between two time slices ([`next`](ThreadContext::next)) are then one section of the lock, in which the
-//! attention word is zero, and one comparison, with the count of steps at which a shared queue or the deque comes first.
-//! That count is set at each visit to a shared queue, and zero while the thread keeps no process.
+//! attention word is zero, and one comparison, with the count of steps at which a shared queue or the deque comes
+//! first. That count is set at each visit to a shared queue, and zero while the thread keeps no process.
 //!
 //! A caller and the process that it calls follow each other likewise: the caller is kept while it waits, and the answer
 //! lies beside its token when it follows ([`answered`](super::answered)).

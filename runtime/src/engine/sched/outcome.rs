@@ -1,7 +1,7 @@
 //! What follows a step: a pure function of what the step has left.
 //!
-//! Steps that need nothing rare do not ask it: [`StepFacts::rests_simply`] says what follows those, with fewer questions, and
-//! a test that it is the same.
+//! Steps that need nothing rare do not ask it: [`StepFacts::rests_simply`] says what follows those, with fewer
+//! questions, and a test that it is the same.
 
 use crate::process::output::StepStatus;
 
@@ -100,9 +100,9 @@ impl StepFacts {
     }
 }
 
-/// What follows a step that has taken something, and left nothing that it was given, no yields and no rare state; `None`
-/// if [`StepFacts::outcome`] must say so. Where something has arrived meanwhile, parking the token returns it, and the time
-/// slice continues while its budget lasts.
+/// What follows a step that has taken something, and left nothing that it was given, no yields and no rare state;
+/// `None` if [`StepFacts::outcome`] must say so. Where something has arrived meanwhile, parking the token returns it,
+/// and the time slice continues while its budget lasts.
 #[inline(always)]
 pub(super) fn rests_simply(status: StatusKind) -> Option<StepOutcome> {
     match status {

@@ -5,9 +5,9 @@
 //!
 //! At each *tick*, a quarter of the limit apart and at most 2.5 ms, the watchdog samples every thread: its step (the
 //! process's slot, and how many steps the thread had done before), whether it holds a permit, whether it keeps work to
-//! itself: a process in its run-next slot, or one with input at the front of its cache, or others there and vacant slots; and the host:
-//! how many processes are queued (a due timer counts as one, and so do a step that has blocked and waits for a permit
-//! to continue, and a vacant slot that is to be emptied), how many permits are idle.
+//! itself: a process in its run-next slot, or one with input at the front of its cache, or in its table, or vacant
+//! slots; and the host: how many processes are queued (a due timer counts as one, and so do a step that has blocked and
+//! waits for a permit to continue, and a vacant slot that is to be emptied), how many permits are idle.
 //!
 //! * J1 A step that was there at the tick before blocks that work: it goes to the inject queue of the permit, where all
 //!   threads look. So a process woken by a step that does not end waits for two ticks at most.
@@ -78,7 +78,7 @@ pub(crate) struct ThreadSample {
     pub(crate) begun: Option<Moment>,
     pub(crate) has_permit: bool,
     pub(crate) has_local: bool,
-    /// Whether it keeps vacant slots, or a cache: no work, as far as it has been told.
+    /// Whether it keeps vacant slots, or processes in the table of its cache: no work, as far as it has been told.
     pub(crate) keeps_idle: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
 //! This is what other threads may access: the tokens that it keeps to itself (`local/tokens`), the end of
-//! its deque from which others steal, and what it runs. The thread's own state is in `local`.
+//! its deque from which others steal, and what it runs. The thread's own state is in `context/local`.
 //!
 //! # The deque
 //!
@@ -205,7 +205,7 @@ impl Worker {
         self.attention() & TICK != 0 && self.local.lock.acknowledge(TICK, Ordering::Relaxed) != 0
     }
 
-    /// Returns whether something has been sent to a process in the cache since the last call. What was sent is seen
+    /// Returns whether something has been sent to a process in the table of the cache since the last call. What was sent is seen
     /// after this.
     pub(crate) fn take_notified(&self) -> bool {
         self.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0

@@ -6,7 +6,7 @@ use crate::sync::{AtomicU16, Ordering, fence_for_models};
 
 pub(crate) struct LastPermit(AtomicU16);
 
-/// What a process waits for that has no step to make.
+/// What a process that has nothing to do waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkKind {
     /// Anything: it is idle.

@@ -86,8 +86,8 @@ pub(crate) trait Schedule: Sync {
         None
     }
 
-    /// Returns the token of a process to which something was pushed, and which a thread seems to keep to itself, if that
-    /// is the calling thread. Another one is notified, unless it will look by itself.
+    /// Called when something was pushed to a process that a thread seems to keep to itself. Returns its token if that
+    /// is the calling thread; otherwise notifies the one that keeps it, unless that will look anyway.
     fn take_kept(&'static self, _slot: &'static Slot) -> Option<Token> {
         None
     }
@@ -356,8 +356,8 @@ impl Slot {
         }
     }
 
-    /// Called when a message was pushed. A process that a thread keeps while it is idle runs now, if that is the calling
-    /// thread, or soon.
+    /// Called when a message was pushed. A process that a thread keeps while it is idle runs now, if that is the
+    /// calling thread, or soon.
     #[inline(always)]
     fn run_if_kept_idle(&'static self) {
         if self.permit.is_kept_idle_after_push() {
@@ -365,8 +365,8 @@ impl Slot {
         }
     }
 
-    /// As [`run_if_kept_idle`](Self::run_if_kept_idle), also for a process that waits for control only: there is something in its
-    /// control lane.
+    /// As [`run_if_kept_idle`](Self::run_if_kept_idle), also for a process that waits for control only: there is
+    /// something in its control lane.
     #[inline]
     fn run_if_kept(&'static self) {
         if self.permit.is_kept_after_push() {

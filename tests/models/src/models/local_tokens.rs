@@ -58,7 +58,7 @@ impl Schedule for Queue {
     fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
         let token = take_kept(slot);
         if token.is_none() && slot.permit.is_in_table() {
-            self.notify_cacher(slot);
+            self.notify_keeper(slot);
         }
         token
     }
@@ -68,7 +68,7 @@ impl SlotHost for Queue {}
 
 impl Queue {
     /// *notify* of `cache`.
-    fn notify_cacher(&self, slot: &Slot) {
+    fn notify_keeper(&self, slot: &Slot) {
         if self.local.has_in_table(slot) {
             reach("told");
             self.local.lock.notify();
@@ -291,8 +291,8 @@ fn a_thread_moves_its_tokens_while_they_are_taken() {
     moved_and_taken();
 }
 
-/// A thread sends twice to a process that it keeps, and another thread once; or both once, and the other one takes the process
-/// away.
+/// A thread sends twice to a process that it keeps, and another thread once; or both once, and the other one takes the
+/// process away.
 fn sent_in_place(taken_away: bool, in_block: bool) {
     let places: &[_] = if taken_away {
         &["in place", "taken away", "the other came first"]
@@ -401,7 +401,8 @@ fn processes_that_follow_each_other() {
     });
 }
 
-/// A process calls another one of its thread, which answers: each follows the other (`ThreadContext::follow`), while another thread takes the tokens away.
+/// A process calls another one of its thread, which answers: each follows the other (`ThreadContext::follow`), while
+/// another thread takes the tokens away.
 #[test]
 fn a_caller_and_the_called_process_that_follow_each_other() {
     check(deep(2, 3), &["followed", "answered", "kept out", "answered elsewhere"], || {
@@ -511,7 +512,7 @@ fn a_message_of_a_sender_that_looks_for_the_place_alone() {
         let other = thread::spawn(move || {
             let message = node_pool::message(pid.generation(), 10_u32, std::ptr::null_mut());
             match slot.lanes.push_data(message, || 0, || ()) {
-                Claim::Nothing => scene.queue.notify_cacher(slot),
+                Claim::Nothing => scene.queue.notify_keeper(slot),
                 // SAFETY: the push has taken the token.
                 _process => unsafe { Token::from_raw(NonNull::from(slot)) }.wake(),
             }
@@ -646,8 +647,8 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
     });
 }
 
-/// A thread has a process to run next and keeps another one, and goes to sleep while another thread takes both, or gives up.
-/// A message to the latter arrives meanwhile. When all sleep, nothing looks at the thread's tokens any more.
+/// A thread has a process to run next and keeps another one, and goes to sleep while another thread takes both, or
+/// gives up. A message to the latter arrives meanwhile. When all sleep, nothing looks at the thread's tokens any more.
 fn sleeps_while_they_are_taken() {
     check(deep(2, 3), &["taken", "given up", "kept out", "evicted with a message"], || {
         let scene = Scene::new();
@@ -795,7 +796,8 @@ fn an_answer_that_follows_one_from_another_thread() {
     });
 }
 
-/// A process that waits for control is answered, and another one is to run next in its place: the answer stays with its process.
+/// A process that waits for control is answered, and another one is to run next in its place: the answer stays with its
+/// process.
 #[test]
 fn an_answered_process_that_is_displaced() {
     check(2, &["displaced", "taken away"], || {

@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// `SlotTable::take`, which goes to another slot where this waits.
+    /// `take_slot`, which goes to another slot where this waits.
     fn take(&self) -> Token {
         loop {
             if let Some(token) = self.local.take_vacant() {

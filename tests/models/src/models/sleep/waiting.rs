@@ -1,5 +1,6 @@
-//! A process that is kept while it waits for control (`local`), while its thread goes to sleep, or is in a step that does not
-//! end. Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the thread.
+//! A process that is kept while it waits for control (`local`), while its thread goes to sleep, or is in a step that
+//! does not end. Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the
+//! thread.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
 //! steps of `find.rs`, `spare.rs`, `context/local.rs` and `recall.rs`, of one thread with a permit.
@@ -262,6 +263,6 @@ fn fault_sleeps_unshared() {
 /// The watchdog looks for ever, and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
-fn fault_left_awaiting() {
+fn fault_left_waiting() {
     fault::with(LEFT_WAITING, answered_behind_a_long_step);
 }
