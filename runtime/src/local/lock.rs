@@ -30,7 +30,7 @@ use crate::sync::{
 
 /// Whether threads keep anything. In a build with `--cfg postroom_no_local` every section is refused, so all tokens are
 /// parked or queued where others see them; only performance changes.
-const IS_ON: bool = !cfg!(postroom_no_local);
+pub(crate) const IS_ON: bool = !cfg!(postroom_no_local);
 
 /// In `attention`: the thread has lost its permit, although it is in a step.
 pub(crate) const LOST: u16 = 2;
@@ -161,7 +161,7 @@ impl BiasedLock {
     }
 
     /// Does O5, or O9, alone.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(loom), not(postroom_no_local)))]
     pub(super) fn note_revoked(&self, is_revoked: bool) {
         if is_revoked {
             self.attention.fetch_or(REVOKED, Ordering::SeqCst);

@@ -534,7 +534,7 @@ impl LocalTokens {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(loom), not(postroom_no_local)))]
 mod tests {
     use super::*;
     use crate::sync::window::{Window, do_in};

@@ -173,6 +173,7 @@ fn timers_fire_although_all_workers_are_stuck() {
 }
 
 /// The step wakes another process, which waits in the run-next slot, and returns when that process has run.
+#[cfg(not(postroom_no_local))]
 #[test]
 fn a_process_behind_a_blocked_step_is_moved_to_another_worker() {
     for workers in [1, 2, 3] {
@@ -182,6 +183,7 @@ fn a_process_behind_a_blocked_step_is_moved_to_another_worker() {
 
 /// Returns whether it was moved within the stall limit, if another thread was there to run it; false only if that
 /// thread was preempted.
+#[cfg(not(postroom_no_local))]
 fn is_moved_in_time(workers: usize) -> bool {
     let runtime = Runtime::builder().workers(workers).build().unwrap();
     let ran = Latch::new();

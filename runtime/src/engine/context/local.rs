@@ -15,7 +15,7 @@ use crate::env::clock::{Moment, TimerKey};
 use crate::env::program::Acting;
 use crate::local;
 use crate::local::evict::Evicted;
-use crate::local::lock::{LOST, UNWATCHED};
+use crate::local::lock::{IS_ON, LOST, UNWATCHED};
 use crate::local::tokens::{Following, KeepsNothing, Kept};
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
@@ -156,6 +156,9 @@ impl ThreadContext {
     /// Queues a process that this thread has woken or spawned: it runs next, before the one in the run-next slot.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
+        if !IS_ON {
+            return self.share(token);
+        }
         let displaced = match self.thread.local.put_next(token) {
             Ok(displaced) => displaced,
             // The thread has been in its step for long: the process goes where the others are just being moved to.

@@ -60,7 +60,7 @@ impl ThreadContext {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(postroom_no_local)))]
 mod tests {
     use crate::engine::context::local::{current_pid, with_current};
     use crate::engine::host::Scheduler;

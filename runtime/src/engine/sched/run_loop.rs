@@ -147,13 +147,8 @@ pub(super) mod tests {
     use crate::engine::context::local::ThreadContext;
     use crate::engine::host::Scheduler;
     use crate::engine::sched::step::StepScratch;
-    use crate::engine::workers::worker::RECORDED;
-    use crate::local::lock::NOTIFIED;
-    use crate::manual::{Event, Events, Process, StepOutput};
-    use crate::recorder::session::Memory;
-    use crate::slots::TABLE;
-    use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, lock};
-    use crate::{Host, Pid};
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::sync::{Arc, AtomicUsize, Ordering, lock};
 
     pub(in super::super) struct Counts(pub(in super::super) Arc<AtomicUsize>);
 
@@ -244,110 +239,123 @@ pub(super) mod tests {
         }
     }
 
-    /// Passes a message on, until `over`. Notes that it has seen another one.
-    struct Passes {
-        next: Option<Pid>,
-        over: Arc<AtomicBool>,
-    }
+    /// What a thread keeps to itself.
+    #[cfg(not(postroom_no_local))]
+    mod kept {
+        use super::*;
+        use crate::engine::workers::worker::RECORDED;
+        use crate::local::lock::NOTIFIED;
+        use crate::manual::Event;
+        use crate::recorder::session::Memory;
+        use crate::slots::TABLE;
+        use crate::sync::AtomicBool;
+        use crate::{Host, Pid};
 
-    impl Process for Passes {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
-            while let Some(event) = events.next() {
-                let Event::Message(message) = event else { continue };
-                match message.take::<Pid>().map_err(|message| message.take::<Arc<AtomicBool>>()) {
-                    Ok(next) => self.next = Some(next),
-                    Err(Ok(seen)) => seen.store(true, Ordering::SeqCst),
-                    Err(Err(_)) if self.over.load(Ordering::SeqCst) => {}
-                    Err(Err(_)) => {
-                        Host::current().expect("a host").send(self.next.expect("a ring"), ()).expect("it lives");
+        /// Passes a message on, until `over`. Notes that it has seen another one.
+        struct Passes {
+            next: Option<Pid>,
+            over: Arc<AtomicBool>,
+        }
+
+        impl Process for Passes {
+            fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
+                while let Some(event) = events.next() {
+                    let Event::Message(message) = event else { continue };
+                    match message.take::<Pid>().map_err(|message| message.take::<Arc<AtomicBool>>()) {
+                        Ok(next) => self.next = Some(next),
+                        Err(Ok(seen)) => seen.store(true, Ordering::SeqCst),
+                        Err(Err(_)) if self.over.load(Ordering::SeqCst) => {}
+                        Err(Err(_)) => {
+                            Host::current().expect("a host").send(self.next.expect("a ring"), ()).expect("it lives");
+                        }
                     }
                 }
+                out.idle();
+                Ok(())
             }
-            out.idle();
-            Ok(())
         }
-    }
 
-    /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits for
-    /// the next tick of the watchdog.
-    #[test]
-    fn a_thread_is_told_of_a_message_to_its_cache() {
-        const RING: usize = 30;
-        let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");
-        let (host, over) = (runtime.host().scheduler(), Arc::new(AtomicBool::new(false)));
-        let passes = || Passes { next: None, over: over.clone() };
-        let ring: Vec<_> = (0..RING).map(|_| runtime.spawn_process(passes()).start().expect("it starts")).collect();
-        for (place, &pid) in ring.iter().enumerate() {
-            runtime.send(pid, ring[(place + 1) % RING]).expect("it lives");
-        }
-        runtime.send(ring[0], ()).expect("it lives");
-        let context = begin(host, 0);
-        let mut scratch = StepScratch::new(context.thread);
-        let mut run = |steps: u64| {
-            let until = context.thread.counters.steps.get() + steps;
-            while context.thread.counters.steps.get() < until {
-                let Next::Run(token) = context.next() else { panic!("the ring goes on") };
-                context.enter(|context| context.run_slice(&mut scratch, token));
+        /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits for
+        /// the next tick of the watchdog.
+        #[test]
+        fn a_thread_is_told_of_a_message_to_its_cache() {
+            const RING: usize = 30;
+            let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");
+            let (host, over) = (runtime.host().scheduler(), Arc::new(AtomicBool::new(false)));
+            let passes = || Passes { next: None, over: over.clone() };
+            let ring: Vec<_> = (0..RING).map(|_| runtime.spawn_process(passes()).start().expect("it starts")).collect();
+            for (place, &pid) in ring.iter().enumerate() {
+                runtime.send(pid, ring[(place + 1) % RING]).expect("it lives");
             }
-        };
-        // A tick flushes the cache, and then it stays disabled for some steps.
-        let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
-        let cached = std::iter::repeat_with(|| {
-            run(50);
-            ring.iter().find(|&pid| slot(pid).permit.is_in_table()).copied()
-        });
-        let cached = cached.take(10_000).flatten().next().expect("those that wait for the ball are cached");
-        assert!(context.thread.local.has_in_table(slot(&cached)));
-        let seen = Arc::new(AtomicBool::new(false));
-        runtime.send(cached, seen.clone()).expect("it lives");
-        assert!(context.thread.attention() & NOTIFIED != 0, "told");
-        run(1);
-        assert!(!context.thread.local.is_table_enabled() && !context.thread.local.has_table());
-        // The ring may come first for a streak.
-        run(100);
-        assert!(seen.load(Ordering::SeqCst));
+            runtime.send(ring[0], ()).expect("it lives");
+            let context = begin(host, 0);
+            let mut scratch = StepScratch::new(context.thread);
+            let mut run = |steps: u64| {
+                let until = context.thread.counters.steps.get() + steps;
+                while context.thread.counters.steps.get() < until {
+                    let Next::Run(token) = context.next() else { panic!("the ring goes on") };
+                    context.enter(|context| context.run_slice(&mut scratch, token));
+                }
+            };
+            // A tick flushes the cache, and then it stays disabled for some steps.
+            let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
+            let cached = std::iter::repeat_with(|| {
+                run(50);
+                ring.iter().find(|&pid| slot(pid).permit.is_in_table()).copied()
+            });
+            let cached = cached.take(10_000).flatten().next().expect("those that wait for the ball are cached");
+            assert!(context.thread.local.has_in_table(slot(&cached)));
+            let seen = Arc::new(AtomicBool::new(false));
+            runtime.send(cached, seen.clone()).expect("it lives");
+            assert!(context.thread.attention() & NOTIFIED != 0, "told");
+            run(1);
+            assert!(!context.thread.local.is_table_enabled() && !context.thread.local.has_table());
+            // The ring may come first for a streak.
+            run(100);
+            assert!(seen.load(Ordering::SeqCst));
 
-        over.store(true, Ordering::SeqCst);
-        ring.iter().for_each(|pid| _ = pid.kill());
-        let (mut rest, _) = run_until_parked(&context, &mut scratch, context.next());
-        while runtime.statistics().processes.live > 0 {
-            (rest, _) = run_until_parked(&context, &mut scratch, context.resume(rest));
+            over.store(true, Ordering::SeqCst);
+            ring.iter().for_each(|pid| _ = pid.kill());
+            let (mut rest, _) = run_until_parked(&context, &mut scratch, context.next());
+            while runtime.statistics().processes.live > 0 {
+                (rest, _) = run_until_parked(&context, &mut scratch, context.resume(rest));
+            }
+            context.thread.vacate(context.deque);
+            host.idle.dismiss(context.index);
         }
-        context.thread.vacate(context.deque);
-        host.idle.dismiss(context.index);
-    }
 
-    /// Ends with its first step.
-    struct Brief;
+        /// Ends with its first step.
+        struct Brief;
 
-    impl Process for Brief {
-        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
-            out.done();
-            Ok(())
+        impl Process for Brief {
+            fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
+                out.done();
+                Ok(())
+            }
         }
-    }
 
-    /// Catches: a thread that sleeps with vacant slots, because it came to that in a way of its own: by the run loop of
-    /// a host that is recorded.
-    #[test]
-    fn a_thread_that_is_recorded_rests_with_nothing() {
-        let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");
-        let host = runtime.host().scheduler();
-        let context = begin(host, 0);
-        let mut scratch = StepScratch::new(context.thread);
-        let ended = runtime.spawn_process(Brief).start().expect("it starts");
-        let Next::Run(token) = context.next() else { panic!("it was spawned") };
-        context.enter(|context| context.run_slice(&mut scratch, token));
-        assert!(context.thread.local.has_vacant());
-        let session = host.recorder.begin(Memory { all: 1 << 20, thread: 1 << 16 }, None).expect("the first one");
-        session.open();
-        context.thread.call(RECORDED);
-        let Next::Park(_) = context.enter(ThreadContext::next) else { panic!("there is nothing to run") };
-        assert!(!context.thread.local.has_vacant());
-        assert_eq!(ended.join().wait(), crate::ExitReason::NoProcess);
-        session.close();
-        host.recorder.end(&session);
-        context.thread.vacate(context.deque);
-        host.idle.dismiss(context.index);
+        /// Catches: a thread that sleeps with vacant slots, because it came to that in a way of its own: by the run loop of
+        /// a host that is recorded.
+        #[test]
+        fn a_thread_that_is_recorded_rests_with_nothing() {
+            let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");
+            let host = runtime.host().scheduler();
+            let context = begin(host, 0);
+            let mut scratch = StepScratch::new(context.thread);
+            let ended = runtime.spawn_process(Brief).start().expect("it starts");
+            let Next::Run(token) = context.next() else { panic!("it was spawned") };
+            context.enter(|context| context.run_slice(&mut scratch, token));
+            assert!(context.thread.local.has_vacant());
+            let session = host.recorder.begin(Memory { all: 1 << 20, thread: 1 << 16 }, None).expect("the first one");
+            session.open();
+            context.thread.call(RECORDED);
+            let Next::Park(_) = context.enter(ThreadContext::next) else { panic!("there is nothing to run") };
+            assert!(!context.thread.local.has_vacant());
+            assert_eq!(ended.join().wait(), crate::ExitReason::NoProcess);
+            session.close();
+            host.recorder.end(&session);
+            context.thread.vacate(context.deque);
+            host.idle.dismiss(context.index);
+        }
     }
 }

@@ -205,8 +205,8 @@ impl Worker {
         self.attention() & TICK != 0 && self.local.lock.acknowledge(TICK, Ordering::Relaxed) != 0
     }
 
-    /// Returns whether something has been sent to a process in the table of the cache since the last call. What was sent is seen
-    /// after this.
+    /// Returns whether something has been sent to a process in the table of the cache since the last call. What was
+    /// sent is seen after this.
     pub(crate) fn take_notified(&self) -> bool {
         self.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0
     }

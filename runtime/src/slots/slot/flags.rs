@@ -53,8 +53,8 @@ impl Token {
         self.0.flags.any(CHECKS_COLD_STATE | CONGESTED)
     }
 
-    /// Returns whether the thread may keep the token while the process has nothing to do: senders need not ask about its
-    /// bound, and its steps look at nothing besides its lanes.
+    /// Returns whether the thread may keep the token while the process has nothing to do: senders need not ask about
+    /// its bound, and its steps look at nothing besides its lanes.
     #[inline(always)]
     pub(crate) fn may_be_kept(&self) -> bool {
         !self.0.flags.any(CHECKS_COLD_STATE | CONGESTED | HARD_BOUND)

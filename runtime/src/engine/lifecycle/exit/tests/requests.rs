@@ -8,16 +8,13 @@ use crate::env::program::HOSTLESS;
 use crate::exit::ExitReason;
 use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::{LinkEffect, LinkMessage};
-use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::Envelope;
-use crate::mailbox::node_pool;
 use crate::manual::{Event, Events, Process, StepOutput};
 use crate::pid::Resident;
 use crate::slots::TABLE;
 use crate::sync::window::{Window, do_in};
 use crate::{CallError, Host, Pid, ProcessError, Runtime};
 use std::pin::pin;
-use std::ptr;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Waker};
@@ -182,43 +179,52 @@ fn monitors_and_links_that_come_too_late_are_answered_at_once() {
     assert_eq!(answers_to(&LinkMessage::Unlink(5)), [LinkMessage::Unlinked(5)]);
 }
 
-/// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then it
-/// spawns another process, and passes on how many messages are in that slot.
-struct SpawnsBehindAMessage(Option<Pid>, Sender<u64>);
+/// Slots that a thread keeps.
+#[cfg(not(postroom_no_local))]
+mod kept {
+    use super::*;
+    use crate::mailbox::lanes::Claim;
+    use crate::mailbox::node_pool;
+    use std::ptr;
 
-impl Process for SpawnsBehindAMessage {
-    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        while events.next().is_some() {}
-        let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
-        let (ended, next) = match self.0 {
-            None => (None, host.spawn_process(EndsWhenTold).start()?),
-            Some(pid) if pid.is_alive() => (None, pid),
-            Some(pid) => (Some(pid), pid),
-        };
-        self.0 = Some(next);
-        let Some(pid) = ended else {
-            let _told = host.send(next, ());
-            host.send(own, ()).expect("this process lives");
-            return Ok(());
-        };
-        let lanes = &TABLE.slot(pid.slot()).expect("its slot").lanes;
-        let late = node_pool::message(pid.generation(), "late", ptr::null_mut());
-        assert_eq!(lanes.push_data(late, || 0, || ()), Claim::Nothing, "the slot is kept");
-        let next = host.spawn_process(EndsWhenTold).start()?;
-        self.1.send(lanes.depth()).expect("the test waits");
-        assert!(next.kill());
-        out.done();
-        Ok(())
+    /// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then it
+    /// spawns another process, and passes on how many messages are in that slot.
+    struct SpawnsBehindAMessage(Option<Pid>, Sender<u64>);
+
+    impl Process for SpawnsBehindAMessage {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while events.next().is_some() {}
+            let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+            let (ended, next) = match self.0 {
+                None => (None, host.spawn_process(EndsWhenTold).start()?),
+                Some(pid) if pid.is_alive() => (None, pid),
+                Some(pid) => (Some(pid), pid),
+            };
+            self.0 = Some(next);
+            let Some(pid) = ended else {
+                let _told = host.send(next, ());
+                host.send(own, ()).expect("this process lives");
+                return Ok(());
+            };
+            let lanes = &TABLE.slot(pid.slot()).expect("its slot").lanes;
+            let late = node_pool::message(pid.generation(), "late", ptr::null_mut());
+            assert_eq!(lanes.push_data(late, || 0, || ()), Claim::Nothing, "the slot is kept");
+            let next = host.spawn_process(EndsWhenTold).start()?;
+            self.1.send(lanes.depth()).expect("the test waits");
+            assert!(next.kill());
+            out.done();
+            Ok(())
+        }
     }
-}
 
-/// Catches: a message, perhaps with a caller, that waits for the first step of the next process in the slot.
-#[test]
-fn a_message_in_a_kept_slot_does_not_wait_for_the_next_process() {
-    let runtime = Runtime::builder().workers(1).build().expect("one worker");
-    let (tell, told) = channel();
-    runtime.spawn_process(SpawnsBehindAMessage(None, tell)).start().expect("it starts");
-    assert_eq!(next(&told), 0, "it has become a dead letter");
+    /// Catches: a message, perhaps with a caller, that waits for the first step of the next process in the slot.
+    #[test]
+    fn a_message_in_a_kept_slot_does_not_wait_for_the_next_process() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let (tell, told) = channel();
+        runtime.spawn_process(SpawnsBehindAMessage(None, tell)).start().expect("it starts");
+        assert_eq!(next(&told), 0, "it has become a dead letter");
+    }
 }
 
 /// Catches: a call whose message waits for the step of the next process in the slot.
