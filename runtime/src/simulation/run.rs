@@ -19,7 +19,7 @@ use super::livelock::FiredTimers;
 use super::trace::{ExpectedTurns, TEST, Trace, TurnKind};
 use crate::api::builder::Builder;
 use crate::api::runtime::{Host, Runtime};
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::{SimulatedThread, as_simulated_thread};
 use crate::engine::sched::step::StepScratch;

@@ -9,7 +9,7 @@ use super::incarnation::{ChildEnded, ChildRun, ENDED, ExitListener, Settled};
 use super::plan::{ChildRules, Id, Phase, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
 use super::status::ChildState;
 use super::{errors::GaveUp, registry::ChildRegistry};
-use crate::engine::context::local::with_current;
+use crate::engine::context::thread::with_current;
 use crate::env::clock::{Moment, TimerKey};
 use crate::process::{Event, Events, InitContext, Process, StepOutput, unknown_entry};
 use crate::recorder::session::DumpCause;

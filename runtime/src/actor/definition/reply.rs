@@ -3,7 +3,7 @@
 use super::actor::{Declared, Dispatched};
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::DeadLetterReason;
-use crate::engine::context::local::current_pid;
+use crate::engine::context::thread::current_pid;
 use crate::mailbox::payload::{HeldMessage, is_in_place};
 use crate::process::handling;
 use crate::process::mail::Mail;

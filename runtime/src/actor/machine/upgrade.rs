@@ -20,7 +20,7 @@ use super::state_machine::Machine;
 use crate::actor::definition::{Actor, Declared, KindOf, Migratable};
 use crate::actor::tasks::{Handover, TableCell, current, waker};
 use crate::actor::{definition::actor::async_entry, definition::context::carry_over};
-use crate::engine::{blocking::block_in_place::while_blocked, context::local::current_pid, shutdown::send_control};
+use crate::engine::{blocking::block_in_place::while_blocked, context::thread::current_pid, shutdown::send_control};
 use crate::process::handover::{Successor, Upgrade, UpgradeRefusal};
 use crate::process::{body::Body, control::Control};
 use crate::util::panics::{Site, contain};

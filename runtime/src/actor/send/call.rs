@@ -5,7 +5,7 @@ use crate::actor::tasks::{CommandResult, OutsideCall, WaitKey, Waits, current, w
 use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
 use crate::engine::{
-    blocking::block_in_place::while_blocked, context::local::current_pid, context::local::with_current,
+    blocking::block_in_place::while_blocked, context::thread::current_pid, context::thread::with_current,
     lifecycle::spawn::current_host, sched::launch::is_of_a_host,
 };
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};

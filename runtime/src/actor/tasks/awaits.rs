@@ -6,7 +6,7 @@ use super::pending::{CancelWait, RowState, WaitKey, Waits};
 use super::time_source::OwnedTimer;
 use super::waker::{self, foreign_waker};
 use crate::call::{answer::AnswerNode, caller::Caller};
-use crate::engine::{context::local::with_current, lifecycle::spawn::current_host, sched::launch::host_of_thread};
+use crate::engine::{context::thread::with_current, lifecycle::spawn::current_host, sched::launch::host_of_thread};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
 use crate::{
     CallError, Command, CommandError, ExitReason, Payload,

@@ -1,6 +1,6 @@
 //! The clock of a process, and the `TimeKeeper` of its timers.
 
-use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
+use crate::engine::{context::thread::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
 use crate::routing::hosts::{is_elsewhere, is_here};
 use crate::slots::{Slot, TABLE};

@@ -2,7 +2,7 @@
 
 use super::state::{Congestion, SIDES, bound_of, is_over, side_of};
 use super::suspend::{ResumeReason, end_suspension, wait_in_step};
-use crate::engine::context::local::with_current;
+use crate::engine::context::thread::with_current;
 use crate::mailbox::lanes::LENGTH_CHECK;
 use crate::mailbox::node::NodeBox;
 use crate::mailbox::node_pool;

@@ -6,7 +6,7 @@ use super::state::{
 };
 use crate::deadlock::edges;
 use crate::engine::blocking::block_in_place::while_handed_off;
-use crate::engine::context::local::{ThreadContext, with_current};
+use crate::engine::context::thread::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::env::world::World;

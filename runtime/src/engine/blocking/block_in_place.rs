@@ -3,7 +3,7 @@
 //! The protocol is in `handoff`. The blocking code runs here, on the stack of the step, which holds its borrows; it
 //! runs outside of the context, so that its sends count as sent from outside, whichever thread has the permit by then.
 
-use crate::engine::context::local::{ThreadContext, with_current};
+use crate::engine::context::thread::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::engine::permits::handoff::Resumption;
 use crate::engine::permits::holders::{At, HandedOff, Need};

@@ -3,7 +3,7 @@
 //! Otherwise as in `block_in_place`, but not the returning thread waits for a permit: its process does, in a run queue.
 
 use super::block_in_place::Passed;
-use crate::engine::context::local::{ThreadContext, with_current};
+use crate::engine::context::thread::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::engine::permits::blocking_queue::WaiterId;
 use crate::engine::permits::holders::Need;

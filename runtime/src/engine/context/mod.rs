@@ -1,14 +1,14 @@
 //! The process that a thread runs, as seen from the code of that process.
 //!
-//! * [`local`]: a thread's own state; [`own`]: the process that it runs or starts, and access to its slot;
+//! * [`thread`]: a thread's own state; [`own`]: the process that it runs or starts, and access to its slot;
 //! * [`values`]: values that spawned processes inherit; [`reactor_scope`]: entering the reactor;
 //! * [`vacant`]: the vacant slots that a thread keeps for its next processes;
 //! * `spans`: what the spans of messages say of processes (feature `spans`).
 
-pub(crate) mod local;
 pub(crate) mod own;
 pub(crate) mod reactor_scope;
 #[cfg(feature = "spans")]
 pub(crate) mod spans;
+pub(crate) mod thread;
 pub(crate) mod vacant;
 pub(crate) mod values;

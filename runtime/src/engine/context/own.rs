@@ -1,6 +1,6 @@
 //! The process that a thread runs or starts, and access to its slot.
 
-use super::local::with_current;
+use super::thread::with_current;
 use crate::engine::host::Scheduler;
 use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};

@@ -1,6 +1,6 @@
 //! Running code within the host's [`reactor`](crate::engine::io::reactor).
 
-use super::local::with_current;
+use super::thread::with_current;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::io::reactor::Driver;
 use std::ptr;

@@ -1,6 +1,6 @@
 //! What the spans of messages say of processes (feature `spans`).
 
-use super::local::{current_pid, with_current};
+use super::thread::{current_pid, with_current};
 use crate::observe::spans::{ProcessLookup, set_lookup};
 use crate::pid::{Pid, Resident};
 use crate::slots::{Slot, TABLE};

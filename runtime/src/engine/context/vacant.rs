@@ -1,6 +1,6 @@
 //! The vacant slots that a thread keeps for its next processes: see [`vacant_slots`](crate::local::vacant_slots).
 
-use super::local::ThreadContext;
+use super::thread::ThreadContext;
 use crate::local;
 use crate::slots::{TABLE, Token};
 
@@ -62,7 +62,7 @@ impl ThreadContext {
 
 #[cfg(all(test, not(postroom_no_local)))]
 mod tests {
-    use crate::engine::context::local::{current_pid, with_current};
+    use crate::engine::context::thread::{current_pid, with_current};
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
     use crate::manual::{Events, InitContext, Process, StepOutput};

@@ -2,8 +2,8 @@
 
 use super::exit::{close, release_mailbox, tell_bound};
 use crate::call::dead_letter::DeadLetterReason;
-use crate::engine::context::local::{current_pid, with_current};
 use crate::engine::context::own::{STARTING, Starting, starting};
+use crate::engine::context::thread::{current_pid, with_current};
 use crate::engine::context::vacant::take_slot;
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
 use crate::engine::host::Scheduler;

@@ -27,7 +27,7 @@
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 
 use super::blocking::block_in_place::while_blocked;
-use super::context::local::ThreadContext;
+use super::context::thread::ThreadContext;
 use super::host::Scheduler;
 use super::lifecycle::spawn::{Environment, First, Inside, PendingSpawn, Spawnable, while_started_elsewhere};
 use super::sched::run_loop::Next;

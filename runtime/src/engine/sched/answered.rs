@@ -5,7 +5,7 @@
 
 use super::step::StepScratch;
 use crate::call::caller;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::errors::ProcessError;
 use crate::local::tokens::Following;
 use crate::process::resume::FirstAnswer;

@@ -121,7 +121,7 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::context::local::ThreadContext;
+    use crate::engine::context::thread::ThreadContext;
     use crate::engine::sched::run_loop::Next;
     use crate::engine::sched::run_loop::tests::{Counts, begin, run_until_parked};
     use crate::engine::sched::spare::Rest;

@@ -28,7 +28,7 @@
 //! on a thread that counts as asleep; if it takes long, one permit is idle meanwhile. Calls and D2 take effect after
 //! some dozens of tasks at most.
 
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::io::reactor::Driver;
 use crate::engine::workers::worker::Worker;

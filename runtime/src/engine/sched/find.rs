@@ -40,7 +40,7 @@
 
 use super::run_loop::Next;
 use super::spare::RestStep;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::workers::Permit;
 use crate::engine::workers::worker::{RECORDED, TIMED, Worker};
 use crate::env::clock::Moment;
@@ -419,7 +419,7 @@ impl ThreadContext {
 #[cfg(test)]
 mod tests {
     use crate::Runtime;
-    use crate::engine::context::local::with_current;
+    use crate::engine::context::thread::with_current;
     use crate::manual::{Events, Process, StepOutput};
     use crate::sync::{Arc, AtomicUsize, Ordering, yield_now};
 

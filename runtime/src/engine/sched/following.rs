@@ -13,7 +13,7 @@
 
 use super::step::{AfterStep, StepScratch};
 use crate::call::caller;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::exit::ExitReason;
 use crate::local::tokens::Following;
 use crate::process::slice::BUDGET;
@@ -94,7 +94,7 @@ impl ThreadContext {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::context::local::current_pid;
+    use crate::engine::context::thread::current_pid;
     use crate::manual::{Event, Events, Process, StepOutput};
     use crate::{Host, Pid, ProcessError, Runtime};
     use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Starting and ending the threads of a host.
 
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::Need;
 use crate::engine::workers::threads::StartedThread;

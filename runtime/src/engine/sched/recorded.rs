@@ -3,7 +3,7 @@
 use super::run_loop::Next;
 use super::spare::Rest;
 use super::step::StepScratch;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
 use crate::engine::workers::pinned::PinnedThread;

@@ -8,7 +8,7 @@
 
 use super::spare::{Rest, RestStep};
 use super::step::StepScratch;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::exit::Panic;
 use crate::local::tokens::KeepsNothing;
 use crate::slots::Token;
@@ -144,7 +144,7 @@ impl ThreadContext {
 pub(super) mod tests {
     use super::{Next, Rest};
     use crate::Runtime;
-    use crate::engine::context::local::ThreadContext;
+    use crate::engine::context::thread::ThreadContext;
     use crate::engine::host::Scheduler;
     use crate::engine::sched::step::StepScratch;
     use crate::manual::{Events, Process, StepOutput};

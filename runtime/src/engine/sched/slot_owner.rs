@@ -3,7 +3,7 @@
 use crate::call::dead_letter::{DeadLetter, Internal, Sink};
 use crate::engine::backpressure::suspend::{ResumeReason, end_suspension};
 use crate::engine::backpressure::{congestion, placeholders};
-use crate::engine::context::local::with_current;
+use crate::engine::context::thread::with_current;
 use crate::engine::host::incidents::lost_message;
 use crate::engine::host::losses::log_dead_letter;
 use crate::engine::host::{Scheduler, UserCode};

@@ -4,7 +4,7 @@
 //! learns of that when it wakes. A thread that has been spare for the configured time ends; so while there are more
 //! threads than permits a thread with a permit parks no longer than that either.
 
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::BecameSpare;
 use crate::engine::workers::pinned::PinnedThread;

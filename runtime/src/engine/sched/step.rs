@@ -19,7 +19,7 @@ use crate::call::dead_letter::DeadLetterReason;
 use crate::call::package::Package;
 use crate::engine::backpressure;
 use crate::engine::backpressure::state::Congestion;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::lifecycle::exit::{end, end_normally};
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::{Moment, TimerKey};

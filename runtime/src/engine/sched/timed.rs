@@ -6,7 +6,7 @@
 //! first of the first process that a thread takes up after the request: long ones are no more likely than short ones.
 
 use super::step::StepScratch;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::workers::timed::TimedStep;
 use crate::env::clock::Moment;
 use crate::slots::Token;

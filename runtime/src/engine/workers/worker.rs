@@ -1,7 +1,7 @@
 //! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
 //! This is what other threads may access: the tokens that it keeps to itself (`local/tokens`), the end of
-//! its deque from which others steal, and what it runs. The thread's own state is in `context/local`.
+//! its deque from which others steal, and what it runs. The thread's own state is in `context/thread`.
 //!
 //! # The deque
 //!

@@ -5,7 +5,7 @@ mod requests;
 
 use crate::actor::send::call::Call;
 use crate::call::dead_letter::DeadLetter;
-use crate::engine::context::local::current_pid;
+use crate::engine::context::thread::current_pid;
 use crate::engine::host::hooks::{Hook, Started};
 use crate::error::SendFailure;
 use crate::local::vacant_slots::MOST;

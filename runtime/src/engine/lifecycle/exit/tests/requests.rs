@@ -3,7 +3,7 @@
 
 use super::{FOR_EVER, next};
 use crate::actor::send::call::Call;
-use crate::engine::context::local::current_pid;
+use crate::engine::context::thread::current_pid;
 use crate::env::program::HOSTLESS;
 use crate::exit::ExitReason;
 use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
