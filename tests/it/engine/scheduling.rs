@@ -434,6 +434,7 @@ fn own_work_comes_first() -> bool {
 }
 
 /// Two workers, of which one is busy and has work in its deque.
+#[cfg(not(postroom_no_local))]
 #[test]
 fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
     // If the watchdog has moved a process out of the run-next slot meanwhile, another order is right.
@@ -441,6 +442,7 @@ fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
 }
 
 /// Returns whether the order was as expected, as [`own_work_comes_first`] does.
+#[cfg(not(postroom_no_local))]
 fn theft_takes_the_oldest() -> bool {
     let runtime = with_workers(2);
     let (log, host) = (Log::default(), runtime.host());

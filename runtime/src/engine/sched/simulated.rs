@@ -3,7 +3,8 @@
 
 use super::launch::OF_HOST;
 use super::step::StepScratch;
-use crate::engine::context::thread::{NO_CACHE, ThreadContext};
+use crate::engine::context::keep::NO_CACHE;
+use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::exit::Panic;
 use crate::slots::Token;

@@ -1,7 +1,7 @@
 //! The tokens that a thread keeps to itself (`local`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/thread.rs` (`keep_or_park`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
+//! `engine/context/keep.rs` (`keep_or_park`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
 //! from a thread looks once whether that is within a section, and then gives up.
 //!
 //! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *check* of `cache` is

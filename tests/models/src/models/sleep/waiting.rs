@@ -3,7 +3,7 @@
 //! thread.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
-//! steps of `find.rs`, `spare.rs`, `context/thread.rs` and `recall.rs`, of one thread with a permit.
+//! steps of `find.rs`, `spare.rs`, `context/keep.rs` and `recall.rs`, of one thread with a permit.
 //!
 //! Not covered: more than one thread with a permit; an answer from the thread itself (`local_tokens` has that).
 

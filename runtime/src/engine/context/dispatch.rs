@@ -1,0 +1,86 @@
+//! What a host does for the thread that calls it: commands to its handlers, timers, and code of users.
+
+use super::thread::with_current;
+use crate::call::caller::Caller;
+use crate::engine::host::{Scheduler, UserCode};
+use crate::env::clock::{Moment, TimerKey};
+use crate::mailbox::payload::Payload;
+use crate::recorder::kind::RecordKind;
+use crate::time::timers::TimerAction;
+use std::ptr;
+
+/// Returns a command that is to be passed to its handler now. One that fails is dropped, with its caller, which
+/// answers; one that is late comes by a timer.
+#[cfg(feature = "test")]
+fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller) -> Option<(Payload, Caller)> {
+    use crate::sync::simulated::{Mishap, mishap};
+    let of = command.value_type();
+    if mishap(Mishap::FailedCommand, of).is_some() {
+        return None;
+    }
+    let Some(late) = mishap(Mishap::LateCommand, of) else { return Some((command, caller)) };
+    let action = Box::new(move || _ = host.with_user(|user| user.handlers.dispatch(command, caller)));
+    host.set_timer(Moment::now().after(late), TimerAction::Run(action));
+    None
+}
+
+impl Scheduler {
+    /// Calls `body` with the user code; `None` when the host has been shut down.
+    pub(crate) fn with_user<R>(&self, body: impl FnOnce(&UserCode) -> R) -> Option<R> {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => Some(body(&context.user)),
+            _ => self.user().map(|user| body(&user)),
+        })
+    }
+
+    /// Passes a command to its handler. Errors are answers too.
+    pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
+        #[cfg(feature = "test")]
+        let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
+        // Without the user code both are dropped, which answers.
+        self.with_user(|user| user.handlers.dispatch(command, caller));
+    }
+
+    pub(crate) fn set_timer(&'static self, due: Moment, action: TimerAction) -> Option<TimerKey> {
+        if self.recorder.is_sampling() {
+            self.record_timer(due, action.process());
+        }
+        let (key, first) = self.timers.set(self.current_worker(), due, action)?;
+        if first {
+            self.wake_for_timer();
+        }
+        Some(key)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_timer(&'static self, due: Moment, process: u64) {
+        self.recorder.note(RecordKind::TimerSet, process, due.nanoseconds(), None);
+    }
+
+    /// Returns the permit that the calling thread holds, if it belongs to this host.
+    #[inline]
+    pub(crate) fn current_worker(&self) -> Option<usize> {
+        with_current(|context| {
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.permit_index.get())
+        })
+    }
+
+    /// Returns the number of the calling thread, if it is one of this host's. That of a pinned process's thread is
+    /// greater than any other.
+    #[inline]
+    pub(crate) fn current_thread(&self) -> Option<usize> {
+        with_current(|context| context.filter(|context| ptr::eq(context.host, self)).map(|context| context.index))
+    }
+
+    /// Runs foreign code, which may take long, between two steps: the thread's permit can be taken over as in a step.
+    pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
+        with_current(|context| {
+            let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);
+            match thread.filter(|thread| thread.running().is_none()) {
+                Some(thread) => thread.visit(body),
+                None => body(),
+            }
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! Where a thread puts the tokens of processes: it keeps them (see [`tokens`](crate::local::tokens)), queues or parks them.
+
+use super::thread::ThreadContext;
+use crate::engine::host::late_slot::LateSlot;
+use crate::local::evict::Evicted;
+use crate::local::lock::{IS_ON, LOST, UNWATCHED};
+use crate::local::tokens::{Following, KeepsNothing, Kept};
+use crate::slots::Token;
+use crate::slots::slot::last_permit::ParkKind;
+
+/// For how many visits to shared queues a thread keeps no process after a tick, and has none in the table of its cache
+/// after others have sent to one there: some 500 steps, or 25 µs of short ones.
+const COOLDOWN: u8 = 25;
+
+/// For a worker of a simulation, in which each message is a choice.
+pub(crate) const NO_CACHE: u8 = u8::MAX;
+
+impl ThreadContext {
+    /// Queues a process that this thread has woken or spawned: it runs next, before the one in the run-next slot.
+    #[inline]
+    pub(crate) fn push_next(&self, token: Token) {
+        if !IS_ON {
+            return self.share(token);
+        }
+        let displaced = match self.thread.local.put_next(token) {
+            Ok(displaced) => displaced,
+            // The thread has been in its step for long: the process goes where the others are just being moved to.
+            Err(token) => return self.host.push_global(token),
+        };
+        // The watchdog rescues it from the slot behind a step that does not end.
+        let attention = self.thread.attention();
+        if attention & (LOST | UNWATCHED) != 0 {
+            if attention & LOST != 0 {
+                return self.push_without_permit(displaced);
+            }
+            self.be_watched();
+        }
+        if let Some(displaced) = displaced {
+            self.push_own(displaced);
+        }
+    }
+
+    /// Queues a process in the thread's deque.
+    fn push_own(&self, token: Token) {
+        self.deque.push(token);
+        if let Some(thread) = self.host.idle.announce_own() {
+            self.host.unpark(thread);
+        }
+    }
+
+    /// Queues the process where other threads look: this one has no permit to run it.
+    #[cold]
+    fn push_without_permit(&self, displaced: Option<Token>) {
+        displaced.into_iter().chain(self.thread.local.take_next()).for_each(|token| self.host.push_global(token));
+    }
+
+    /// Queues a process where other threads look too.
+    fn share(&self, token: Token) {
+        if self.thread.attention() & LOST != 0 {
+            return self.host.push_global(token);
+        }
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::BeforeSharing);
+        self.be_watched();
+        self.push_own(token);
+    }
+
+    /// Parks the token of a process that has nothing to do, or keeps it while another process is to run next, or, if it
+    /// is idle, while others are in the deque: see [`tokens`](crate::local::tokens). Returns it if something has
+    /// arrived.
+    #[inline(always)]
+    pub(crate) fn keep_or_park(&self, mut token: Token, kind: ParkKind) -> Option<Token> {
+        let local = &self.thread.local;
+        let has_next = local.has_next();
+        let has_others = has_next || kind == ParkKind::Idle && local.is_table_enabled() && !self.deque.is_empty();
+        if !has_others || self.cooldown.get() > 0 || !may_be_kept(&mut token, kind) {
+            return match kind {
+                ParkKind::Idle => self.park_token(token, Token::park_idle),
+                ParkKind::Waiting => self.park_token(token, Token::park_waiting),
+            };
+        }
+        self.thread.running.end();
+        if let Some(token) = local.keep(token.release(), kind, has_next) {
+            self.evict(token);
+        }
+        None
+    }
+
+    /// Keeps the token of a process that has nothing to do, and takes that of the process to run next, if that is all
+    /// that [`keep_or_park`](Self::keep_or_park) and [`next`](Self::next) would come to. Names that one as running.
+    ///
+    /// # Errors
+    /// The token otherwise.
+    #[inline(always)]
+    pub(crate) fn follow(&self, mut token: Token, kind: ParkKind) -> Result<Following, Token> {
+        let thread = self.thread;
+        let may_follow = thread.counters.steps.get() < self.follow_until.get();
+        if !may_follow || !may_be_kept(&mut token, kind) {
+            return Err(token);
+        }
+        // Before the look at what others ask for, as in `park_token`.
+        thread.running.end();
+        match thread.local.keep_for_next(token.release(), kind) {
+            Ok(Following::Message(next)) => {
+                thread.running.begin(&next);
+                Ok(Following::Message(next.acquire()))
+            }
+            Ok(Following::Answer(next)) => {
+                thread.running.begin(&next);
+                Ok(Following::Answer(next.acquire()))
+            }
+            Err(token) => {
+                thread.running.begin(&token);
+                Err(token.acquire())
+            }
+        }
+    }
+
+    /// *flush* of `local::cache`: parks the tokens of the processes in the cache, and disables its table for a while.
+    pub(crate) fn flush_cache(&self) {
+        self.thread.local.enable_table(false);
+        self.until_table.set(COOLDOWN);
+        self.evict_cached();
+        if self.thread.local.has_table() {
+            // Others are taking them, and may give up.
+            self.thread.local.lock.notify();
+        }
+    }
+
+    /// Parks the token of a process that was kept, or queues it if something has arrived.
+    #[inline(never)]
+    fn evict(&self, token: Token) {
+        match token.evict() {
+            Evicted::Parked => {}
+            Evicted::HasEnded(token) => self.host.push_late(LateSlot::Listed(token)),
+            Evicted::HasInput(token) => self.share(token),
+        }
+    }
+
+    /// Leaves nothing to this thread alone: it is about to block, to sleep, to become spare, to exit, or to give its
+    /// permit away.
+    pub(crate) fn flush(&self) -> KeepsNothing {
+        self.thread.local.flush(|kept| match kept {
+            Kept::Cached(token) => self.evict(token),
+            Kept::Next(token) => self.share(token),
+            Kept::Vacant(token) => self.host.give_back_vacant(token),
+        })
+    }
+
+    /// Leaves no process at the front of the cache.
+    #[inline]
+    pub(crate) fn leave_front(&self) {
+        if self.thread.local.has_front() {
+            self.leave_front_apart();
+        }
+    }
+
+    #[inline(never)]
+    fn leave_front_apart(&self) {
+        if let Some(token) = self.thread.local.leave_front() {
+            self.evict(token);
+        }
+    }
+
+    /// Leaves no process in the cache.
+    #[inline]
+    pub(crate) fn evict_cached(&self) {
+        if self.thread.local.has_cached() {
+            self.evict_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn evict_all(&self) {
+        self.thread.local.take_cached().for_each(|token| self.evict(token));
+    }
+
+    /// Queues the processes to which others have sent something: that at the front of the cache, and of those in its
+    /// table the ones that have come there since the last visit (*check* of `local::cache`).
+    pub(crate) fn check_cache(&self) {
+        while let Some(token) = self.thread.local.take_filled() {
+            self.evict(token);
+        }
+    }
+
+    /// A tick has passed: the steps of this thread may be long.
+    pub(crate) fn cooldown(&self) {
+        self.flush_cache();
+        self.cooldown.set(self.cooldown.get().max(COOLDOWN));
+        self.follow_until.set(0);
+    }
+
+    /// Counts a visit to a shared queue.
+    pub(crate) fn warm_up(&self) {
+        let cooldown = self.cooldown.get();
+        if cooldown == NO_CACHE {
+            return;
+        }
+        self.cooldown.set(cooldown.saturating_sub(1));
+        let until_table = self.until_table.get();
+        if until_table > 0 {
+            self.until_table.set(until_table - 1);
+            self.thread.local.enable_table(until_table == 1);
+        }
+    }
+}
+
+/// Returns whether a thread may keep a process: nothing has arrived, and senders and its steps need look at nothing
+/// else.
+#[inline(always)]
+fn may_be_kept(token: &mut Token, kind: ParkKind) -> bool {
+    let lanes = token.lanes();
+    let is_empty = kind == ParkKind::Waiting || lanes.empty_first().is_some();
+    is_empty && !lanes.has_control() && token.may_be_kept()
+}
