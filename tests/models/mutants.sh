@@ -439,11 +439,10 @@ mutant local-waiting-parks-despite-its-answer $evict sleep \
 ' Evicted::Parked/'
 mutant local-gives-up-without-telling $lock local_tokens \
     's/self\.attention\.fetch_and\(!REVOKED, Ordering::Release\);/if revoked.is_some() { & }/'
-mutant local-gives-up-and-takes-one $local local_tokens \
-    '/fn revoke/,/^    \}/ s/^        \}\)$/        }).or_else(|| Some(Revoked { cached: taken(exchange('\
-'\&self.cache.front, ptr::null_mut())).into_iter().collect(), ..Revoked::default() }))/'
+mutant local-gives-up-and-takes-all $local local_tokens \
+    '/fn revoke/,/^    \}/ s/^        \}\)\?;$/        }).or_else(|| { self.cache.take_all(\&mut cached); Some(None) })?;/'
 mutant local-answer-is-left-behind $local local_tokens \
-    's/run_next\.map\(\|token\| self\.push_answer\(token\)\)/run_next/'
+    '/fn revoke/,/^    \}/ s/\.map\(\|token\| self\.push_answer\(token\)\)//'
 mutant local-displaced-without-its-answer $local local_tokens \
     's/\.map\(\|displaced\| self\.push_answer\(displaced\)\)//'
 mutant local-answer-of-another $local local_tokens \

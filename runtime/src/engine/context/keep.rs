@@ -1,4 +1,5 @@
-//! Where a thread puts the tokens of processes: it keeps them (see [`tokens`](crate::local::tokens)), queues or parks them.
+//! Where a thread puts the tokens of processes: it keeps them (see [`tokens`](crate::local::tokens)), queues or parks
+//! them.
 
 use super::thread::ThreadContext;
 use crate::engine::host::late_slot::LateSlot;

@@ -1,7 +1,7 @@
 //! The process that a thread runs, as seen from the code of that process.
 //!
-//! * [`thread`]: a thread's own state; [`keep`]: where it puts the tokens of processes; [`dispatch`]: what its host does
-//!   for it;
+//! * [`thread`]: a thread's own state; [`keep`]: where it puts the tokens of processes; [`dispatch`]: what its host
+//!   does for it;
 //! * [`own`]: the process that it runs or starts, and access to its slot;
 //! * [`values`]: values that spawned processes inherit; [`reactor_scope`]: entering the reactor;
 //! * [`vacant`]: the vacant slots that a thread keeps for its next processes;

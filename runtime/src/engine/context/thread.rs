@@ -40,7 +40,8 @@ pub(crate) struct ThreadContext {
     pub(crate) visits: Cell<u32>,
     /// How many time slices for the last request to time a message had none.
     pub(crate) untimed: Cell<u8>,
-    /// How many visits to shared queues it must make before it keeps processes; [`NO_CACHE`](super::keep::NO_CACHE) if it never does.
+    /// How many visits to shared queues it must make before it keeps processes; [`NO_CACHE`](super::keep::NO_CACHE) if
+    /// it never does.
     pub(crate) cooldown: Cell<u8>,
     /// How many before it uses the table of its cache.
     pub(crate) until_table: Cell<u8>,

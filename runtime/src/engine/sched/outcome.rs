@@ -1,7 +1,7 @@
 //! What follows a step: a pure function of what the step has left.
 //!
-//! Steps that need nothing rare do not ask it: [`StepFacts::rests_simply`] says what follows those, with fewer
-//! questions, and a test that it is the same.
+//! Steps that need nothing rare do not ask it: [`rests_simply`] says what follows those, with fewer questions, and a
+//! test checks that it is the same.
 
 use crate::process::output::StepStatus;
 

@@ -275,8 +275,8 @@ pub(super) mod tests {
             }
         }
 
-        /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits for
-        /// the next tick of the watchdog.
+        /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits
+        /// for the next tick of the watchdog.
         #[test]
         fn a_thread_is_told_of_a_message_to_its_cache() {
             const RING: usize = 30;
@@ -334,8 +334,8 @@ pub(super) mod tests {
             }
         }
 
-        /// Catches: a thread that sleeps with vacant slots, because it came to that in a way of its own: by the run loop of
-        /// a host that is recorded.
+        /// Catches: a thread that sleeps with vacant slots, because it came to that in a way of its own: by the run
+        /// loop of a host that is recorded.
         #[test]
         fn a_thread_that_is_recorded_rests_with_nothing() {
             let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");

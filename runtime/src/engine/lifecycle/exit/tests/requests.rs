@@ -187,8 +187,8 @@ mod kept {
     use crate::mailbox::node_pool;
     use std::ptr;
 
-    /// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then it
-    /// spawns another process, and passes on how many messages are in that slot.
+    /// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then
+    /// it spawns another process, and passes on how many messages are in that slot.
     struct SpawnsBehindAMessage(Option<Pid>, Sender<u64>);
 
     impl Process for SpawnsBehindAMessage {
