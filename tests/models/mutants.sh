@@ -143,7 +143,7 @@ mutant reclaimed-token-is-not-refreshed $release slot_reuse \
 mutant park-keeps-a-reclaimed-token $release slot_reuse \
     's/self\.0\.settle\(claim\);//'
 mutant queue-does-not-vacate $send slot_reuse \
-    's/Claim::Vacant => self\.take_back\(mine\),/Claim::Vacant => Ok(()),/'
+    's/Claim::Vacant => self\.take_back\(pushed\.mine\).*$/Claim::Vacant => Ok(None),/'
 mutant control-does-not-vacate $control slot_reuse \
     's/Claim::Vacant => drop\(Token\(self\)\.acquire\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant refuses-another-senders-message $release slot_reuse \
@@ -449,8 +449,10 @@ mutant local-answer-of-another $local local_tokens \
     '/fn has_answer/,/^    \}/ s/ptr::eq\(self\.answered.*\)$/token.slot().index() < u32::MAX/'
 mutant local-answer-overtakes $local local_tokens \
     '/fn put_answered_next/,/^    \}/ s/ \&\& !slot\.lanes\.has_control\(\)//'
-mutant local-kept-is-not-notified $slot local_tokens \
-    '/fn run_kept/,/^    \}/ s/token\.wake\(\);/drop(token);/'
+mutant local-kept-is-not-notified-of-messages $send local_tokens \
+    's/Ok\(self\.take_kept\(\)\)/{ drop(self.take_kept()); Ok(None) }/'
+mutant local-kept-is-not-notified-of-controls $slot local_tokens \
+    '/fn run_if_kept/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
 mutant local-filled-is-not-notified $place local_tokens \
@@ -458,7 +460,7 @@ mutant local-filled-is-not-notified $place local_tokens \
 mutant local-block-does-not-notify $place local_tokens \
     's/token\.release\(\)\.wake\(\);/drop(token);/'
 mutant local-filled-despite-revoked $local local_tokens \
-    '/fn begin_refill/,/^    \}/ s/self\.lock\.enter\(0\)/Some(self.lock.begin())/'
+    '/fn begin_refill/,/^    \}/ s/self\.lock\.may_move\(attention, 0\)/attention < u16::MAX/'
 mutant local-follows-despite-revoked $local local_tokens \
     '/fn keep_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
 mutant local-follows-in-the-way-of-next $local local_tokens \

@@ -10,7 +10,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::wait_probe::{WaitMeasurement, WaitProbe};
 use crate::routing::hosts::is_elsewhere;
-use crate::slots::TABLE;
+use crate::slots::{SendPolicy, TABLE};
 use crate::sync::Arc;
 use std::ptr;
 
@@ -161,7 +161,8 @@ impl Pid {
         let pid = self.resolve().filter(|pid| !is_elsewhere(*pid))?;
         let slot = TABLE.living(pid).filter(|slot| slot.lanes.depth() > 0)?;
         let (probe, measurement) = WaitProbe::new();
-        slot.enqueue(NodeKind::Notice, pid, ptr::null_mut(), Some(Payload::new(probe))).ok()?;
+        let payload = Some(Payload::new(probe));
+        slot.deliver(pid, NodeKind::Notice, ptr::null_mut(), payload, SendPolicy::Anyway).ok()?;
         Some(measurement)
     }
 }

@@ -281,7 +281,7 @@ mod tests {
         slot.permit.keep(Some(ParkKind::Waiting));
         cache.front.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
         let node = || crate::mailbox::node_pool::message(0, (), ptr::null_mut());
-        let _claim = slot.lanes.push_data(node(), || 0, || ());
+        let _claim = slot.lanes.push_data(node(), || 0, |_| ());
         assert!(!cache.has_filled_front() && cache.take_filled().is_null());
         let _claim = slot.lanes.push_control(node());
         assert!(cache.has_filled_front() && ptr::eq(cache.take_filled(), slot));

@@ -84,25 +84,10 @@ impl BiasedLock {
     /// O1 to O4. `None`: the tokens are being taken from the thread, or `attention` has one of `forbidden`.
     #[inline(always)]
     pub(super) fn section<R>(&self, forbidden: u16, body: impl FnOnce() -> R) -> Option<R> {
-        self.section_with(forbidden, |_attention| body())
-    }
-
-    /// As [`section`](Self::section), for a `body` that depends on `attention`.
-    #[inline(always)]
-    pub(super) fn section_with<R>(&self, forbidden: u16, body: impl FnOnce(u16) -> R) -> Option<R> {
-        let done = self.enter(forbidden).map(body);
+        let attention = self.begin();
+        let done = if self.may_move(attention, forbidden) { Some(body()) } else { None };
         self.end();
         done
-    }
-
-    /// O1 and O2. Returns what `attention` says, or `None` as [`section`](Self::section) does; O4 follows in any case.
-    #[inline(always)]
-    pub(super) fn enter(&self, forbidden: u16) -> Option<u16> {
-        let attention = self.begin();
-        if attention & (FENCED | REVOKED | forbidden) == 0 {
-            return Some(attention);
-        }
-        self.enter_fenced(attention, forbidden)
     }
 
     /// O1 and O2. Returns what `attention` says: zero if tokens may be moved and there is nothing to check.
@@ -117,6 +102,13 @@ impl BiasedLock {
         self.attention.load(Ordering::Acquire)
     }
 
+    /// Returns whether the section that has begun with that `attention` may move tokens. By then what
+    /// [`attention`](Self::attention) says is no older.
+    #[inline(always)]
+    pub(super) fn may_move(&self, attention: u16, forbidden: u16) -> bool {
+        attention & (FENCED | REVOKED | forbidden) == 0 || self.may_move_behind_fence(attention, forbidden)
+    }
+
     /// O4.
     #[inline(always)]
     pub(super) fn end(&self) {
@@ -126,16 +118,21 @@ impl BiasedLock {
     /// O1 and O2 with a fence: what `attention` said before it may be stale.
     #[cold]
     #[inline(never)]
-    fn enter_fenced(&self, attention: u16, forbidden: u16) -> Option<u16> {
+    fn may_move_behind_fence(&self, attention: u16, forbidden: u16) -> bool {
         if attention & FENCED == 0 {
-            return None;
+            return false;
         }
         if is_light_barrier_enough() {
             self.attention.fetch_and(!FENCED, Ordering::SeqCst);
         }
         fence(Ordering::SeqCst);
-        let attention = self.attention.load(Ordering::Acquire) & !FENCED;
-        (attention & (REVOKED | forbidden) == 0).then_some(attention)
+        self.attention.load(Ordering::Acquire) & (REVOKED | forbidden) == 0
+    }
+
+    /// Returns whether the thread is watched and has its permit.
+    #[inline(always)]
+    pub(super) fn is_in_charge(&self) -> bool {
+        self.attention() & (LOST | UNWATCHED) == 0
     }
 
     /// O5 to O9, for another thread, with `take` as O8. `None`: a third one is about to, or the owner cannot be waited

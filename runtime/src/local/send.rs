@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 /// Sends a message to the process `to` in that slot.
 ///
 /// # Errors
-/// The message, if there is no such process here, its host is recorded, or its mailbox is full.
+/// The message, if there is no such process here or its mailbox is full.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(slot: &'static Slot, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match EmptyNode::of::<M>(slot, to) {
@@ -30,7 +30,7 @@ pub(crate) fn send<M: Send + 'static>(slot: &'static Slot, to: Pid, message: M) 
 /// Sends a message with a caller to the process `to` in that slot.
 ///
 /// # Errors
-/// The message and its caller, if there is no such process here, its host is recorded, or its mailbox is full.
+/// The message and its caller, if there is no such process here or its mailbox is full.
 #[inline(always)]
 pub(crate) fn call<M: Send + 'static>(
     slot: &'static Slot,

@@ -309,9 +309,9 @@ impl LocalTokens {
     pub(crate) fn keep(&self, token: Token, kind: ParkKind, at_front: bool) -> Option<Token> {
         token.slot().permit.keep(Some(kind));
         let raw = token.into_raw();
-        let kept = self.lock.section_with(0, |attention| {
+        let kept = self.lock.section(0, || {
             let behind = if at_front { exchange(&self.cache.front, raw) } else { raw };
-            if behind.is_null() || attention & (LOST | UNWATCHED) == 0 && self.put_into_table(behind) {
+            if behind.is_null() || self.lock.is_in_charge() && self.put_into_table(behind) {
                 return None;
             }
             taken(behind)
@@ -357,11 +357,11 @@ impl LocalTokens {
     /// Moves an idle process from the front of the cache into the table. Returns the token of a process that was at the
     /// front otherwise, or if there is no room.
     pub(crate) fn leave_front(&self) -> Option<Token> {
-        let left = self.lock.section_with(0, |attention| {
+        let left = self.lock.section(0, || {
             let front = NonNull::new(exchange(&self.cache.front, ptr::null_mut()))?;
             // SAFETY: a slot, which is never freed.
             let is_idle = unsafe { front.as_ref() }.permit.is_kept_idle();
-            let may_be_put = is_idle && attention & (LOST | UNWATCHED) == 0;
+            let may_be_put = is_idle && self.lock.is_in_charge();
             if may_be_put && self.put_into_table(front.as_ptr()) { None } else { taken(front.as_ptr()) }
         });
         left?
@@ -391,14 +391,15 @@ impl LocalTokens {
     /// empty.
     #[inline(always)]
     pub(super) fn begin_refill(&self, slot: &'static Slot) -> Option<Refill<'_>> {
-        if let Some(attention) = self.lock.enter(0)
+        let attention = self.lock.begin();
+        if self.lock.may_move(attention, 0)
             && let Some(place) = self.cache.find(slot)
         {
             let mut token = kept_out(ptr::from_ref(slot).cast_mut()).acquire();
             if let Some(first) = token.lanes().empty_first() {
                 // No other thread looks there before the section ends.
                 place.store(ptr::null_mut(), Ordering::Relaxed);
-                return Some(Refill { local: self, token, first, attention });
+                return Some(Refill { local: self, token, first });
             }
             let _in_its_place = token.release();
         }
@@ -487,7 +488,6 @@ pub(super) struct Refill<'a> {
     local: &'a LocalTokens,
     token: Token,
     first: NonNull<MailNode>,
-    attention: u16,
 }
 
 impl Refill<'_> {
@@ -501,11 +501,11 @@ impl Refill<'_> {
     /// the thread is not watched or has lost its permit: then the process is to be woken.
     #[inline(always)]
     pub(super) fn finish(self) -> Option<Token> {
-        let Self { local, mut token, first, attention } = self;
+        let Self { local, mut token, first } = self;
         token.lanes().refill(first);
         token.slot().permit.keep(None);
         let raw = token.release().into_raw();
-        let may_run_next = attention & (LOST | UNWATCHED) == 0 && !local.has_next();
+        let may_run_next = local.lock.is_in_charge() && !local.has_next();
         if may_run_next {
             local.run_next.store(raw, Ordering::Relaxed);
         }

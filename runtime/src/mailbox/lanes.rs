@@ -187,26 +187,11 @@ impl Lanes {
         self.tail.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Queues `node` in the data lane. Calls `check_length` if its number is a multiple of [`LENGTH_CHECK`]; and
-    /// `known`, which returns the number of a recent node, or zero, if the preceding sender was preempted while
-    /// numbering its own. If that is unknown too, the node follows the one last consumed: the length is forgotten.
-    #[inline]
-    pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, check_length: impl FnOnce()) -> Claim {
-        self.push_numbered(node, known, |sequence| {
-            if sequence & (LENGTH_CHECK - 1) == 0 {
-                check_length();
-            }
-        })
-    }
-
-    /// Queues `node` like [`push_data`](Self::push_data), and calls `numbered` with its number.
+    /// Queues `node` in the data lane, and calls `numbered` with its number. Calls `known`, which returns the number of
+    /// a recent node, or zero, if the preceding sender was preempted while numbering its own. If that is unknown too,
+    /// the node follows the one last consumed: the length is forgotten.
     #[inline(always)]
-    pub(crate) fn push_numbered(
-        &self,
-        node: NodeBox,
-        known: impl FnOnce() -> u64,
-        numbered: impl FnOnce(u64),
-    ) -> Claim {
+    pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, numbered: impl FnOnce(u64)) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
         let before = self.tail.swap(node, PUSH);

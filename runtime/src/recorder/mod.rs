@@ -6,8 +6,8 @@
 //! * slices and what happens in them: a bit of the thread's attention word, which it checks between two slices anyway,
 //!   sends it through a copy of the run loop (`engine/sched/recorded.rs`);
 //! * sends, whichever thread makes them: while a host is recorded the gate of its
-//!   [owners of slots](crate::slots::SlotOwner) shows no PID. So its processes seem to be gone, and where a message to
-//!   a process that is gone is looked after, it is sent and recorded;
+//!   [owners of slots](crate::slots::SlotOwner) shows no PID. So sends take the way of those to a process that has
+//!   ended, which asks whether they are recorded;
 //! * spawns and exits: the flag that says that there are hooks; answers: the table of methods of the caller;
 //! * rare events ask the recorder.
 //!

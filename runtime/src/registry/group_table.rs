@@ -12,6 +12,8 @@ use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::host::{Scheduler, reuse::HostRef};
 use crate::errors::{BadName, GroupError, SendFailure};
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
+use crate::mailbox::lanes::Claim;
+use crate::slots::slot::admission::Pushed;
 use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock, touch_everything};
 use crate::util::{notifiers::wake, panics::Site};
@@ -80,24 +82,26 @@ struct GroupRegistration {
 /// Work for after the lock is released: the watchers have their events.
 #[derive(Default)]
 #[must_use = "the tokens of processes"]
-struct Notices {
-    woken: Vec<Token>,
-    /// Receivers whose mailboxes may be too full.
-    check_length: Vec<&'static Slot>,
-}
+struct Notices(Vec<(&'static Slot, Pushed)>);
 
 impl Notices {
     /// Wakes the watchers. First those that are processes, and the mailboxes themselves: a waker may wait for any.
     fn wake(self) {
-        let wakers: Vec<Waker> = self.woken.into_iter().filter_map(Token::hand_over).collect();
+        let (ended, alive): (Vec<_>, Vec<_>) =
+            self.0.into_iter().partition(|(_, pushed)| pushed.claim == Claim::Vacant);
+        let tokens = alive.into_iter().filter_map(|(slot, pushed)| slot.claimed(pushed).ok().flatten());
+        let wakers: Vec<Waker> = tokens.filter_map(Token::hand_over).collect();
+        // Before the wakers, which may wait for what others have sent there. It becomes dead letters, for users' hooks.
+        ended.into_iter().for_each(|(slot, pushed)| drop(slot.claimed(pushed)));
         wakers.into_iter().for_each(|waker| wake(Site::MailboxWaker, waker));
     }
 
     /// Wakes the watchers, and suspends the calling process if it floods them.
-    fn wake_and_wait(mut self) {
-        let check_length = std::mem::take(&mut self.check_length);
+    fn wake_and_wait(self) {
+        let to_check = self.0.iter().filter(|(_, pushed)| pushed.is_to_check()).map(|(slot, _)| *slot);
+        let to_check: Vec<&'static Slot> = to_check.collect();
         self.wake();
-        check_length.into_iter().for_each(Slot::check_length);
+        to_check.into_iter().for_each(Slot::check_length);
     }
 }
 
@@ -308,13 +312,10 @@ impl GroupState {
         self.list = None;
         let Some(name) = &key.name else { return };
         for watcher in &self.watchers {
-            let slot = TABLE.slot(watcher.slot());
+            let Some(slot) = TABLE.slot(watcher.slot()) else { continue };
             // A watcher may have ended meanwhile.
-            let sent = slot.map(|slot| (slot, slot.send_quietly(*watcher, event(name.text().clone()))));
-            if let Some((slot, Ok((token, check_length)))) = sent {
-                notices.woken.extend(token);
-                notices.check_length.extend(check_length.then_some(slot));
-            }
+            let pushed = slot.push_message(*watcher, event(name.text().clone())).ok();
+            notices.0.extend(pushed.map(|pushed| (slot, pushed)));
         }
     }
 

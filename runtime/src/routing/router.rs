@@ -20,7 +20,7 @@ use crate::local;
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
-use crate::slots::{RefusalReason, SendRefusal, TABLE};
+use crate::slots::{RefusalReason, SendPolicy, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::{env::world::World, errors::SendFailure};
 use std::{collections::BTreeMap, ptr};
@@ -82,20 +82,6 @@ fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(
     }
 }
 
-/// Sends to a process whose host is recorded, which seems to be gone (`why`) until here.
-#[cold]
-fn try_recorded<M: Send + 'static>(
-    pid: Pid,
-    message: M,
-    caller: Option<Caller>,
-    why: RefusalReason,
-) -> Result<(), (M, Option<Caller>, RefusalReason)> {
-    match TABLE.slot(pid.slot()) {
-        Some(slot) if why == RefusalReason::Gone && !is_elsewhere(pid) => slot.send_recorded(pid, message, caller),
-        _ => Err((message, caller, why)),
-    }
-}
-
 /// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
 /// returns the message, and fails its caller.
 #[cold]
@@ -105,10 +91,6 @@ fn call_on<M: Send + 'static>(
     caller: Option<Caller>,
     why: RefusalReason,
 ) -> Result<(), (M, SendFailure)> {
-    let (message, caller, why) = match try_recorded(pid, message, caller, why) {
-        Ok(()) => return Ok(()),
-        Err(refused) => refused,
-    };
     let message = Typed(message, caller);
     let sent = match why {
         RefusalReason::Full => Err((message, SendFailure::Full(pid))),
@@ -142,7 +124,7 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
         return Err((Package::from_parts(pid, payload, caller), RefusalReason::Gone));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.enqueue(NodeKind::Message, pid, word, Some(payload)).map_err(|refusal| {
+    slot.deliver(pid, NodeKind::Message, word, Some(payload), SendPolicy::Bounded).map_err(|refusal| {
         let SendRefusal(envelope, why) = *refusal;
         // SAFETY: the word was made from the caller above, and the envelope came back whole.
         (unsafe { package_of(pid, envelope) }, why)
@@ -167,9 +149,9 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
         return route(Package::from_parts(pid, payload, caller));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post_anyway(pid, word, payload).map_err(|envelope| {
+    slot.deliver(pid, NodeKind::Message, word, Some(payload), SendPolicy::Anyway).map_err(|refusal| {
         // SAFETY: the word was made from the caller above, and the envelope came back whole.
-        let package = unsafe { package_of(pid, envelope) };
+        let package = unsafe { package_of(pid, refusal.0) };
         Undeliverable { package, reason: SendFailure::Gone(pid) }
     })
 }
@@ -215,12 +197,10 @@ impl<M: Send + 'static> Routable for Typed<M> {
             return self.abroad(to);
         }
         let refused = match self {
-            Self(message, None) => try_send(to, message)
-                .or_else(|(message, why)| try_recorded(to, message, None, why))
-                .map_err(|(message, caller, why)| (Self(message, caller), why)),
-            Self(message, Some(caller)) => try_call(to, message, caller)
-                .or_else(|(message, caller, why)| try_recorded(to, message, caller, why))
-                .map_err(|(message, caller, why)| (Self(message, caller), why)),
+            Self(message, None) => try_send(to, message).map_err(|(message, why)| (Self(message, None), why)),
+            Self(message, Some(caller)) => {
+                try_call(to, message, caller).map_err(|(message, caller, why)| (Self(message, caller), why))
+            }
         };
         refused.map_err(|(this, why)| (this, failure(to, why)))
     }

@@ -1,6 +1,6 @@
 //! Slots as receivers of link messages.
 
-use super::slot::Slot;
+use super::slot::{SendPolicy, Slot};
 use crate::exit::ExitReason;
 use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::LinkEffect;
@@ -17,7 +17,8 @@ impl LinkEndpoint for Slot {
         let control = Control::Link(Box::new(sent));
         if is_notice {
             // A refused message is dropped: there is no process to handle it.
-            drop(self.enqueue(NodeKind::Notice, to, ptr::null_mut(), Some(Payload::new(control))));
+            let payload = Some(Payload::new(control));
+            drop(self.deliver(to, NodeKind::Notice, ptr::null_mut(), payload, SendPolicy::Anyway));
         } else if self.has_carried(to) {
             self.request(to.generation(), control);
         }

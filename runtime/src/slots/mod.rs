@@ -17,4 +17,4 @@ pub(crate) mod slot;
 
 pub(crate) use directory::TABLE;
 pub(crate) use slot::cold_state::{ColdState, ProcessKind};
-pub(crate) use slot::{Admission, RefusalReason, Schedule, SendRefusal, Slot, SlotHost, SlotOwner, Token};
+pub(crate) use slot::{Admission, RefusalReason, Schedule, SendPolicy, SendRefusal, Slot, SlotHost, SlotOwner, Token};

@@ -7,7 +7,7 @@ use crate::routing::connection;
 use crate::routing::hosts::{is_elsewhere, is_here};
 use crate::routing::joins::send_join;
 use crate::routing::{ControlMessage, Node};
-use crate::slots::{Slot, TABLE};
+use crate::slots::{SendPolicy, Slot, TABLE};
 use crate::{
     ExitReason, Pid, actor::tasks::ExitWaiter, env::clock::instant_now, mailbox::node::NodeKind, sync::Arc,
     util::oneshot::Oneshot,
@@ -62,7 +62,7 @@ impl Pid {
         let payload = Some(crate::Payload::sent(()));
         #[cfg(not(feature = "spans"))]
         let payload = None;
-        slot.enqueue(NodeKind::Stop, pid, ptr::null_mut(), payload).is_ok()
+        slot.deliver(pid, NodeKind::Stop, ptr::null_mut(), payload, SendPolicy::Anyway).is_ok()
     }
 
     /// Tells the process to end, ahead of queued messages. A process with a `#[signal]` method for [`Cancel`] decides

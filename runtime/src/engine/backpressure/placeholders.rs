@@ -50,7 +50,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
             node.put(Envelope { kind: NodeKind::Placeholder, generation, word: ptr::null_mut(), payload: None });
             // Under the lock: so the sender's next item in the lane (a stop request, the notice of its end) follows
             // this envelope and not another's.
-            let pushed = slot.push(node);
+            let pushed = slot.push(node, || 0);
             drop(state);
             return Admission::Pushed(pushed);
         }

@@ -3,13 +3,12 @@
 //! Such a slice nearly always consists of one step, which takes that answer and ends in the next wait. Nothing else is
 //! given to it, so little of what [`step`](super::step) looks at can have changed; whatever is not so is left to it.
 
-use super::step::StepScratch;
+use super::step::{SliceBudget, StepScratch};
 use crate::call::caller;
 use crate::engine::context::thread::ThreadContext;
 use crate::errors::ProcessError;
 use crate::local::tokens::Following;
 use crate::process::resume::FirstAnswer;
-use crate::process::slice::BUDGET;
 use crate::slots::Token;
 use crate::slots::slot::last_permit::ParkKind;
 use crate::sync::disturb;
@@ -35,16 +34,15 @@ impl ThreadContext {
         let slot = token.slot();
         if slot.lanes.has_control() {
             // Its step takes the answer first.
-            self.run_other_slice(scratch, token);
+            self.run_any_slice(scratch, token.release(), SliceBudget::Usual);
             return None;
         }
         if !slot.deficit.is_none() || token.is_special() {
             let token = self.thread.local.push_answer(token);
-            self.run_other_slice(scratch, token);
+            self.run_any_slice(scratch, token.release(), SliceBudget::Usual);
             return None;
         }
-        slot.permit.set(self.permit_index.get());
-        scratch.input.begin_slice(BUDGET);
+        self.begin_slice(scratch, &token, SliceBudget::Usual);
         disturb();
         // SAFETY: this is the token, and only the input uses the lanes until the step is over.
         unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
@@ -73,7 +71,7 @@ impl ThreadContext {
         let after = self.after(scratch, &mut token, failed);
         disturb();
         if let Some(token) = self.conclude(scratch, token, after) {
-            self.go_on::<false>(scratch, token);
+            self.go_on(scratch, token);
         }
         None
     }
@@ -83,7 +81,7 @@ impl ThreadContext {
     #[inline(never)]
     fn go_on_answered(&self, scratch: &mut StepScratch, token: Token) {
         if let Some(token) = self.may_go_on(scratch, token) {
-            self.go_on::<false>(scratch, token);
+            self.go_on(scratch, token);
         }
     }
 }

@@ -11,12 +11,11 @@
 //!
 //! All other cases take the general path in [`step`](super::step), with the same checks in the same order.
 
-use super::step::{AfterStep, StepScratch};
+use super::step::{AfterStep, SliceBudget, StepScratch};
 use crate::call::caller;
 use crate::engine::context::thread::ThreadContext;
 use crate::exit::ExitReason;
 use crate::local::tokens::Following;
-use crate::process::slice::BUDGET;
 use crate::slots::Token;
 use crate::slots::slot::last_permit::ParkKind;
 use crate::sync::disturb;
@@ -29,10 +28,9 @@ impl ThreadContext {
         let (token, after) = loop {
             let slot = token.slot();
             if !slot.deficit.is_none() || slot.lanes.has_control() || token.is_special() {
-                return self.run_other_slice(scratch, token);
+                return self.run_any_slice(scratch, token.release(), SliceBudget::Usual);
             }
-            slot.permit.set(self.permit_index.get());
-            scratch.input.begin_slice(BUDGET);
+            self.begin_slice(scratch, &token, SliceBudget::Usual);
             disturb();
             // SAFETY: this is the token, and only the input uses the lanes until the step is over.
             unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
@@ -78,17 +76,11 @@ impl ThreadContext {
         (token, after)
     }
 
-    /// Runs a time slice that begins with more than messages. Not inlined, so that others do not pay for it.
-    #[inline(never)]
-    pub(super) fn run_other_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.run_slice_with::<false>(scratch, token.release());
-    }
-
     /// Goes on with a process for which something has arrived meanwhile.
     #[cold]
     #[inline(never)]
     fn go_on_apart(&self, scratch: &mut StepScratch, token: Token) {
-        self.go_on::<false>(scratch, token);
+        self.go_on(scratch, token);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::run_loop::Next;
 use super::spare::Rest;
-use super::step::StepScratch;
+use super::step::{SliceBudget, StepScratch};
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
@@ -92,12 +92,20 @@ impl ThreadContext {
     #[inline(never)]
     pub(super) fn run_recorded_slice(&self, scratch: &mut StepScratch, token: Token) {
         self.begin_recorded_slice(scratch, &token);
-        match scratch.input.recorder() {
-            None => self.run_slice(scratch, token),
-            Some(_) if self.thread.take_request_for_time() => self.run_timed(scratch, token),
-            Some(_) => self.run_slice_with::<true>(scratch, token),
+        if scratch.input.recorder().is_some() && self.thread.take_request_for_time() {
+            self.run_timed(scratch, token);
+        } else {
+            self.run_begun_slice(scratch, token);
         }
         self.leave_recorded_slice(scratch);
+    }
+
+    /// Runs a time slice whose beginning is recorded, if the host is.
+    pub(super) fn run_begun_slice(&self, scratch: &mut StepScratch, token: Token) {
+        match scratch.input.recorder() {
+            None => self.run_slice(scratch, token),
+            Some(_) => self.run_any_slice(scratch, token, SliceBudget::Usual),
+        }
     }
 
     /// Records the beginning of a slice, if the host is recorded.

@@ -2,7 +2,7 @@
 //! chosen.
 
 use super::launch::OF_HOST;
-use super::step::StepScratch;
+use super::step::{SliceBudget, StepScratch};
 use crate::engine::context::keep::NO_CACHE;
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
@@ -87,13 +87,24 @@ impl ThreadContext {
     /// Runs a time slice as production does.
     pub(crate) fn run_usual_slice(&self, scratch: &mut StepScratch, token: Token) {
         self.begin_recorded_slice(scratch, &token);
-        let slice = |scratch: &mut StepScratch| match scratch.input.recorder() {
-            None => self.run_slice(scratch, token),
-            Some(_) => self.run_slice_with::<true>(scratch, token),
-        };
-        let panic = contain(Site::Slice, || slice(scratch)).err();
+        let panic = contain(Site::Slice, || self.run_begun_slice(scratch, token)).err();
         self.see_to_panic(scratch, panic);
         self.end_recorded_slice(scratch);
+    }
+
+    /// Begins the step of a process that is to end as if it had panicked. Returns the panic, unless the process is and
+    /// stays suspended.
+    fn crash(&self, scratch: &mut StepScratch, token: Token, panic: Panic) -> Option<Panic> {
+        let mut token = token.acquire();
+        self.thread.running.begin(&token);
+        if !token.slot().deficit.is_none() {
+            token = self.stay_suspended(token)?;
+        }
+        self.begin_slice(scratch, &token, SliceBudget::Exactly(1));
+        let slot = token.slot();
+        // SAFETY: this is the token, and only the input uses the lanes until the step is over.
+        unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
+        Some(panic)
     }
 
     fn see_to_panic(&self, scratch: &mut StepScratch, panic: Option<Panic>) {
@@ -114,34 +125,13 @@ impl ThreadContext {
         crash: Option<Panic>,
     ) {
         self.begin_recorded_slice(scratch, &token);
-        let token = token.acquire();
-        let slot = token.slot();
-        self.thread.running.begin(&token);
-        slot.permit.set(self.permit_index.get());
-        scratch.input.begin_slice_of(budget);
-        let token = match slot.deficit.deferral() {
-            _ if slot.deficit.is_none() => token,
-            Deferral::Suspended { .. } => match self.stay_suspended(token) {
-                Some(token) => token,
-                None => return self.end_recorded_slice(scratch),
-            },
+        if let Deferral::Slices(_) = token.slot().deficit.deferral() {
             // The simulation decides who comes first.
-            Deferral::Slices(_) => {
-                slot.deficit.clear();
-                token
-            }
-        };
+            token.slot().deficit.clear();
+        }
         let panic = match crash {
-            Some(panic) => {
-                // SAFETY: this is the token, and only the input uses the lanes until the step is over.
-                unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
-                Some(panic)
-            }
-            None => contain(Site::Slice, || match scratch.input.recorder() {
-                None => self.go_on::<false>(scratch, token),
-                Some(_) => self.go_on::<true>(scratch, token),
-            })
-            .err(),
+            Some(panic) => self.crash(scratch, token, panic),
+            None => contain(Site::Slice, || self.run_any_slice(scratch, token, SliceBudget::Exactly(budget))).err(),
         };
         self.see_to_panic(scratch, panic);
         self.end_recorded_slice(scratch);

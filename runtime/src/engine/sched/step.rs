@@ -55,6 +55,15 @@ const PASS: Duration = Duration::from_micros(50);
 /// takes longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
+/// How long a time slice may be.
+#[derive(Clone, Copy)]
+pub(super) enum SliceBudget {
+    /// [`BUDGET`], and some time.
+    Usual,
+    /// So many events: for a simulation, or to time one event.
+    Exactly(u32),
+}
+
 pub(super) enum AfterStep {
     /// Another step in this time slice: there is input, and budget.
     Again,
@@ -190,41 +199,30 @@ impl ThreadContext {
         self.run_slices(scratch, token);
     }
 
-    /// Runs a time slice, `RECORDED` or not.
-    #[inline(always)]
-    pub(super) fn run_slice_with<const RECORDED: bool>(&self, scratch: &mut StepScratch, token: Token) {
-        self.run_slice_begun::<RECORDED>(scratch, token, |input| input.begin_slice(BUDGET));
-    }
-
-    /// Runs a time slice of one event.
-    #[cold]
-    pub(super) fn run_short_slice(&self, scratch: &mut StepScratch, token: Token) {
-        let token = self.thread.local.push_answer(token);
-        match scratch.input.recorder() {
-            None => self.run_slice_begun::<false>(scratch, token, |input| input.begin_slice_of(1)),
-            Some(_) => self.run_slice_begun::<true>(scratch, token, |input| input.begin_slice_of(1)),
-        }
-    }
-
-    #[inline(always)]
-    fn run_slice_begun<const RECORDED: bool>(
-        &self,
-        scratch: &mut StepScratch,
-        mut token: Token,
-        begin: impl FnOnce(&mut StepInput),
-    ) {
-        let slot = token.slot();
-        token = token.acquire();
+    /// Runs a time slice in the general way: whatever it begins with, and recorded if the scratch says so. Not inlined,
+    /// so that those with messages alone do not pay for it.
+    #[inline(never)]
+    pub(super) fn run_any_slice(&self, scratch: &mut StepScratch, token: Token, budget: SliceBudget) {
+        let mut token = token.acquire();
         self.thread.running.begin(&token);
-        if !slot.deficit.is_none() {
+        if !token.slot().deficit.is_none() {
             match self.defer_slice(token) {
                 Some(back) => token = back,
                 None => return,
             }
         }
-        slot.permit.set(self.permit_index.get());
-        begin(&mut scratch.input);
-        self.go_on::<RECORDED>(scratch, token);
+        self.begin_slice(scratch, &token, budget);
+        self.go_on(scratch, token);
+    }
+
+    /// Begins a time slice of a process that is named as running.
+    #[inline(always)]
+    pub(super) fn begin_slice(&self, scratch: &mut StepScratch, token: &Token, budget: SliceBudget) {
+        token.slot().permit.set(self.permit_index.get());
+        match budget {
+            SliceBudget::Usual => scratch.input.begin_slice(BUDGET),
+            SliceBudget::Exactly(events) => scratch.input.begin_slice_of(events),
+        }
     }
 
     /// Returns whether a process with a deficit lets this time slice pass. A signal for it does not wait; an answer
@@ -274,8 +272,23 @@ impl ThreadContext {
         }
     }
 
+    /// Runs the steps of a time slice that has begun.
     #[inline(always)]
-    pub(super) fn go_on<const RECORDED: bool>(&self, scratch: &mut StepScratch, mut token: Token) {
+    pub(super) fn go_on(&self, scratch: &mut StepScratch, token: Token) {
+        match scratch.input.recorder() {
+            None => self.run_steps::<false>(scratch, token),
+            Some(_) => self.run_recorded_steps(scratch, token),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_recorded_steps(&self, scratch: &mut StepScratch, token: Token) {
+        self.run_steps::<true>(scratch, token);
+    }
+
+    #[inline(always)]
+    fn run_steps<const RECORDED: bool>(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
             disturb();
             let after = self.step::<RECORDED>(scratch, &mut token);
@@ -308,10 +321,7 @@ impl ThreadContext {
             scratch.end(ExitReason::Panic(panic.into()), None)
         };
         if let Some(token) = self.conclude(scratch, token, after) {
-            match scratch.input.recorder() {
-                None => self.go_on::<false>(scratch, token),
-                Some(_) => self.go_on::<true>(scratch, token),
-            }
+            self.go_on(scratch, token);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! its process then goes to the end of the global queue, as after any time slice that was used up. The message is the
 //! first of the first process that a thread takes up after the request: long ones are no more likely than short ones.
 
-use super::step::StepScratch;
+use super::step::{SliceBudget, StepScratch};
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::workers::timed::TimedStep;
 use crate::env::clock::Moment;
@@ -22,7 +22,7 @@ impl ThreadContext {
         let process = token.slot().metadata.names().map(|(process, _)| process);
         let (counters, began) = (&self.thread.counters, Moment::now_by(None));
         let before = counters.messages.get();
-        self.run_short_slice(scratch, token);
+        self.run_any_slice(scratch, self.thread.local.push_answer(token), SliceBudget::Exactly(1));
         let took = Moment::now_by(None).since(began);
         let is_one = counters.messages.get() == before + 1;
         match (process, self.thread.slice.message(), is_one) {

@@ -1,6 +1,6 @@
 //! The outcome of a send: what was decided, what is left to do, and why it was refused.
 
-use crate::mailbox::lanes::Claim;
+use crate::mailbox::lanes::{Claim, LENGTH_CHECK};
 use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
@@ -20,9 +20,16 @@ pub(crate) enum RefusalReason {
 pub(crate) struct Pushed {
     pub(crate) mine: NonNull<MailNode>,
     pub(crate) claim: Claim,
-    pub(crate) check_length: bool,
     /// The number of the node in its queue.
     pub(crate) sequence: u64,
+}
+
+impl Pushed {
+    /// Returns whether the length of the mailbox is to be checked.
+    #[inline(always)]
+    pub(crate) fn is_to_check(&self) -> bool {
+        self.sequence.is_multiple_of(LENGTH_CHECK)
+    }
 }
 
 /// The decision about a message for a mailbox that may be too full.

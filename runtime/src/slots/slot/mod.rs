@@ -74,6 +74,7 @@ use std::ptr;
 use std::task::Waker;
 
 pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
+pub(crate) use send::SendPolicy;
 
 /// Runs the process of a slot: a host, the thread of a pinned process, or the owner of a stand-alone mailbox.
 pub(crate) trait Schedule: Sync {
@@ -326,16 +327,6 @@ impl Slot {
         self.is_living(pid.generation()) && self.is_at_unrecorded(pid)
     }
 
-    /// Returns what records the sends to `pid`, if it is alive here and they are recorded.
-    #[cold]
-    #[inline(never)]
-    fn recorder_for(&'static self, pid: Pid) -> Option<&'static Recorder> {
-        if !self.carries(pid) {
-            return None;
-        }
-        self.owner()?.host.recorder()
-    }
-
     /// Returns the generation of the live process, or of the last one.
     pub(crate) fn last(&self) -> u64 {
         self.generation.load(Ordering::Acquire).generation()
@@ -356,32 +347,19 @@ impl Slot {
         }
     }
 
-    /// Called when a message was pushed. A process that a thread keeps while it is idle runs now, if that is the
+    /// Called when something was pushed into the control lane. A process that a thread keeps runs now, if that is the
     /// calling thread, or soon.
-    #[inline(always)]
-    fn run_if_kept_idle(&'static self) {
-        if self.permit.is_kept_idle_after_push() {
-            self.run_kept();
-        }
-    }
-
-    /// As [`run_if_kept_idle`](Self::run_if_kept_idle), also for a process that waits for control only: there is
-    /// something in its control lane.
     #[inline]
     fn run_if_kept(&'static self) {
-        if self.permit.is_kept_after_push() {
-            self.run_kept();
+        if self.permit.is_kept_after_push()
+            && let Some(token) = self.take_kept()
+        {
+            token.wake();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn run_kept(&'static self) {
-        if let Some(token) = self.take_kept() {
-            token.wake();
-        }
-    }
-
     fn take_kept(&'static self) -> Option<Token> {
         self.owner()?.scheduler.take_kept(self)
     }

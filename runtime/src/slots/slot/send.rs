@@ -1,4 +1,5 @@
-//! The path of a message: into the data lane, past the bound if there is one.
+//! The path of a message: into the data lane, past the bound if there is one. If the host of the process is recorded,
+//! the send is, too.
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::flag_word::{CONGESTED, HARD_BOUND};
@@ -6,7 +7,7 @@ use super::{Slot, Token};
 use crate::call::call_id::CallId;
 use crate::call::caller::{Caller, fail_stranded};
 use crate::exit::ExitReason;
-use crate::mailbox::lanes::{Claim, LENGTH_CHECK};
+use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -17,24 +18,50 @@ use crate::recorder::session::Recorder;
 use crate::sync::simulated;
 use std::ptr::{self, NonNull};
 
+/// Whether the bound of the mailbox holds for what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendPolicy {
+    Bounded,
+    /// It was accepted before, or is no message.
+    Anyway,
+}
+
+/// The record of a send. Stamped before the push: the message may be handled at once.
+#[derive(Clone, Copy)]
+struct SendRecord {
+    recorder: &'static Recorder,
+    to: Pid,
+    stamp: u64,
+}
+
+impl SendRecord {
+    fn begin(recorder: &'static Recorder, to: Pid) -> Self {
+        Self { recorder, to, stamp: recorder.stamp() }
+    }
+
+    fn note(&self, pushed: &Pushed, name: Option<&'static fn() -> &'static str>) {
+        self.recorder.note_at(self.stamp, RecordKind::Send, self.to.incarnation(), pushed.sequence, name);
+    }
+}
+
 impl Slot {
     /// Queues a message in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The message, if there is no such process here, its host is recorded, or its mailbox is full.
+    /// The message, if there is no such process here or its mailbox is full.
     #[inline]
     pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
         if !self.carries_unrecorded(to) {
-            return Err((message, RefusalReason::Gone));
+            return self.send_recorded(to, message, None).map_err(|(message, _, why)| (message, why));
         }
-        let sent = self.queue_message(to.generation(), message, ptr::null_mut());
+        let sent = self.queue(node_pool::message(to.generation(), message, ptr::null_mut()), None);
         sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
     }
 
     /// Sends a message with a caller.
     ///
     /// # Errors
-    /// The message and its caller, if there is no such process here, its host is recorded, or its mailbox is full.
+    /// The message and its caller, if there is no such process here or its mailbox is full.
     #[inline(always)]
     pub(crate) fn call<M: Send + 'static>(
         &'static self,
@@ -43,23 +70,47 @@ impl Slot {
         caller: Caller,
     ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
         if !self.carries_unrecorded(to) {
-            return Err((message, Some(caller), RefusalReason::Gone));
+            return self.send_recorded(to, message, Some(caller));
         }
         // A supervisor may keep the message for the next incarnation.
         let (call, is_kept) = (caller.id(), self.is_supervised());
-        match self.queue_message(to.generation(), message, caller.into_word()) {
+        match self.queue(node_pool::message(to.generation(), message, caller.into_word()), None) {
             Ok(()) => {
                 if !self.is_living_in_order(to.generation()) && !is_kept {
                     self.called_late(call, to.generation());
                 }
                 Ok(())
             }
-            Err(refusal) => {
-                let SendRefusal(envelope, why) = *refusal;
-                let (message, caller) = unpack(envelope);
-                Err((message, caller, why))
-            }
+            Err(refusal) => Err(unpack_refusal(*refusal)),
         }
+    }
+
+    /// Sends a message, perhaps with a caller, to a process whose host is recorded, or that is not here.
+    #[cold]
+    #[inline(never)]
+    fn send_recorded<M: Send + 'static>(
+        &'static self,
+        to: Pid,
+        message: M,
+        mut caller: Option<Caller>,
+    ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
+        let Some(recorder) = self.recorder_of(to) else { return Err((message, caller, RefusalReason::Gone)) };
+        let record = SendRecord::begin(recorder, to);
+        let asked = caller.as_mut().and_then(Caller::record);
+        let call = caller.as_ref().filter(|_| !self.is_supervised()).map(Caller::id);
+        let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+        let node = node_pool::message(to.generation(), message, word);
+        let sent = self.deliver_node(node, SendPolicy::Bounded, Some(&record));
+        sent.map_err(|refusal| unpack_refusal::<M>(*refusal))?;
+        if let Some(tag) = asked {
+            recorder.note_at(record.stamp, RecordKind::Ask, to.incarnation(), tag, None);
+        }
+        if let Some(call) = call
+            && !self.is_living_in_order(to.generation())
+        {
+            self.called_late(call, to.generation());
+        }
+        Ok(())
     }
 
     /// Fails a call if its message was pushed when the exit of the process was over, and so may lie in the mailbox of
@@ -72,249 +123,76 @@ impl Slot {
         }
     }
 
-    /// Sends a message, perhaps with a caller, to a process whose host is recorded: to [`send`](Self::send) and
-    /// [`call`](Self::call) it seems to be gone, so that they pay nothing for this.
+    /// Queues an envelope in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The message and its caller, if there is no such process here or its mailbox is full.
-    #[inline(never)]
-    pub(crate) fn send_recorded<M: Send + 'static>(
+    /// The envelope, if there is no such process here or its mailbox is full.
+    pub(crate) fn deliver(
         &'static self,
         to: Pid,
-        message: M,
-        mut caller: Option<Caller>,
-    ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
-        let Some(recorder) = self.recorder_for(to) else { return Err((message, caller, RefusalReason::Gone)) };
-        let asked = caller.as_mut().and_then(Caller::record);
-        let call = caller.as_ref().filter(|_| !self.is_supervised()).map(Caller::id);
-        let stamp = recorder.stamp();
-        let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-        let sent = self.queue_at(node_pool::message(to.generation(), message, word), recorder, to, stamp);
-        if sent.is_ok()
-            && let Some(tag) = asked
-        {
-            recorder.note_at(stamp, RecordKind::Ask, to.incarnation(), tag, None);
-        }
-        if sent.is_ok()
-            && let Some(call) = call
-            && !self.is_living_in_order(to.generation())
-        {
-            self.called_late(call, to.generation());
-        }
-        sent.map_err(|refusal| {
-            let SendRefusal(envelope, why) = *refusal;
-            let (message, caller) = unpack(envelope);
-            (message, caller, why)
-        })
+        kind: NodeKind,
+        word: *mut MailNode,
+        payload: Option<Payload>,
+        policy: SendPolicy,
+    ) -> Result<(), Box<SendRefusal>> {
+        debug_assert!(kind == NodeKind::Message || policy == SendPolicy::Anyway, "bounds apply to messages only");
+        let envelope = Envelope { kind, generation: to.generation(), word, payload };
+        let recorder = match self.gate(to) {
+            Some(recorder) => recorder.filter(|_| kind == NodeKind::Message),
+            None => return Err(Box::new(SendRefusal(envelope, RefusalReason::Gone))),
+        };
+        let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
+        self.deliver_node(node_pool::node(envelope), policy, record.as_ref())
     }
 
-    /// Sends a message however full the mailbox is, and defers all else, for code that holds a lock. After releasing
-    /// it, the caller wakes the process, with [`Token::wake`], if its token is returned, and calls
-    /// [`check_length`](Self::check_length) if required. Both may block, or run foreign code.
+    fn deliver_node(
+        &'static self,
+        node: NodeBox,
+        policy: SendPolicy,
+        record: Option<&SendRecord>,
+    ) -> Result<(), Box<SendRefusal>> {
+        match policy {
+            SendPolicy::Bounded => self.queue(node, record),
+            SendPolicy::Anyway => self.queue_anyway(node, record),
+        }
+    }
+
+    /// Pushes a message however full the mailbox is, for code that holds a lock. When it has released that, it wakes
+    /// the process if its token was [claimed](Self::claimed), and [checks the length](Self::check_length) of its
+    /// mailbox if required: both may block, or run code of users.
     ///
     /// # Errors
-    /// The message, if there is no such process here.
-    pub(crate) fn send_quietly<M: Send + 'static>(
-        &'static self,
-        to: Pid,
-        message: M,
-    ) -> Result<(Option<Token>, bool), M> {
-        let recorder = if self.carries_unrecorded(to) {
-            None
-        } else {
-            match self.recorder_for(to) {
-                Some(recorder) => Some((recorder, recorder.stamp())),
-                None => return Err(message),
-            }
-        };
+    /// The message, if there is no such process here. One that has ended meanwhile has taken a token of the slot, too.
+    pub(crate) fn push_message<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<Pushed, M> {
+        let Some(recorder) = self.gate(to) else { return Err(message) };
+        let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
         // Without an origin, which would be asked of a subscriber.
         #[cfg(feature = "spans")]
         let node =
             crate::observe::spans::on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
         #[cfg(not(feature = "spans"))]
         let node = node_pool::message(to.generation(), message, ptr::null_mut());
-        let (mine, name) = (node.as_ptr(), node.name_of());
-        let (mut check_length, mut number) = (false, 0);
-        let claim = self.lanes.push_numbered(
-            node,
-            || self.known(),
-            |sequence| {
-                number = sequence;
-                check_length = is_to_check(sequence);
-            },
-        );
-        if let Some((recorder, stamp)) = recorder {
-            recorder.note_at(stamp, RecordKind::Send, to.incarnation(), number, name);
-        }
-        match claim {
-            Claim::Nothing => {
-                if !self.permit.is_kept_idle_after_push() {
-                    return Ok((None, check_length));
-                }
-                Ok((self.take_kept(), check_length))
-            }
-            Claim::Process => Ok((Some(Token(self)), check_length)),
-            Claim::Vacant => match self.take_back(mine) {
-                Ok(()) => Ok((None, false)),
-                Err(refusal) => Err(unpack(refusal.0).0),
-            },
-        }
+        Ok(self.push_recorded(node, record.as_ref()))
     }
 
-    /// Queues an envelope in the data lane of the process `to`, and wakes it if it is idle.
+    /// Queues a node in the data lane, if the bound of the mailbox lets it in, and wakes the process if it is idle.
     ///
     /// # Errors
-    /// The envelope, if there is no such process here.
-    #[inline]
-    pub(crate) fn enqueue(
-        &'static self,
-        kind: NodeKind,
-        to: Pid,
-        word: *mut MailNode,
-        payload: Option<Payload>,
-    ) -> Result<(), Box<SendRefusal>> {
-        let envelope = Envelope { kind, generation: to.generation(), word, payload };
-        if !self.carries_unrecorded(to) {
-            return self.enqueue_recorded(to, envelope);
-        }
-        let node = node_pool::node(envelope);
-        // Bounds apply to messages only.
-        if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) }
-    }
-
-    /// Queues an envelope for a process whose host is recorded, or that is not here.
-    #[cold]
-    #[inline(never)]
-    fn enqueue_recorded(&'static self, to: Pid, envelope: Envelope) -> Result<(), Box<SendRefusal>> {
-        match self.recorder_for(to) {
-            None => Err(Box::new(SendRefusal(envelope, RefusalReason::Gone))),
-            Some(recorder) if envelope.kind == NodeKind::Message => {
-                self.queue_recorded(node_pool::node(envelope), recorder, to)
-            }
-            Some(_) => self.queue_anyway(node_pool::node(envelope)),
-        }
-    }
-
-    /// Queues a message that was accepted before, however full the mailbox is.
-    ///
-    /// # Errors
-    /// The envelope, if there is no such process here.
-    pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut MailNode, payload: Payload) -> Result<(), Envelope> {
-        let envelope = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
-        if self.carries_unrecorded(to) {
-            return self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0);
-        }
-        let Some(recorder) = self.recorder_for(to) else { return Err(envelope) };
-        let stamp = recorder.stamp();
-        self.push_recorded(node_pool::node(envelope), recorder, to, stamp).map_err(|refusal| refusal.0)
-    }
-
+    /// The envelope, if the process has ended since it was looked up, or its mailbox is full.
     #[inline(always)]
-    fn queue_message<M: Send + 'static>(
-        &'static self,
-        generation: u64,
-        message: M,
-        word: *mut MailNode,
-    ) -> Result<(), Box<SendRefusal>> {
-        #[cfg(all(test, not(loom)))]
-        crate::sync::window::pass(crate::sync::window::Window::BeforeMessage);
-        self.queue(node_pool::message(generation, message, word))
-    }
-
-    /// Queues a node in the data lane, and wakes the process if it is idle.
-    ///
-    /// # Errors
-    /// The envelope, if the process has ended since it was looked up.
-    #[inline(always)]
-    fn queue(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
-        #[cfg(feature = "test")]
-        if let Some(kind) = self.metadata.kind().filter(|_| simulated::is_here())
-            && simulated::mishap(simulated::Mishap::Full, kind.type_id).is_some()
-        {
-            return simulated::while_full(|| self.queue_if_admitted(node));
-        }
-        if self.flags.any(CONGESTED | HARD_BOUND) && self.must_ask() {
-            return self.queue_if_admitted(node);
-        }
-        self.queue_anyway(node)
-    }
-
-    /// Queues a message like [`queue`](Self::queue), and records that.
-    #[cold]
-    fn queue_recorded(
-        &'static self,
-        node: NodeBox,
-        recorder: &'static Recorder,
-        to: Pid,
-    ) -> Result<(), Box<SendRefusal>> {
-        // Before the push: the message may be handled at once.
-        let stamp = recorder.stamp();
-        self.queue_at(node, recorder, to, stamp)
-    }
-
-    fn queue_at(
-        &'static self,
-        node: NodeBox,
-        recorder: &'static Recorder,
-        to: Pid,
-        stamp: u64,
-    ) -> Result<(), Box<SendRefusal>> {
+    fn queue(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
         #[cfg(all(test, not(loom)))]
         crate::sync::window::pass(crate::sync::window::Window::BeforeMessage);
         #[cfg(feature = "test")]
         if let Some(kind) = self.metadata.kind().filter(|_| simulated::is_here())
             && simulated::mishap(simulated::Mishap::Full, kind.type_id).is_some()
         {
-            return simulated::while_full(|| self.admit_recorded(node, recorder, to, stamp));
+            return simulated::while_full(|| self.queue_if_admitted(node, record));
         }
         if self.flags.any(CONGESTED | HARD_BOUND) && self.must_ask() {
-            return self.admit_recorded(node, recorder, to, stamp);
+            return self.queue_if_admitted(node, record);
         }
-        self.push_recorded(node, recorder, to, stamp)
-    }
-
-    #[cold]
-    fn admit_recorded(
-        &'static self,
-        node: NodeBox,
-        recorder: &'static Recorder,
-        to: Pid,
-        stamp: u64,
-    ) -> Result<(), Box<SendRefusal>> {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = simulated::here() {
-            simulator.sent(self.index());
-        }
-        let name = node.name_of();
-        match self.owner().map(|owner| owner.host.admit(self, node)) {
-            Some(Admission::Accepted(node)) => self.push_recorded(node, recorder, to, stamp),
-            Some(Admission::Pushed(pushed)) => {
-                recorder.note_at(stamp, RecordKind::Send, to.incarnation(), pushed.sequence, name);
-                self.follow(pushed)
-            }
-            Some(Admission::Refused(envelope, why)) => Err(Box::new(SendRefusal(envelope, why))),
-            Some(Admission::Taken) | None => Ok(()),
-        }
-    }
-
-    fn push_recorded(
-        &'static self,
-        node: NodeBox,
-        recorder: &'static Recorder,
-        to: Pid,
-        stamp: u64,
-    ) -> Result<(), Box<SendRefusal>> {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = simulated::here() {
-            simulator.sent(self.index());
-        }
-        let (mine, name, mut number) = (node.as_ptr(), node.name_of(), 0);
-        let claim = self.lanes.push_numbered(node, || self.known(), |sequence| number = sequence);
-        recorder.note_at(stamp, RecordKind::Send, to.incarnation(), number, name);
-        if is_to_check(number) {
-            self.check_length();
-        }
-        self.pushed(mine, claim)
+        self.queue_anyway(node, record)
     }
 
     /// Returns false if the calling thread already knows that the mailbox is congested. Not inlined, so that the fast
@@ -325,14 +203,20 @@ impl Slot {
     }
 
     #[cold]
-    fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
+    fn queue_if_admitted(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
         #[cfg(feature = "test")]
         if let Some(simulator) = simulated::here() {
             simulator.sent(self.index());
         }
+        let name = record.and_then(|_| node.name_of());
         match self.owner().map(|owner| owner.host.admit(self, node)) {
-            Some(Admission::Accepted(node)) => self.queue_anyway(node),
-            Some(Admission::Pushed(pushed)) => self.follow(pushed),
+            Some(Admission::Accepted(node)) => self.queue_anyway(node, record),
+            Some(Admission::Pushed(pushed)) => {
+                if let Some(record) = record {
+                    record.note(&pushed, name);
+                }
+                self.follow(pushed)
+            }
             Some(Admission::Refused(envelope, why)) => Err(Box::new(SendRefusal(envelope, why))),
             Some(Admission::Taken) | None => Ok(()),
         }
@@ -340,48 +224,75 @@ impl Slot {
 
     /// Queues a node, however full the mailbox is.
     #[inline(always)]
-    fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
+    fn queue_anyway(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
         #[cfg(feature = "test")]
         if let Some(simulator) = simulated::here() {
             simulator.sent(self.index());
         }
-        let mine = node.as_ptr();
-        let claim = self.lanes.push_data(node, || self.known(), || self.check_length());
-        self.pushed(mine, claim)
+        let pushed = self.push_recorded(node, record);
+        self.follow(pushed)
     }
 
     #[inline(always)]
-    fn pushed(&'static self, mine: NonNull<MailNode>, claim: Claim) -> Result<(), Box<SendRefusal>> {
-        match claim {
-            Claim::Nothing => {
-                self.run_if_kept_idle();
-                Ok(())
-            }
-            Claim::Process => {
-                self.schedule();
-                Ok(())
-            }
-            Claim::Vacant => self.take_back(mine),
+    fn push_recorded(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Pushed {
+        let name = record.and_then(|_| node.name_of());
+        let pushed = self.push(node, || self.known());
+        if let Some(record) = record {
+            record.note(&pushed, name);
         }
+        pushed
     }
 
-    /// Puts a node into the data lane and defers all else, under a lock: [`follow`](Self::follow) comes next.
-    pub(crate) fn push(&self, node: NodeBox) -> Pushed {
+    /// Puts a node into the data lane and defers all else: [`follow`](Self::follow) comes next. For `known`, see
+    /// [`push_data`](crate::mailbox::lanes::Lanes::push_data).
+    #[inline(always)]
+    pub(crate) fn push(&self, node: NodeBox, known: impl FnOnce() -> u64) -> Pushed {
         let (mine, mut sequence) = (node.as_ptr(), 0);
-        // Callers know the length by other means.
-        let claim = self.lanes.push_numbered(node, || 0, |number| sequence = number);
-        Pushed { mine, claim, check_length: is_to_check(sequence), sequence }
+        let claim = self.lanes.push_data(node, known, |number| sequence = number);
+        Pushed { mine, claim, sequence }
     }
 
-    /// Completes a push: wakes the process if it was idle. May run foreign code.
+    /// Completes a push: wakes the process if it was idle, and checks the length of its mailbox. May block, or run code
+    /// of users.
     ///
     /// # Errors
     /// The envelope, if the process has ended since it was looked up.
+    #[inline(always)]
     pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<SendRefusal>> {
-        if pushed.check_length {
+        if pushed.is_to_check() {
             self.check_length();
         }
-        self.pushed(pushed.mine, pushed.claim)
+        if let Some(token) = self.claimed(pushed)? {
+            token.wake();
+        }
+        Ok(())
+    }
+
+    /// Returns the token of the process if it is to be woken, and leaves that to the caller.
+    ///
+    /// # Errors
+    /// As for [`follow`](Self::follow).
+    #[inline(always)]
+    pub(crate) fn claimed(&'static self, pushed: Pushed) -> Result<Option<Token>, Box<SendRefusal>> {
+        match pushed.claim {
+            Claim::Nothing if self.permit.is_kept_idle_after_push() => Ok(self.take_kept()),
+            Claim::Nothing => Ok(None),
+            Claim::Process => Ok(Some(Token(self))),
+            Claim::Vacant => self.take_back(pushed.mine).map(|()| None),
+        }
+    }
+
+    /// Returns what records sends to `to`, if they are recorded. `None`: there is no such process here.
+    #[inline]
+    fn gate(&'static self, to: Pid) -> Option<Option<&'static Recorder>> {
+        if self.carries_unrecorded(to) { Some(None) } else { self.recorder_of(to).map(Some) }
+    }
+
+    /// Returns what records sends to `to`, if that is alive here and they are recorded.
+    #[cold]
+    #[inline(never)]
+    fn recorder_of(&'static self, to: Pid) -> Option<&'static Recorder> {
+        if self.carries(to) { self.owner()?.host.recorder() } else { None }
     }
 
     /// Returns the sequence number of a recent message, if the mailbox is too full; otherwise zero.
@@ -411,11 +322,6 @@ impl Slot {
     }
 }
 
-/// Returns whether the length of a mailbox is checked at this sequence number.
-fn is_to_check(sequence: u64) -> bool {
-    sequence.is_multiple_of(LENGTH_CHECK)
-}
-
 /// Returns the message and the caller of an envelope that was returned to its sender.
 #[cold]
 fn unpack<M: Send + 'static>(envelope: Envelope) -> (M, Option<Caller>) {
@@ -426,4 +332,10 @@ fn unpack<M: Send + 'static>(envelope: Envelope) -> (M, Option<Caller>) {
         Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
         None => unreachable!("a message has a payload"),
     }
+}
+
+#[cold]
+fn unpack_refusal<M: Send + 'static>(SendRefusal(envelope, why): SendRefusal) -> (M, Option<Caller>, RefusalReason) {
+    let (message, caller) = unpack(envelope);
+    (message, caller, why)
 }

@@ -67,6 +67,7 @@ impl Token {
         self
     }
 
+    #[inline]
     pub(crate) fn wake(self) {
         self.0.schedule();
     }

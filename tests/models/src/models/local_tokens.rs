@@ -511,7 +511,7 @@ fn a_message_of_a_sender_that_looks_for_the_place_alone() {
         let Caching { scene, first: (slot, pid), second } = Caching::begun();
         let other = thread::spawn(move || {
             let message = node_pool::message(pid.generation(), 10_u32, std::ptr::null_mut());
-            match slot.lanes.push_data(message, || 0, || ()) {
+            match slot.lanes.push_data(message, || 0, |_| ()) {
                 Claim::Nothing => scene.queue.notify_keeper(slot),
                 // SAFETY: the push has taken the token.
                 _process => unsafe { Token::from_raw(NonNull::from(slot)) }.wake(),

@@ -90,7 +90,7 @@ impl Mailbox {
 
     /// Sends with a sequence number of the first envelope that is known from elsewhere.
     fn send_where(&self, known: u64, number: u32) {
-        let claim = self.lanes.push_data(node_pool::node(Self::envelope(number)), || known, || ());
+        let claim = self.lanes.push_data(node_pool::node(Self::envelope(number)), || known, |_| ());
         if claim == Claim::Process {
             reach("a first node in the place of a mark");
         }

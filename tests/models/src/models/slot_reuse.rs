@@ -23,6 +23,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::process::Process;
 use crate::process::body::Body;
+use crate::slots::slot::SendPolicy;
 use crate::slots::{Schedule, SendRefusal, Slot, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Ordering, OwnedCell};
 use loom::thread;
@@ -247,8 +248,8 @@ impl World {
 
     /// Sends a message in an envelope, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
-        let sent =
-            self.slot.enqueue(NodeKind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
+        let (to, payload) = (self.pid(generation), Some(Payload::new(number)));
+        let sent = self.slot.deliver(to, NodeKind::Message, ptr::null_mut(), payload, SendPolicy::Bounded);
         if let Err(refusal) = sent {
             let SendRefusal(Envelope { payload, .. }, _) = *refusal;
             reach("refused");
@@ -393,7 +394,7 @@ fn three_late_messages() {
         let send = |number: u32| {
             let node = node_pool::message(1, number, ptr::null_mut());
             let mine = node.as_ptr();
-            if world.slot.lanes.push_data(node, || 0, || ()) == Claim::Vacant {
+            if world.slot.lanes.push_data(node, || 0, |_| ()) == Claim::Vacant {
                 // SAFETY: the push has taken the token.
                 let token = unsafe { Token::from_raw(NonNull::from(world.slot)) };
                 let back = token.empty_and_park(Some(mine)).map(|envelope| self::number(envelope.payload));

@@ -141,7 +141,7 @@ impl World {
     fn new(rest: Rest) -> &'static Self {
         let world =
             keep(Self { sender: ProcessSide::new(), receiver: ProcessSide::new(), rest, ended: AtomicU8::new(0) });
-        let claim = world.receiver.lanes.push_data(node_pool::node(envelope(0)), || 0, || ());
+        let claim = world.receiver.lanes.push_data(node_pool::node(envelope(0)), || 0, |_| ());
         assert_eq!(claim, Claim::Nothing);
         let claim = world.receiver.lanes.push_control(node_pool::node(envelope(0)));
         assert_eq!(claim, Claim::Nothing);

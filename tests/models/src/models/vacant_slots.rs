@@ -20,6 +20,7 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::process::control::{Control, EndWaiter, Join};
+use crate::slots::slot::SendPolicy;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, OwnedCell, lock};
 use loom::thread;
@@ -295,7 +296,13 @@ fn a_call_does_not_wait_for_the_next_process() {
             let refused = if fault::is(LOOKS_BEFORE_THE_PUSH) {
                 world
                     .slot
-                    .enqueue(NodeKind::Message, pid, Caller::new(1).into_word(), Some(Payload::new(10_u32)))
+                    .deliver(
+                        pid,
+                        NodeKind::Message,
+                        Caller::new(1).into_word(),
+                        Some(Payload::new(10_u32)),
+                        SendPolicy::Bounded,
+                    )
                     .is_err()
             } else {
                 world.slot.call(pid, 10_u32, Caller::new(1)).is_err()

@@ -294,7 +294,7 @@ impl Process for EndsWithoutRoom {
         let slot = TABLE.slot(own.slot()).expect("its slot");
         do_in(Window::BeforeReuse, move || {
             let late = node_pool::message(own.generation(), "late", ptr::null_mut());
-            let claim = slot.lanes.push_data(late, || 0, || ());
+            let claim = slot.lanes.push_data(late, || 0, |_| ());
             assert_eq!(claim, Claim::Nothing, "this thread has the token");
         });
         out.done();

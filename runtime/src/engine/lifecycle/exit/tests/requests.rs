@@ -208,7 +208,7 @@ mod kept {
             };
             let lanes = &TABLE.slot(pid.slot()).expect("its slot").lanes;
             let late = node_pool::message(pid.generation(), "late", ptr::null_mut());
-            assert_eq!(lanes.push_data(late, || 0, || ()), Claim::Nothing, "the slot is kept");
+            assert_eq!(lanes.push_data(late, || 0, |_| ()), Claim::Nothing, "the slot is kept");
             let next = host.spawn_process(EndsWhenTold).start()?;
             self.1.send(lanes.depth()).expect("the test waits");
             assert!(next.kill());
