@@ -8,7 +8,7 @@
 //!   runs;
 //! * [`blocking`]: steps that block; [`backpressure`]: senders that wait for full mailboxes;
 //! * [`lifecycle`]: spawning, exit and upgrade of a process;
-//! * [`sched`]: the run loop; [`pinned`]: processes with a thread of their own;
+//! * [`mod@slice`]: the time slice of a process; [`sched`]: the run loop; [`pinned`]: processes with a thread of their own;
 //! * [`shutdown`]: draining and ending a host.
 
 pub(crate) mod backpressure;
@@ -21,5 +21,6 @@ pub(crate) mod permits;
 pub(crate) mod pinned;
 pub(crate) mod sched;
 pub(crate) mod shutdown;
+pub(crate) mod slice;
 pub(crate) mod watchdog;
 pub(crate) mod workers;

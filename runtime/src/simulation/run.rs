@@ -22,7 +22,7 @@ use crate::api::runtime::{Host, Runtime};
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::{SimulatedThread, as_simulated_thread};
-use crate::engine::sched::step::StepScratch;
+use crate::engine::slice::step::StepScratch;
 use crate::env::chance::Random;
 use crate::env::clock::{Moment, use_clock};
 use crate::env::world::World;

@@ -87,6 +87,15 @@ impl ThreadContext {
         None
     }
 
+    /// Parks a token with `park`. Returns it if something has arrived.
+    #[inline(always)]
+    pub(crate) fn park_token(&self, token: Token, park: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
+        self.thread.running.end();
+        let back = park(token)?;
+        self.thread.running.begin(&back);
+        Some(back)
+    }
+
     /// Keeps the token of a process that has nothing to do, and takes that of the process to run next, if that is all
     /// that [`keep_or_park`](Self::keep_or_park) and [`next`](Self::next) would come to. Names that one as running.
     ///

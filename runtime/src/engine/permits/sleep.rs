@@ -48,7 +48,7 @@
 //!
 //! Nor does it announce a process that has used up its time slice, if it will run that process next itself, or right
 //! after the one in its run-next slot: because there is no other permit, or because its deque and the global queue hold
-//! nothing else and time slices are used up here every [few microseconds](crate::engine::sched::step). A thread that is
+//! nothing else and time slices are used up here every [few microseconds](crate::engine::slice::step). A thread that is
 //! woken for it would come too late to help, and would then move the receiver away from its senders. The same
 //! guarantees hold: the pusher looks at the global queue before it sleeps (S3) or becomes spare (handoff:A3, which
 //! announces), and the watchdog announces what is queued there behind a step that does not end.

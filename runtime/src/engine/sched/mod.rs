@@ -1,29 +1,21 @@
-//! The run loop: how a thread finds a process, runs a step of it, and parks.
+//! The run loop: how a thread finds a process, runs a [time slice](super::slice) of it, and parks.
 //!
 //! * [`run_loop`]: run, park or exit;
 //! * [`find`]: where the next process comes from, in order;
-//! * [`step`]: running a process for one time slice; [`outcome`]: what follows a step, as a pure function;
-//! * [`timed`]: a time slice of one message, with the time that it takes;
-//! * [`answered`]: the time slice of a process that was answered here; [`following`]: of one that follows at once;
 //! * [`recorded`]: the run loop while the host is recorded;
 //! * [`slot_owner`]: the host as the owner of slots: scheduling, bounds, timers, dead letters;
 //! * [`driving`]: sleeping threads as drivers of timers and the reactor; [`spare`]: threads without a permit;
 //! * [`launch`]: starting and ending threads; [`watchdog`]: the thread that looks for long steps, and [`awake`] for how
 //!   many threads are to be awake.
 
-pub(crate) mod answered;
 pub(crate) mod awake;
 pub(crate) mod driving;
 pub(crate) mod find;
-pub(crate) mod following;
 pub(crate) mod launch;
-mod outcome;
 pub(crate) mod recorded;
 pub(crate) mod run_loop;
 #[cfg(feature = "test")]
 pub(crate) mod simulated;
 pub(crate) mod slot_owner;
 pub(crate) mod spare;
-pub(crate) mod step;
-pub(crate) mod timed;
 pub(crate) mod watchdog;

@@ -1,20 +1,18 @@
-//! The run loop of a thread whose host is recorded: the copy of it that the attention word leads to.
+//! The run loop of a thread whose host is recorded: the copy of it that the attention word leads to. Its time slices
+//! are [recorded](crate::engine::slice::recorded), too.
 
 use super::run_loop::Next;
 use super::spare::Rest;
-use super::step::{SliceBudget, StepScratch};
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::engine::workers::worker::RECORDED;
 use crate::env::clock::Moment;
-use crate::pid::incarnation;
 use crate::recorder::kind::RecordKind;
 use crate::recorder::recording::SLICE_OVER;
 use crate::recorder::session::Session;
 use crate::recorder::track::forget_old_tracks;
-use crate::slots::Token;
 use crate::sync::{Arc, Ordering, yield_now};
 use std::time::Duration;
 
@@ -50,7 +48,7 @@ impl ThreadContext {
         }
     }
 
-    fn write_slice_end(&self) {
+    pub(crate) fn write_slice_end(&self) {
         let end = self.slice_end.take();
         if end != 0 {
             self.host.recorder.note(RecordKind::SliceEnd, 0, end & !SLICE_OVER, None);
@@ -67,7 +65,7 @@ impl ThreadContext {
 
     /// Returns whether the slices of the host are recorded. If they were, and are no more, gives back the thread's ring
     /// unless other events still are.
-    fn is_recorded(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         if !self.thread.is_recorded() {
             return false;
         }
@@ -86,59 +84,6 @@ impl ThreadContext {
         // Another sample has begun, perhaps before the bit was cleared.
         self.thread.call(RECORDED);
         true
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(super) fn run_recorded_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.begin_recorded_slice(scratch, &token);
-        if scratch.input.recorder().is_some() && self.thread.take_request_for_time() {
-            self.run_timed(scratch, token);
-        } else {
-            self.run_begun_slice(scratch, token);
-        }
-        self.leave_recorded_slice(scratch);
-    }
-
-    /// Runs a time slice whose beginning is recorded, if the host is.
-    pub(super) fn run_begun_slice(&self, scratch: &mut StepScratch, token: Token) {
-        match scratch.input.recorder() {
-            None => self.run_slice(scratch, token),
-            Some(_) => self.run_any_slice(scratch, token, SliceBudget::Usual),
-        }
-    }
-
-    /// Records the beginning of a slice, if the host is recorded.
-    pub(super) fn begin_recorded_slice(&self, scratch: &mut StepScratch, token: &Token) {
-        if !self.is_recorded() {
-            self.write_slice_end();
-            return;
-        }
-        let (recorder, slot) = (&self.host.recorder, token.slot());
-        let name = slot.metadata.kind().map(|kind| &kind.name);
-        let process = incarnation(slot.index(), token.generation());
-        // Not when the last slice ended, though the thread has done nothing since: what woke the process may have been
-        // sent after that.
-        let stamp = recorder.note(RecordKind::Slice, process, self.slice_end.take(), name);
-        scratch.input.record(Some(recorder), stamp);
-        scratch.begin_slice(slot);
-    }
-
-    /// Records the end of a slice whose beginning was recorded.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn end_recorded_slice(&self, scratch: &mut StepScratch) {
-        self.leave_recorded_slice(scratch);
-        self.write_slice_end();
-    }
-
-    /// Keeps how a slice has ended, whose beginning was recorded: if another slice follows at once, its record says so,
-    /// which takes a record and a reading of the clock less. (Not the other way round: what wakes the next process may
-    /// be sent after the end of this slice, and would seem to come after its handling.)
-    fn leave_recorded_slice(&self, scratch: &mut StepScratch) {
-        if scratch.input.record(None, 0).is_some() {
-            self.slice_end.set(scratch.take_slice() | SLICE_OVER);
-        }
     }
 
     /// Parks the thread, and records that.

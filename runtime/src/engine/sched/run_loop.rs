@@ -7,8 +7,8 @@
 //! [`find`](super::find) describes where the next process comes from, [`spare`](super::spare) how a thread parks.
 
 use super::spare::{Rest, RestStep};
-use super::step::StepScratch;
 use crate::engine::context::thread::ThreadContext;
+use crate::engine::slice::step::StepScratch;
 use crate::exit::Panic;
 use crate::local::tokens::KeepsNothing;
 use crate::slots::Token;
@@ -43,7 +43,7 @@ impl ThreadContext {
     }
 
     /// Ends the process whose step panicked, and those whose steps panic in the rest of the time slice.
-    pub(super) fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
+    pub(crate) fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let mut panic = panic;
         loop {
             match contain(Site::Backstop, || self.panicked(scratch, panic)) {
@@ -146,7 +146,7 @@ pub(super) mod tests {
     use crate::Runtime;
     use crate::engine::context::thread::ThreadContext;
     use crate::engine::host::Scheduler;
-    use crate::engine::sched::step::StepScratch;
+    use crate::engine::slice::step::StepScratch;
     use crate::manual::{Events, Process, StepOutput};
     use crate::sync::{Arc, AtomicUsize, Ordering, lock};
 

@@ -1,15 +1,10 @@
-//! What a simulation does in place of the run loop: a thread of a host without threads, and a time slice that it has
-//! chosen.
+//! What a simulation does in place of the run loop: a thread of a host without threads.
 
 use super::launch::OF_HOST;
-use super::step::{SliceBudget, StepScratch};
 use crate::engine::context::keep::NO_CACHE;
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
-use crate::exit::Panic;
 use crate::slots::Token;
-use crate::slots::slot::deficit::Deferral;
-use crate::util::panics::{Site, contain};
 use std::ops::Range;
 
 /// A thread of a host without threads, for a simulation, in which one such thread runs at a time.
@@ -82,58 +77,5 @@ impl ThreadContext {
     /// Returns what this worker runs next by production's rules: from its own queues, or stolen.
     pub(crate) fn find_next(&self) -> Option<Token> {
         self.take_near().or_else(|| self.look_everywhere())
-    }
-
-    /// Runs a time slice as production does.
-    pub(crate) fn run_usual_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.begin_recorded_slice(scratch, &token);
-        let panic = contain(Site::Slice, || self.run_begun_slice(scratch, token)).err();
-        self.see_to_panic(scratch, panic);
-        self.end_recorded_slice(scratch);
-    }
-
-    /// Begins the step of a process that is to end as if it had panicked. Returns the panic, unless the process is and
-    /// stays suspended.
-    fn crash(&self, scratch: &mut StepScratch, token: Token, panic: Panic) -> Option<Panic> {
-        let mut token = token.acquire();
-        self.thread.running.begin(&token);
-        if !token.slot().deficit.is_none() {
-            token = self.stay_suspended(token)?;
-        }
-        self.begin_slice(scratch, &token, SliceBudget::Exactly(1));
-        let slot = token.slot();
-        // SAFETY: this is the token, and only the input uses the lanes until the step is over.
-        unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
-        Some(panic)
-    }
-
-    fn see_to_panic(&self, scratch: &mut StepScratch, panic: Option<Panic>) {
-        if let Some(panic) = panic
-            && let Err(panic) = self.panicked_anew(scratch, panic)
-        {
-            crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
-        }
-    }
-
-    /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had
-    /// panicked before it took anything.
-    pub(crate) fn run_simulated_slice(
-        &self,
-        scratch: &mut StepScratch,
-        token: Token,
-        budget: u32,
-        crash: Option<Panic>,
-    ) {
-        self.begin_recorded_slice(scratch, &token);
-        if let Deferral::Slices(_) = token.slot().deficit.deferral() {
-            // The simulation decides who comes first.
-            token.slot().deficit.clear();
-        }
-        let panic = match crash {
-            Some(panic) => self.crash(scratch, token, panic),
-            None => contain(Site::Slice, || self.run_any_slice(scratch, token, SliceBudget::Exactly(budget))).err(),
-        };
-        self.see_to_panic(scratch, panic);
-        self.end_recorded_slice(scratch);
     }
 }

@@ -2,7 +2,7 @@
 //! with pending controls is not stuck, unless it blocks its thread, and an exited one is not stuck, whatever process is
 //! in its slot now.
 //!
-//! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/sched/step.rs`,
+//! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/slice/step.rs`,
 //! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there, a process withdraws its edge after it has taken
 //! its controls: a call that closes the cycle in between fails, and its message is withdrawn as in any cycle.
 //!

@@ -20,7 +20,7 @@ impl ThreadContext {
     ///
     /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]
-    pub(super) fn run_answered_slices(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Token> {
+    pub(crate) fn run_answered_slices(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Token> {
         loop {
             match self.run_answered_slice(scratch, token)? {
                 Following::Message(next) => return Some(next),

@@ -18,7 +18,7 @@ const KEPT: usize = 1024;
 const TRIES: u8 = 8;
 
 impl ThreadContext {
-    pub(super) fn run_timed(&self, scratch: &mut StepScratch, token: Token) {
+    pub(crate) fn run_timed(&self, scratch: &mut StepScratch, token: Token) {
         let process = token.slot().metadata.names().map(|(process, _)| process);
         let (counters, began) = (&self.thread.counters, Moment::now_by(None));
         let before = counters.messages.get();

@@ -9,8 +9,8 @@
 //! otherwise a producer of a thousand messages a step would outrun a consumer that takes 128 per slice on the same
 //! permit. This levels processes with each other. It does not bound mailboxes, and threads outside pay nothing.
 //!
-//! The guard against panics surrounds all steps that a thread runs (see [`find`](super::find)), not each one: entering
-//! it costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the guard;
+//! The guard against panics surrounds all steps that a thread runs (see [`find`](crate::engine::sched::find)), not each
+//! one: entering it costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the guard;
 //! [`ThreadContext::panicked`] ends the process that was running, and the thread enters the guard again.
 
 use super::outcome::{EndBy, StatusKind, StepFacts, StepOutcome, rests_simply};
@@ -57,14 +57,14 @@ const BRIEF: Duration = Duration::from_micros(50);
 
 /// How long a time slice may be.
 #[derive(Clone, Copy)]
-pub(super) enum SliceBudget {
+pub(crate) enum SliceBudget {
     /// [`BUDGET`], and some time.
     Usual,
     /// So many events: for a simulation, or to time one event.
     Exactly(u32),
 }
 
-pub(super) enum AfterStep {
+pub(crate) enum AfterStep {
     /// Another step in this time slice: there is input, and budget.
     Again,
     /// Let others run first.
@@ -119,7 +119,7 @@ impl StepScratch {
     }
 
     /// Notes how a slice ends if the process lets it pass. The caller holds the token.
-    pub(super) fn begin_slice(&mut self, slot: &Slot) {
+    pub(crate) fn begin_slice(&mut self, slot: &Slot) {
         self.slice = match slot.deficit.deferral() {
             _ if slot.deficit.is_none() => recording::IDLE,
             Deferral::Suspended { .. } => recording::SUSPENDED,
@@ -131,19 +131,19 @@ impl StepScratch {
     }
 
     /// Takes the note about the slice.
-    pub(super) fn take_slice(&mut self) -> u64 {
+    pub(crate) fn take_slice(&mut self) -> u64 {
         std::mem::replace(&mut self.slice, recording::IDLE)
     }
 
     #[inline(always)]
-    pub(super) fn parts(&mut self) -> StepParts<'_> {
+    pub(crate) fn parts(&mut self) -> StepParts<'_> {
         StepParts { input: &mut self.input, written: &mut self.written }
     }
 
     /// Returns whether a step with messages alone left nothing to be seen to. Parking the token shows whether something
     /// has arrived meanwhile.
     #[inline(always)]
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.written.is_plain() && self.input.is_plain() && !self.input.is_spent()
     }
 
@@ -163,7 +163,7 @@ impl StepScratch {
     /// Returns whether the process has taken answers and awaits another one, and nothing else must be seen to after its
     /// step: [`ThreadContext::after_other`] would find nothing to do.
     #[inline(always)]
-    pub(super) fn awaits_another_answer(&self, slot: &Slot) -> bool {
+    pub(crate) fn awaits_another_answer(&self, slot: &Slot) -> bool {
         matches!(self.written.status, StepStatus::Suspended)
             && self.is_simple()
             && self.input.has_taken()
@@ -174,7 +174,7 @@ impl StepScratch {
 
     /// Forgets a step after which the process [`awaits_another_answer`](Self::awaits_another_answer).
     #[inline(always)]
-    pub(super) fn end_awaiting(&mut self) {
+    pub(crate) fn end_awaiting(&mut self) {
         self.input.end_simple();
         self.written.forget_suspended();
     }
@@ -202,7 +202,7 @@ impl ThreadContext {
     /// Runs a time slice in the general way: whatever it begins with, and recorded if the scratch says so. Not inlined,
     /// so that those with messages alone do not pay for it.
     #[inline(never)]
-    pub(super) fn run_any_slice(&self, scratch: &mut StepScratch, token: Token, budget: SliceBudget) {
+    pub(crate) fn run_any_slice(&self, scratch: &mut StepScratch, token: Token, budget: SliceBudget) {
         let mut token = token.acquire();
         self.thread.running.begin(&token);
         if !token.slot().deficit.is_none() {
@@ -217,7 +217,7 @@ impl ThreadContext {
 
     /// Begins a time slice of a process that is named as running.
     #[inline(always)]
-    pub(super) fn begin_slice(&self, scratch: &mut StepScratch, token: &Token, budget: SliceBudget) {
+    pub(crate) fn begin_slice(&self, scratch: &mut StepScratch, token: &Token, budget: SliceBudget) {
         token.slot().permit.set(self.permit_index.get());
         match budget {
             SliceBudget::Usual => scratch.input.begin_slice(BUDGET),
@@ -274,7 +274,7 @@ impl ThreadContext {
 
     /// Runs the steps of a time slice that has begun.
     #[inline(always)]
-    pub(super) fn go_on(&self, scratch: &mut StepScratch, token: Token) {
+    pub(crate) fn go_on(&self, scratch: &mut StepScratch, token: Token) {
         match scratch.input.recorder() {
             None => self.run_steps::<false>(scratch, token),
             Some(_) => self.run_recorded_steps(scratch, token),
@@ -328,7 +328,7 @@ impl ThreadContext {
 
     /// Acts on the outcome of a step. Returns the token if there is another step in this time slice.
     #[inline(always)]
-    pub(super) fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
+    pub(crate) fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
         if scratch.has_values {
             self.put_values_down(scratch, &after);
         }
@@ -355,22 +355,13 @@ impl ThreadContext {
 
     /// Returns a token that was not parked, since something has arrived, if there is another step in this time slice.
     #[inline(always)]
-    pub(super) fn may_go_on(&self, scratch: &StepScratch, token: Token) -> Option<Token> {
+    pub(crate) fn may_go_on(&self, scratch: &StepScratch, token: Token) -> Option<Token> {
         // While the budget lasts and no thread waits for the permit.
         if !scratch.input.is_spent() && !self.thread.is_called() {
             return Some(token);
         }
         self.requeue(token);
         None
-    }
-
-    /// Parks a token with `park`. Returns it if something has arrived.
-    #[inline(always)]
-    pub(crate) fn park_token(&self, token: Token, park: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
-        self.thread.running.end();
-        let back = park(token)?;
-        self.thread.running.begin(&back);
-        Some(back)
     }
 
     /// Stops the thread from passing on the process's values, while the process still holds them: so nothing is dropped
@@ -566,7 +557,7 @@ impl ThreadContext {
     }
 
     #[inline(always)]
-    pub(super) fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
+    pub(crate) fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
         let counters = &self.thread.counters;
         counters.steps.add(1);
         counters.messages.add(u64::from(scratch.input.messages));
@@ -576,7 +567,7 @@ impl ThreadContext {
 
     /// Acts on the outcome of a step that did more than take messages, or has `failed`.
     #[inline(never)]
-    pub(super) fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
+    pub(crate) fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         if failed.is_none() && scratch.ends_simply() && !token.slot().is_congested() {
             scratch.input.end_simple();
             // Nothing in it needs a drop.

@@ -24,7 +24,7 @@ impl ThreadContext {
     /// Runs the time slice of a process without an answer here, which is named as running, and those that follow at
     /// once.
     #[inline(always)]
-    pub(super) fn run_slices(&self, scratch: &mut StepScratch, mut token: Token) {
+    pub(crate) fn run_slices(&self, scratch: &mut StepScratch, mut token: Token) {
         let (token, after) = loop {
             let slot = token.slot();
             if !slot.deficit.is_none() || slot.lanes.has_control() || token.is_special() {
