@@ -66,7 +66,7 @@ impl<P: Remote + Addressed> Keyed<P> {
         Self { entry: Some(entry.into()), ..self }
     }
 
-    /// Returns the node that the key is at home on, as this node sees the members. `None` if none exports the type.
+    /// Returns the key's home node by this node's view of the members; `None` if no member exports the type.
     pub fn home(&self) -> Option<NodeId> {
         self.directory.lock().keys.home(P::NAME, &self.key)
     }

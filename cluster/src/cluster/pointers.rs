@@ -63,7 +63,7 @@ impl Pointers {
             Err(NamedError::TooMany { limit: self.limit })
         };
         drop(by_name);
-        // Outside the lock: watchers of groups hear of their ends.
+        // Dropped outside the lock: the end of a pointer notifies watchers of groups.
         drop(retired);
         made
     }

@@ -423,7 +423,7 @@ fn values_as_deep_as_the_limit_come_through() {
     });
 }
 
-/// A list that tells what length it was promised.
+/// Deserializes from a list, and records the length that this announced.
 #[derive(Debug, PartialEq, Serialize)]
 struct Promised(Option<usize>);
 

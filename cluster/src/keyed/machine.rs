@@ -442,7 +442,7 @@ impl KeyedProcesses {
         self.stops.pop_front()
     }
 
-    /// Returns whether nothing is asked, and no one waits.
+    /// Returns whether no question is open and no caller waits.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.waiting == 0 && self.questions.is_empty()

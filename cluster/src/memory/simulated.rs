@@ -176,8 +176,7 @@ impl SimulatedBroker {
         self.shared.broker.copy_store()
     }
 
-    /// Has the server of the store end, and come back with an older copy of what it has stored, as
-    /// [`lose_store`](Self::lose_store) does.
+    /// Restarts the store's server with an older copy of its data; otherwise like [`lose_store`](Self::lose_store).
     pub fn restore_store(&self, copy: StoreCopy) {
         self.replace_store(Some(copy));
     }

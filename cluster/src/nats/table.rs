@@ -32,7 +32,7 @@ impl StoreTable {
         Self { stream, prefix, cluster: cluster.into(), bucket }
     }
 
-    /// The subject that a node of this name writes a key on.
+    /// Returns the subject on which the node named `writer` writes `key`.
     pub(super) fn subject(&self, key: &str, writer: &str) -> String {
         rights::write_subject(&self.cluster, self.bucket, key, writer)
     }

@@ -203,7 +203,7 @@ impl Delivery {
         peer.release(lane, cost);
     }
 
-    /// Handles an envelope. Returns whether it is kept, with its credit.
+    /// Handles an envelope. Returns whether the envelope is kept, so that its credit must not be given back yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {
             Envelope::Message { to, content } => {

@@ -184,7 +184,7 @@ impl Inbox {
     pub(crate) fn remind(&self, node: NodeId, at: Moment) {
         let mut queue = self.lock();
         queue.reminders.entry(node).and_modify(|before| *before = at.min(*before)).or_insert(at);
-        // If it is awake, it may have looked already: it does again before it sleeps.
+        // A driver that is awake may already have looked, but looks again before it sleeps.
         if queue.wakes_at.is_some_and(|until| at < until) {
             self.wake(queue);
         }

@@ -111,8 +111,8 @@ impl SimulatedNode {
         peers.iter().map(of).fold(Books::default(), Books::add)
     }
 
-    /// Returns what tells which session this node has with another: `None` if there is none, and another value for each
-    /// session.
+    /// Returns a function that identifies this node's current session with `other`: `None` without one, and a different
+    /// value for each session.
     pub fn session_with(&self, other: &Self) -> impl Fn() -> Option<(Epoch, Revision)> + Send + Sync + Clone + use<> {
         let (view, other) = (self.view.clone(), other.id());
         move || Some(view.0.lock().peers.get(&other)?.identity())

@@ -26,7 +26,7 @@ use crate::directory::MAX_NAME;
 use crate::engine::{PublishError, SubscribeError};
 use postroom::Pid;
 
-/// Why an event was not published. What was published may be lost all the same.
+/// Why an event was not published. An event that was published may still be lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicPublishError {

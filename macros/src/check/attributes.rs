@@ -10,7 +10,7 @@ use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Path, Token, parse_quote_spanned, spanned::Spanned};
 
-/// Returns the attributes with at most one in each `cfg_attr`, and with `cfg`s in none.
+/// Splits the attributes so that each `cfg_attr` holds at most one, and none holds a `cfg`.
 pub(crate) fn flat(attrs: Vec<Attribute>) -> Vec<Attribute> {
     attrs.into_iter().flat_map(flat_one).collect()
 }

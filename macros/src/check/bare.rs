@@ -2,7 +2,7 @@
 
 use syn::{Expr, GenericArgument, PathArguments, Type, TypePath};
 
-/// Returns the type inside. Whatever looks at the kind of a type looks at this.
+/// Strips groups and parentheses from a type. Code that matches on the kind of a type must match on this.
 pub(crate) fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => bare(&group.elem),

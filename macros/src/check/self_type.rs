@@ -113,8 +113,8 @@ fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStre
     quote_spanned!(at=> #private::probe::PlacementOf::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
-/// Returns the condition that the struct has its `#[process]`, at one span: all code generated under it relies on it,
-/// so that the compiler reports its absence once.
+/// Returns the bound that the struct has its `#[process]`, all at one span. All generated code is under this bound, so
+/// the compiler reports a missing attribute once.
 fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     let at = ident.span().resolved_at(Span::call_site());
     let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);

@@ -18,7 +18,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
     let (ctx, signal, event) = (local("ctx"), local("signal"), local("event"));
-    // Not required to be `Send` where it is never made.
+    // A future that is never created need not be `Send`.
     let away = if may_be_away(block) {
         kept_away(&private, &quote!(self, #ctx, #event), self_type.ident.span())
     } else {

@@ -29,7 +29,7 @@ impl MethodOwner {
     }
 }
 
-/// Returns the statement that passes the mail to one message method, or on.
+/// Returns a statement that dispatches the mail to this message method if it is for it, and falls through otherwise.
 pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfType) -> Option<TokenStream> {
     let (method, private) = (&message.method, self_type.private());
     if !method.sound {
@@ -38,9 +38,8 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfTy
     let (mail, caller, process) = (local("mail"), local("caller"), &owner.process);
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(method, owner, &private, &message.answer(self_type), false);
-    // A function's frame has room for everything that it may hold. So that other messages do not pay for a large one,
-    // that is handled in a function of its own; and so are all without optimization, which does not remove dead
-    // branches.
+    // A stack frame has room for every branch. So a large message is handled in a function of its own; in unoptimized
+    // builds all are, since dead branches stay there.
     let opened = local("opened");
     let held = quote! {
         if #private::Mail::is::<#ty>(#mail) {
@@ -115,7 +114,7 @@ pub(crate) fn handled(
     if !method.is_async {
         return body;
     }
-    // With the span of the method's name, for errors about a value that cannot wait.
+    // With the span of the method's name, for errors about a value that cannot be held across an await.
     let at = name.span().resolved_at(Span::call_site());
     let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
     quote!(#private::Dispatched::Pending(#kept))

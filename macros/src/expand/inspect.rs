@@ -11,7 +11,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Fields, Ident, Index, Path};
 
-/// A struct, or a variant, with which of its fields are skipped.
+/// A struct or a variant, and which of its fields are skipped.
 pub(crate) struct Shape<'a> {
     pub(crate) name: &'a Ident,
     /// Before the braces of a pattern.

@@ -23,7 +23,7 @@ pub(crate) struct Message {
     pub(crate) kind: MessageKind,
     /// Another message has this type already, which is a mistake: it is not generated again.
     pub(crate) repeated: bool,
-    /// What other nodes know of it; nothing if it stays on its node.
+    /// How the message is named and encoded between nodes; `None` if it never leaves its node.
     pub(crate) remote: Option<RemoteOptions>,
     /// Taps may show what it holds.
     pub(crate) inspect: bool,
@@ -144,7 +144,8 @@ impl Message {
         }
     }
 
-    /// Returns the types of its answer: success and failure. The compiler is asked in `Handles` alone.
+    /// Returns the types of its answer: success and failure. If the signature does not show them, they are those of
+    /// `Handles`, the only place where the compiler works them out.
     pub(crate) fn answer(&self, self_type: &SelfType) -> (TokenStream, TokenStream) {
         let output = self.method.answer();
         if !matches!(output, Output::Asked(_)) {

@@ -273,8 +273,8 @@ impl LocalTokens {
         self.take_its_answer()
     }
 
-    /// Takes the answer for a process of which the calling thread has the token, and has seen that there
-    /// [is one](Self::has_answer).
+    /// Takes the answer for a process whose token the calling thread holds, after [`has_answer`](Self::has_answer) has
+    /// returned true.
     #[inline(always)]
     pub(crate) fn take_its_answer(&self) -> Option<NodeBox> {
         let answer = NonNull::new(self.answer.load(Ordering::Relaxed))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedEvent {
-    /// When it happened, since the recording began: by a clock that never goes back, or by the host's virtual clock.
+    /// The time since the recording began, by a monotonic clock or by the host's virtual clock.
     pub at: Duration,
     /// The thread that it happened on.
     pub thread: ThreadIndex,

@@ -47,7 +47,7 @@ impl Connection {
         &*self.transport
     }
 
-    /// Returns how many ties would end with it.
+    /// Returns how many ties would end if the connection were lost.
     pub(super) fn ties(&self) -> usize {
         lock(&self.ties).as_ref().map_or(0, Ties::count)
     }

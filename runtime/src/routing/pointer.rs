@@ -17,7 +17,7 @@ impl Pointer {
         Self(Alias::new(Arc::new(PointerTarget { owner, now })))
     }
 
-    /// Returns the PID. What is sent to it goes to the process that it stands for then.
+    /// Returns the PID. A message to it goes to the process that it stands for when the message is sent.
     pub fn pid(&self) -> Pid {
         self.0.pid()
     }

@@ -69,8 +69,8 @@ pub trait Transport: Receiver {
     ///
     /// # Errors
     /// The message, if it cannot be sent: a link or monitor that it asks for fails as if the connection were lost. A
-    /// transport that refuses the notice of an end is no longer true to the other node, and disconnects; one that has
-    /// refused anything here delivers no more link messages until then.
+    /// transport that refuses the notice of an end has broken its contract with the other node, and must disconnect.
+    /// After any refusal here it delivers no more link messages before it disconnects.
     fn send_link(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
         let (_, _) = (from, to);
         Err(message)

@@ -65,8 +65,8 @@ pub(super) trait Subtree: Any + Send + Sync {
     fn retire(&self, reason: &ExitReason);
 }
 
-/// How often it polls for senders before it lends its worker, and the pause between polls after that. Guesses: most are
-/// gone before the first poll.
+/// How many times `quiesce` polls for remaining senders before it lends its worker, and the pause between polls after
+/// that. Guesses: most are gone before the first poll.
 const POLLS: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -392,7 +392,8 @@ impl AliasTarget for ChildSlot {
     }
 
     fn enter(&self) -> Option<Pid> {
-        // Counted before the look; an ending process reads the count after it has cleared the PID: one sees the other.
+        // The sender is counted before it reads the PID, and an ending process clears the PID before it reads the
+        // count, so at least one of them sees the other.
         if self.keeps.is_some() {
             self.inside.fetch_add(1, Ordering::SeqCst);
         }

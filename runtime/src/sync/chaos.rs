@@ -100,8 +100,8 @@ pub(crate) fn fence(order: Ordering) {
     disturb();
 }
 
-/// A pointer, with a place before and after each exchange: between that of a mailbox's tail and the link of its
-/// predecessor, among others.
+/// An atomic pointer that may sleep before and after each exchange, for example between a sender's exchange of a
+/// mailbox's tail and its link from the previous node.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct AtomicPtr<T>(atomic::AtomicPtr<T>);

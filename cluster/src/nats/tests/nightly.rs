@@ -200,7 +200,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Each write is answered, by a refusal too; what was confirmed is there when the disk has room again.
+/// Every write gets an answer, if only a refusal; all that was confirmed is still there when the disk has room again.
 #[test]
 fn a_server_whose_disk_is_full_loses_nothing_that_it_has_confirmed() {
     let Some(disk) = SmallDisk::mount() else { return };

@@ -64,7 +64,8 @@ impl Delivery {
         self.max_kept = bytes;
     }
 
-    /// Delivers to a process, behind what is kept for it. Returns whether it is kept with its credit.
+    /// Delivers `what` to a process, after anything that is already kept for that process. Returns whether `what` is
+    /// kept, and its credit with it.
     pub(super) fn deliver(&mut self, peer: &Arc<Peer>, to: Pid, what: Kept, lane: Lane, cost: u64) -> bool {
         let key = (to, peer.node());
         let back = match self.slow.contains_key(&key) {

@@ -32,8 +32,8 @@ pub fn open<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, A
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
 
-/// Like [`open`], and leaves the message where it is held, so that a large one is moved once: to the parameters of its
-/// method. For generated code.
+/// Like [`open`], but leaves the message in its block, so that a large one is moved only once: into the parameters of
+/// its method. For generated code.
 #[inline(always)]
 pub fn open_held<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(HeldMessage<M>, Asked)> {
     let (message, caller) = mail.open_held::<M>()?;

@@ -82,7 +82,7 @@ pub(crate) struct TimerFuture {
 
 enum Set {
     Row(Row),
-    /// Awaited by a task of another executor, or by one that a method runs.
+    /// Awaited on another executor, or on one that a method of the process runs.
     Elsewhere(Arc<Oneshot<()>>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
 }
 

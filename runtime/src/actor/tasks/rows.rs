@@ -1,7 +1,7 @@
 //! The rows of a process's table of waits, each in its place until it is removed.
 //!
-//! Nearly all processes await one thing at a time: the first row lies in the table itself, and only those that are open
-//! beside it are in a slab.
+//! Nearly all processes await one thing at a time, so the first row is stored inline, and only further open rows go
+//! into a slab.
 
 use slab::Slab;
 

@@ -24,7 +24,7 @@ thread_local! {
     static FULL: RefCell<Option<FullPlace>> = const { RefCell::new(None) };
 }
 
-/// Takes what the step has sent too much to.
+/// Takes the full transport queue that this step has sent to, if there is one.
 pub(super) fn take() -> Option<FullPlace> {
     FULL.take()
 }

@@ -28,7 +28,7 @@
 //!   before that, since idle permits take from all queues;
 //! * a process queued behind an event that never ends is rescued: from the deque other threads take it at once, or
 //!   after two ticks if they are held back (`awake_limit`); from the run-next slot and the cache it is taken after two
-//!   ticks (`stall`, detector:J1). If all permits are in such events, one of them goes to another thread after five
+//!   ticks (detector:J1). If all permits are in such events, one of them goes to another thread after five
 //!   quarters of the stall limit (detector:J2): 12.5 ms, and the time that the system takes to wake a thread.
 //!
 //! There is no bound on how many processes are ready at once: as many run at a time as there are permits.

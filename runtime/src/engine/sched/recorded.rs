@@ -59,7 +59,7 @@ impl ThreadContext {
     pub(super) fn recorded(&self, next: Next) -> Next {
         match next {
             Next::Run(token) | Next::RunTimed(token) if self.is_recorded() => Next::Recorded(token),
-            other => other,
+            next @ (Next::Run(_) | Next::RunTimed(_) | Next::Recorded(_) | Next::Park(_) | Next::Exit(_)) => next,
         }
     }
 

@@ -9,9 +9,9 @@
 //! otherwise a producer of a thousand messages a step would outrun a consumer that takes 128 per slice on the same
 //! permit. This levels processes with each other. It does not bound mailboxes, and threads outside pay nothing.
 //!
-//! The guard against panics surrounds all steps that a thread runs (see [`find`](crate::engine::sched::find)), not each
-//! one: entering it costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the guard;
-//! [`ThreadContext::panicked`] ends the process that was running, and the thread enters the guard again.
+//! The guard against panics surrounds all steps that a thread runs (see [`run_loop`](crate::engine::sched::run_loop)),
+//! not each one: entering it costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the
+//! guard; [`ThreadContext::panicked`] ends the process that was running, and the thread enters the guard again.
 
 use super::outcome::{EndBy, StatusKind, StepFacts, StepOutcome, rests_simply};
 use crate::call::caller::{self, Caller};
@@ -612,8 +612,8 @@ impl ThreadContext {
                 (StepStatus::Ended(ExitReason::Normal, None), _) => Some(AfterStep::End),
                 (status, true) => match rests_simply(status.into()) {
                     Some(StepOutcome::ParkIdle) => Some(AfterStep::ParkIdle),
-                    Some(_) => Some(AfterStep::ParkWaiting),
-                    None => None,
+                    Some(StepOutcome::ParkWaiting) => Some(AfterStep::ParkWaiting),
+                    _ => None,
                 },
                 (_, false) => None,
             };

@@ -67,7 +67,6 @@ pub(crate) struct Worker {
     /// When its time slice began, in nanoseconds, and what it had [done](Self::done) by then, if it is unwatched.
     begun: AtomicU64,
     begun_after: AtomicU64,
-    /// Set by the watchdog, while the thread has a permit.
     /// Whether its deque is listed among those left behind.
     pub(crate) is_left: AtomicBool,
     /// The session of the recorder that it has seen last; zero if that is over.
@@ -271,7 +270,7 @@ impl Worker {
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
     }
 
-    /// Creates the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
+    /// Makes the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
     pub(crate) fn call(&self, why: u16) {
         self.local.lock.call_attention(why, Ordering::SeqCst);
     }

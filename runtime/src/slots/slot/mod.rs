@@ -81,7 +81,7 @@ pub(crate) trait Schedule: Sync {
     /// Takes the token of a process that was parked and has input now.
     fn wake(&'static self, token: Token);
 
-    /// Like [`wake`](Self::wake), but returns a waker that is users' code, for the caller to wake.
+    /// Like [`wake`](Self::wake), but leaves it to the caller to wake a waker that is users' code, which it returns.
     fn hand_over(&'static self, token: Token) -> Option<Waker> {
         self.wake(token);
         None

@@ -301,7 +301,8 @@ impl Slot {
         if self.is_congested() { self.owner().map_or(0, |owner| owner.host.known(self)) } else { 0 }
     }
 
-    /// Checks how full the mailbox is, at every batch of messages; the consequences are the sender's.
+    /// Checks the length of the mailbox after every batch of messages. If it is over its bound, this sender is
+    /// suspended or blocked.
     #[cold]
     pub(crate) fn check_length(&'static self) {
         if let Some(owner) = self.owner() {

@@ -145,10 +145,10 @@ impl World {
         assert!(later.is_empty(), "{id:?} is stopped before {later:?}");
     }
 
-    /// Checks that a child that is started for the first time has no earlier child that is being started.
+    /// Checks that no earlier child is still starting when this one starts for the first time.
     fn starts_in_order(&self, id: Id) {
-        let first = !self.restarts.is_empty();
-        if self.strategy == Strategy::Dynamic || first || self.seen.values().any(|seen| seen.requested) {
+        let is_restart = !self.restarts.is_empty();
+        if self.strategy == Strategy::Dynamic || is_restart || self.seen.values().any(|seen| seen.requested) {
             return;
         }
         assert!(self.seen.range(..id).all(|(_, seen)| !seen.starting), "{id:?} starts before those before it have");
