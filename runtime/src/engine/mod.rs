@@ -8,7 +8,8 @@
 //!   runs;
 //! * [`blocking`]: steps that block; [`backpressure`]: senders that wait for full mailboxes;
 //! * [`lifecycle`]: spawning, exit and upgrade of a process;
-//! * [`mod@slice`]: the time slice of a process; [`sched`]: the run loop; [`pinned`]: processes with a thread of their own;
+//! * [`mod@slice`]: the time slice of a process; [`sched`]: the run loop; [`pinned`]: processes with a thread of their
+//!   own;
 //! * [`shutdown`]: draining and ending a host.
 
 pub(crate) mod backpressure;
