@@ -56,7 +56,7 @@ enum EmptyNode {
 }
 
 impl EmptyNode {
-    /// Returns the place for a message of that type to `to`, if the calling thread keeps that, idle.
+    /// Returns the node for a message of that type to `to`, if that is idle and the calling thread keeps it.
     #[inline(always)]
     fn of<M>(slot: &'static Slot, to: Pid) -> Option<Self> {
         if !slot.permit.is_kept_idle() || !slot.carries_unrecorded(to) {

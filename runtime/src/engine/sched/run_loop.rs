@@ -293,7 +293,7 @@ pub(super) mod tests {
             let mut run = |steps: u64| {
                 let until = context.thread.counters.steps.get() + steps;
                 while context.thread.counters.steps.get() < until {
-                    let Next::Run(token) = context.next() else { panic!("the ring goes on") };
+                    let Next::Run(token) = context.next() else { panic!("the ring continues") };
                     context.enter(|context| context.run_slice(&mut scratch, token));
                 }
             };
