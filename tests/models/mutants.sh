@@ -51,7 +51,7 @@ permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/ne
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
 local=local/tokens.rs lock=local/lock.rs cache=local/cache.rs place=local/send.rs evict=local/evict.rs
-permit=slots/slot/last_permit.rs
+permit=slots/slot/words.rs
 
 mutant push-data-relaxed $lanes mailbox \
     's/tail\.swap\(node, PUSH\)/tail.swap(node, Ordering::Relaxed)/'

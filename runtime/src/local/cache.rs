@@ -228,7 +228,7 @@ impl Cache {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slots::slot::last_permit::ParkKind;
+    use crate::slots::slot::words::ParkKind;
 
     /// Slots side by side: the first and the last have the same place.
     fn slots() -> &'static [Slot] {

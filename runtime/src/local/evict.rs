@@ -2,7 +2,7 @@
 
 use crate::mailbox::lanes::ParkResult;
 use crate::slots::Token;
-use crate::slots::slot::last_permit::ParkKind;
+use crate::slots::slot::words::ParkKind;
 
 /// What became of the token of a process that was kept.
 #[must_use = "the token may still be held"]

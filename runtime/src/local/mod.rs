@@ -10,7 +10,7 @@
 //!
 //! All of it saves time only: whatever it cannot do is done between threads ([`slots`](crate::slots)), which does not
 //! know it. There the token of a process that is kept here counts as held by its thread, and a mark on the slot says so
-//! ([`last_permit`](crate::slots::slot::last_permit)): who pushes something there and sees it asks the
+//! ([`LastPermit`](crate::slots::slot::words::LastPermit)): who pushes something there and sees it asks the
 //! [scheduler](crate::slots::Schedule::take_kept) for the token. A build with `--cfg postroom_no_local` keeps nothing
 //! here, and passes the same tests, but for those that ask for what is kept, or for the run-next slot: they say so.
 

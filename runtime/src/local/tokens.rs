@@ -51,7 +51,7 @@ use super::lock::{BiasedLock, LOST, NOTIFIED, UNWATCHED};
 use super::vacant_slots::VacantSlots;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{MailNode, NodeBox};
-use crate::slots::slot::last_permit::ParkKind;
+use crate::slots::slot::words::ParkKind;
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicPtr, Ordering, yield_now};
 use std::ptr::{self, NonNull};
@@ -338,8 +338,7 @@ impl LocalTokens {
                 self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
                 token.slot().permit.keep(Some(kind));
                 self.cache.front.store(token.into_raw(), Ordering::Relaxed);
-                let next = kept_out(next.as_ptr());
-                Ok(if answer.is_null() { Following::Message(next) } else { Following::Answer(next) })
+                Ok(Following { token: kept_out(next.as_ptr()), has_answer: !answer.is_null() })
             }
             _ => Err(token),
         };
@@ -474,11 +473,11 @@ impl LocalTokens {
     }
 }
 
-/// The token of a process that was to run next, and what its time slice begins with.
-pub(crate) enum Following {
-    Message(Token),
-    /// An answer that lies [here](LocalTokens::take_its_answer).
-    Answer(Token),
+/// A process whose time slice follows at once.
+pub(crate) struct Following {
+    pub(crate) token: Token,
+    /// Its time slice begins with the answer that was put beside its token: see [`LocalTokens::take_its_answer`].
+    pub(crate) has_answer: bool,
 }
 
 /// The section in which a process gets a message: begun, and to be [finished](Self::finish) without running any

@@ -15,7 +15,7 @@ use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident, incarnation};
 use crate::process::control::Control;
 use crate::recorder::kind::RecordKind;
-use crate::slots::slot::deficit::Deferral;
+use crate::slots::slot::words::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicU64, Ordering};
 use crate::util::oneshot::Oneshot;

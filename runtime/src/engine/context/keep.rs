@@ -7,7 +7,7 @@ use crate::local::evict::Evicted;
 use crate::local::lock::{IS_ON, LOST, UNWATCHED};
 use crate::local::tokens::{Following, KeepsNothing, Kept};
 use crate::slots::Token;
-use crate::slots::slot::last_permit::ParkKind;
+use crate::slots::slot::words::ParkKind;
 
 /// For how many visits to shared queues a thread keeps no process after a tick, and has none in the table of its cache
 /// after others have sent to one there: some 500 steps, or 25 µs of short ones.
@@ -111,13 +111,9 @@ impl ThreadContext {
         // Before the look at what others ask for, as in `park_token`.
         thread.running.end();
         match thread.local.keep_for_next(token.release(), kind) {
-            Ok(Following::Message(next)) => {
+            Ok(Following { token: next, has_answer }) => {
                 thread.running.begin(&next);
-                Ok(Following::Message(next.acquire()))
-            }
-            Ok(Following::Answer(next)) => {
-                thread.running.begin(&next);
-                Ok(Following::Answer(next.acquire()))
+                Ok(Following { token: next.acquire(), has_answer })
             }
             Err(token) => {
                 thread.running.begin(&token);

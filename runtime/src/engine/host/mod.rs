@@ -31,7 +31,7 @@ use crate::names::table::Names;
 use crate::observe::counters::Counter;
 use crate::pid::{NodeId, Pid};
 use crate::recorder::{kind::RecordKind, session::Recorder};
-use crate::slots::slot::last_permit::LastPermit;
+use crate::slots::slot::words::LastPermit;
 use crate::slots::{Slot, SlotOwner, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Condvar, Mutex, OnceLock,

@@ -10,7 +10,7 @@ use crate::errors::ProcessError;
 use crate::local::tokens::Following;
 use crate::process::resume::FirstAnswer;
 use crate::slots::Token;
-use crate::slots::slot::last_permit::ParkKind;
+use crate::slots::slot::words::ParkKind;
 use crate::sync::disturb;
 
 impl ThreadContext {
@@ -22,10 +22,11 @@ impl ThreadContext {
     #[inline(never)]
     pub(crate) fn run_answered_slices(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Token> {
         loop {
-            match self.run_answered_slice(scratch, token)? {
-                Following::Message(next) => return Some(next),
-                Following::Answer(next) => token = next,
+            let next = self.run_answered_slice(scratch, token)?;
+            if !next.has_answer {
+                return Some(next.token);
             }
+            token = next.token;
         }
     }
 

@@ -17,7 +17,7 @@ use crate::engine::context::thread::ThreadContext;
 use crate::exit::ExitReason;
 use crate::local::tokens::Following;
 use crate::slots::Token;
-use crate::slots::slot::last_permit::ParkKind;
+use crate::slots::slot::words::ParkKind;
 use crate::sync::disturb;
 
 impl ThreadContext {
@@ -50,8 +50,8 @@ impl ThreadContext {
             }
             disturb();
             match self.follow(token, ParkKind::Idle) {
-                Ok(Following::Message(next)) => token = next,
-                Ok(Following::Answer(next)) => match self.run_answered_slices(scratch, next) {
+                Ok(Following { token: next, has_answer: false }) => token = next,
+                Ok(Following { token: next, has_answer: true }) => match self.run_answered_slices(scratch, next) {
                     Some(next) => token = next,
                     None => return,
                 },

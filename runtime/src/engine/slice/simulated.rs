@@ -4,7 +4,7 @@ use super::step::{SliceBudget, StepScratch};
 use crate::engine::context::thread::ThreadContext;
 use crate::exit::Panic;
 use crate::slots::Token;
-use crate::slots::slot::deficit::Deferral;
+use crate::slots::slot::words::Deferral;
 use crate::util::panics::{Site, contain};
 
 impl ThreadContext {

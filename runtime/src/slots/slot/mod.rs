@@ -17,7 +17,7 @@
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
-//! | idle, [kept](last_permit) | with the thread that ran it last | alive | | that thread |
+//! | idle, [kept](LastPermit) | with the thread that ran it last | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
 //! | waiting for yields, kept | with the thread that ran it last | alive | | that thread |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
@@ -30,7 +30,7 @@
 //!
 //! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
 //! tokens, and a token belongs to a slot. Their operations:
-//! * [`generation`], [`flags`], [`deficit`], [`last_permit`] and [`counts`]: the slot's words; [`metadata`]: its second
+//! * [`generation`] and [`words`]: the words of the first line, and [`state`]: what they say; [`metadata`]: the second
 //!   line; [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`requests`] and [`control`]: all other input;
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
@@ -39,19 +39,16 @@
 pub(crate) mod admission;
 pub(crate) mod cold_state;
 pub(crate) mod control;
-pub(crate) mod counts;
 pub(crate) mod debug_owner;
-pub(crate) mod deficit;
-mod flag_word;
-pub(crate) mod flags;
 mod generation;
-pub(crate) mod last_permit;
 pub(crate) mod metadata;
 pub(crate) mod release;
 mod requesters;
 pub(crate) mod requests;
 pub(crate) mod send;
+pub(crate) mod state;
 pub(crate) mod token;
+pub(crate) mod words;
 
 use crate::call::dead_letter::Sink;
 use crate::env::clock::TimeKeeper;
@@ -63,15 +60,13 @@ use crate::process::body::Body;
 use crate::recorder::session::Recorder;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
-use deficit::Deficit;
-use flag_word::Flags;
 use generation::{Generation, LifePhase};
-use last_permit::LastPermit;
 use metadata::Metadata;
 use requesters::Requesters;
 use std::num::NonZeroU64;
 use std::ptr;
 use std::task::Waker;
+use words::{Deficit, Flags, LastPermit};
 
 pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 pub(crate) use send::SendPolicy;

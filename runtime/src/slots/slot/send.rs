@@ -2,7 +2,7 @@
 //! the send is, too.
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
-use super::flag_word::{CONGESTED, HARD_BOUND};
+use super::words::{CONGESTED, HARD_BOUND};
 use super::{Slot, Token};
 use crate::call::call_id::CallId;
 use crate::call::caller::{Caller, fail_stranded};

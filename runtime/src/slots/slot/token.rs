@@ -1,7 +1,7 @@
 //! Operations of a token's holder: opening and closing an incarnation, and exclusive access to its data.
 
 use super::cold_state::ColdState;
-use super::flag_word::{CHECKS_COLD_STATE, COLD_STATE};
+use super::words::{CHECKS_COLD_STATE, COLD_STATE};
 use super::{Slot, SlotOwner, Token};
 #[cfg(feature = "test")]
 use crate::links::message::Bindings;

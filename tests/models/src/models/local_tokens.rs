@@ -20,7 +20,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
-use crate::slots::slot::last_permit::ParkKind;
+use crate::slots::slot::words::ParkKind;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
@@ -372,8 +372,10 @@ fn processes_that_follow_each_other() {
         within(scene.local, || {
             send(first.0, first.2, 1_u32).expect("it lives");
             let idle = match scene.local.keep_for_next(idle, ParkKind::Idle) {
-                Ok(Following::Message(next)) => scene.run(next),
-                Ok(Following::Answer(_)) => unreachable!("there is no call"),
+                Ok(Following { token: next, has_answer }) => {
+                    assert!(!has_answer, "there is no call");
+                    scene.run(next)
+                }
                 Err(token) => {
                     reach("kept out");
                     return scene.rest(token);
@@ -382,11 +384,11 @@ fn processes_that_follow_each_other() {
             reach("followed");
             send(second.0, second.2, 2_u32).expect("it lives");
             match scene.local.keep_for_next(idle, ParkKind::Idle) {
-                Ok(Following::Message(next)) => {
+                Ok(Following { token: next, has_answer }) => {
+                    assert!(!has_answer, "there is no call");
                     reach("followed back");
                     scene.rest(scene.run(next));
                 }
-                Ok(Following::Answer(_)) => unreachable!("there is no call"),
                 Err(token) => scene.rest(token),
             }
         });
@@ -416,8 +418,10 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
         within(scene.local, || {
             send(called.0, called.2, 1_u32).expect("it lives");
             let idle = match scene.local.keep_for_next(waiting, ParkKind::Waiting) {
-                Ok(Following::Message(next)) => scene.run(next),
-                Ok(Following::Answer(_)) => unreachable!("the called process gets a message"),
+                Ok(Following { token: next, has_answer }) => {
+                    assert!(!has_answer, "the called process gets a message");
+                    scene.run(next)
+                }
                 Err(token) => {
                     reach("kept out");
                     return scene.wait(token);
@@ -426,13 +430,13 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
             reach("followed");
             answer(caller.0, caller.2, 10);
             match scene.local.keep_for_next(idle, ParkKind::Idle) {
-                Ok(Following::Answer(next)) => {
+                Ok(Following { token: next, has_answer }) => {
+                    assert!(has_answer, "the caller gets no message");
                     reach("answered");
                     let brought = scene.local.take_answer(&next);
                     assert!(brought.is_some(), "it is for this one");
                     scene.wait(scene.run_waiting(next, brought));
                 }
-                Ok(Following::Message(_)) => unreachable!("the caller gets no message"),
                 Err(token) => {
                     reach("answered elsewhere");
                     scene.rest(token);

@@ -19,7 +19,7 @@ use crate::local::tokens::{KeepsNothing, Kept, LocalTokens};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::NodeId;
-use crate::slots::slot::last_permit::ParkKind;
+use crate::slots::slot::words::ParkKind;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use loom::thread;

@@ -1,34 +1,82 @@
-//! The counters of a slot: steps made and messages taken.
+//! What the [words](super::words) of a slot say: its flags, and the counts of its process.
 
-use super::Slot;
 use super::metadata::{ALL_STEPS, Metadata};
+use super::words::{
+    CHECKS_COLD_STATE, CONGESTED, CountsWord, HARD_BOUND, OWN_BOUND, SUPERVISED, SUSPENDED, TOLD_TO_STOP,
+};
+use super::{Slot, Token};
 use crate::sync::Ordering;
-
-/// The word on the first cache line: twelve bits of steps, twenty of messages.
-#[derive(Clone, Copy)]
-struct CountsWord(u32);
-
-impl CountsWord {
-    const STEP_BITS: u32 = 12;
-    #[inline]
-    fn steps(self) -> u32 {
-        self.0 & ((1 << Self::STEP_BITS) - 1)
-    }
-
-    #[inline]
-    fn messages(self) -> u32 {
-        self.0 >> Self::STEP_BITS
-    }
-
-    /// Adds a step with its messages. If there was no room for it, the steps are zero.
-    #[inline]
-    fn and_step(self, messages: u32) -> Self {
-        Self(self.0.wrapping_add((messages << Self::STEP_BITS) + 1))
-    }
-}
 
 /// In the messages of the second line, which never get so large: the process is handling a message, or holds some.
 const WORKS: u64 = 1 << 63;
+
+impl Slot {
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.flags.any(SUPERVISED)
+    }
+
+    pub(crate) fn is_told_to_stop(&self) -> bool {
+        self.flags.any(TOLD_TO_STOP)
+    }
+
+    pub(crate) fn note_congested(&self, is: bool) {
+        self.flags.set(CONGESTED, is);
+    }
+
+    pub(crate) fn is_congested(&self) -> bool {
+        self.flags.any_in_order(CONGESTED)
+    }
+
+    pub(crate) fn note_suspended(&self, is: bool) {
+        self.flags.set(SUSPENDED, is);
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.flags.any_in_order(SUSPENDED)
+    }
+
+    /// Notes that the mailbox has its own bound, and a queue if that is hard.
+    pub(crate) fn note_own_bound(&self, is_hard: bool) {
+        self.flags.set(if is_hard { OWN_BOUND | HARD_BOUND } else { OWN_BOUND }, true);
+    }
+
+    pub(crate) fn has_own_bound(&self) -> bool {
+        self.flags.any_in_order(OWN_BOUND)
+    }
+
+    pub(crate) fn is_hard_bounded(&self) -> bool {
+        self.flags.any_in_order(HARD_BOUND)
+    }
+
+    pub(crate) fn has_mailbox_state(&self) -> bool {
+        self.flags.any_in_order(CONGESTED | SUSPENDED | OWN_BOUND | HARD_BOUND)
+    }
+}
+
+impl Token {
+    /// Returns whether each step of the process must check its cold state, or the length of its mailbox.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.0.flags.any(CHECKS_COLD_STATE | CONGESTED)
+    }
+
+    /// Returns whether the thread may keep the token while the process has nothing to do: senders need not ask about
+    /// its bound, and its steps look at nothing besides its lanes.
+    #[inline(always)]
+    pub(crate) fn may_be_kept(&self) -> bool {
+        !self.0.flags.any(CHECKS_COLD_STATE | CONGESTED | HARD_BOUND)
+    }
+
+    /// Sets whether each step checks the cold state: not needed for a name, a label, or waiters for the end.
+    pub(crate) fn set_checks_cold_state(&self, checks: bool) {
+        self.0.flags.set(CHECKS_COLD_STATE, checks);
+    }
+
+    pub(crate) fn describe(&self, is_supervised: bool, is_told_to_stop: bool) {
+        self.0.flags.set(SUPERVISED, is_supervised);
+        self.0.flags.set(TOLD_TO_STOP, is_told_to_stop);
+    }
+}
 
 impl Slot {
     /// Counts a step that has taken fewer than 256 messages. For the token's holder.
