@@ -167,3 +167,24 @@ impl BiasedLock {
         }
     }
 }
+
+#[cfg(all(test, not(loom), not(postroom_no_local)))]
+mod tests {
+    use super::*;
+
+    /// Catches: a section behind a fence that relies on what `attention` said before the fence.
+    #[test]
+    fn a_section_behind_a_fence_reads_attention_again() {
+        let lock = BiasedLock::new();
+        for late in [REVOKED, LOST] {
+            lock.call_attention(FENCED, Ordering::SeqCst);
+            let stale = lock.begin();
+            lock.call_attention(late, Ordering::SeqCst);
+            assert!(!lock.may_move(stale, LOST), "{late}");
+            lock.end();
+            lock.acknowledge(late, Ordering::SeqCst);
+        }
+        lock.call_attention(FENCED, Ordering::SeqCst);
+        assert_eq!(lock.section(LOST, || ()), Some(()));
+    }
+}
