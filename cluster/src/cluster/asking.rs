@@ -1,4 +1,4 @@
-//! What a node asks of another about one process, with an answer; and what it allows others to ask.
+//! Requests to other nodes about one of their processes, and the policy for such requests from other nodes.
 
 use super::{Builder, Cluster};
 use crate::codec::encode_exit_reason;
@@ -14,19 +14,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Builder {
-    /// Decides what other nodes may ask of this one. Without it the answer is [`Ask::is_usual`]: any member may start
-    /// exported types and look at processes, and end those processes that it has started itself.
+    /// Sets the policy for requests from other nodes. Without one, [`Ask::is_usual`] decides: any member may start
+    /// exported types and take snapshots of processes, but may end only the processes that it started itself.
     ///
-    /// `allow` runs in a process of its own on the node's runtime, for one request after the other. While it blocks,
-    /// requests wait, up to 1,024 of them; messages do not. Its panic refuses the request. A refusal is a typed error
-    /// at the node that has asked ([`StartError::Denied`](crate::StartError::Denied), [`AskError::Denied`]), and is
-    /// counted here and there in [`Statistics`](crate::Statistics).
+    /// `allow` runs in a process of its own on the node's runtime, one request at a time. While it blocks, up to 1,024
+    /// requests wait and further ones are refused; messages do not wait. If it panics, the request is refused. The
+    /// requesting node gets a refusal as a typed error ([`StartError::Denied`](crate::StartError::Denied),
+    /// [`AskError::Denied`]), and both nodes count it in [`Statistics`](crate::Statistics).
     ///
-    /// It is not asked about the ending of a child by its supervisor: that is part of its start, which has
-    /// `is_child` set.
+    /// The policy is not consulted when a supervisor ends its child: that permission is part of the child's start,
+    /// which has `is_child` set.
     ///
-    /// A [`stop`](Pid::stop) from another node comes after the messages that its sender has sent before. With a policy,
-    /// messages that were sent after it may be handled too, until the policy has decided.
+    /// A [`stop`](Pid::stop) from another node takes effect after the messages that its sender sent before it. With a
+    /// policy, messages that were sent after it may be handled too, until the policy has decided.
     ///
     /// ```
     /// use postroom_cluster::{Ask, Cluster};
@@ -45,11 +45,11 @@ impl Builder {
 }
 
 impl Cluster {
-    /// Takes a snapshot of a process on any node, as [`Pid::info`] does of one in this program. The answer comes within
-    /// that time, or is [`AskError::Timeout`].
+    /// Takes a snapshot of a process on any node, as [`Pid::info`] does of a process in this program. If no answer
+    /// arrives within this time, the result is [`AskError::Timeout`].
     ///
     /// # Errors
-    /// The pending result is [`AskError`], which says what to do.
+    /// The pending result is an [`AskError`], whose text says what to do.
     pub fn info(&self, process: impl Into<Pid>, within: Duration) -> Pending<Result<RemoteInfo, AskError>> {
         let pid = process.into();
         let (pending, then) = pair(Err(AskError::Lost { pid }));
@@ -61,19 +61,20 @@ impl Cluster {
         pending
     }
 
-    /// Asks a process on any node to [stop](Pid::stop). Unlike that, the pending result says what came of it: `Ok` if
-    /// the process was told.
+    /// Asks a process on any node to stop. Unlike that of [`Pid::stop`], the pending result reports the outcome: `Ok`
+    /// if the process was told to stop.
     ///
     /// # Errors
-    /// The pending result is [`AskError`], such as [`AskError::Denied`] if its node does not allow it.
+    /// The pending result is an [`AskError`], such as [`AskError::Denied`] if the process's node does not allow the
+    /// request.
     pub fn stop(&self, process: impl Into<Pid>, within: Duration) -> Pending<Result<(), AskError>> {
         self.end(process.into(), AskKind::Stop, Bytes::new(), within, Pid::stop)
     }
 
-    /// Tells a process on any node to end, as [`Pid::cancel`] does. The pending result says what came of it.
+    /// Cancels a process on any node, as [`Pid::cancel`] does. The pending result reports the outcome.
     ///
     /// # Errors
-    /// As [`stop`](Self::stop).
+    /// As for [`stop`](Self::stop).
     pub fn cancel(
         &self,
         process: impl Into<Pid>,
@@ -84,10 +85,10 @@ impl Cluster {
         self.end(process.into(), AskKind::Cancel, encode_exit_reason(&reason), within, |pid| pid.cancel(reason))
     }
 
-    /// Ends a process on any node, as [`Pid::kill`] does. The pending result says what came of it.
+    /// Kills a process on any node, as [`Pid::kill`] does. The pending result reports the outcome.
     ///
     /// # Errors
-    /// As [`stop`](Self::stop).
+    /// As for [`stop`](Self::stop).
     pub fn kill(&self, process: impl Into<Pid>, within: Duration) -> Pending<Result<(), AskError>> {
         self.end(process.into(), AskKind::Kill, Bytes::new(), within, Pid::kill)
     }
@@ -118,17 +119,17 @@ impl Cluster {
         }
     }
 
-    /// Returns the session with a node, for tests that say what no node would.
+    /// Returns the session with a node, for tests that send messages no real node would send.
     #[cfg(test)]
     pub(crate) fn peer(&self, node: postroom::NodeId) -> Option<Arc<crate::node::peer::Peer>> {
         self.shared.view.lock().peers.get(&node).cloned()
     }
 
-    /// Runs `body` as code of this node.
+    /// Runs `body` in the context of this node.
     fn here<R>(&self, body: impl FnOnce() -> R) -> R {
         match postroom::routing::Node::of(self.shared.id) {
             Some(node) => node.enter(body),
-            // The runtime has been shut down: there are no processes.
+            // The runtime has been shut down, so no processes exist.
             None => body(),
         }
     }

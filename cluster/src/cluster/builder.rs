@@ -1,4 +1,4 @@
-//! Joining: what a node is told before it is one, and the making of its parts.
+//! Configuration of a node before it joins, and construction of its parts.
 
 use super::{Cluster, NodeShared};
 use crate::clock::SystemClock;
@@ -29,19 +29,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
+/// The default time limit of [`Builder::join`]: enough for one change of the store's leader and one lease.
 const JOIN_TIME: Duration = Duration::from_secs(30);
 
-/// The most nodes of a cluster, unless [`Builder::max_nodes`] says otherwise: each has a session with each other.
+/// The default limit of [`Builder::max_nodes`]: each node has a session with every other node.
 const MAX_NODES: usize = 1_024;
 
-/// The most links and monitors with one other node, unless [`Builder::max_bonds`] says otherwise: some 100 MB.
+/// The default limit of [`Builder::max_bonds`]: links and monitors with one other node, about 100 MB.
 const MAX_BONDS: usize = 1_000_000;
 
-/// How long a node may take to become a member before the log says what it waits for.
+/// Time after which the log reports what a node that is not yet a member is waiting for.
 const LOG_AFTER: Duration = Duration::from_secs(1);
 
-/// Joins a cluster: made by [`Cluster::builder`].
+/// The configuration of a node that joins a cluster, created by [`Cluster::builder`].
 #[must_use = "call `join`"]
 pub struct Builder {
     cluster: String,
@@ -66,51 +66,51 @@ pub enum JoinError {
         /// The name.
         name: String,
     },
-    /// The node's name cannot be one.
+    /// The node's name is not valid.
     #[error(transparent)]
     NodeName(#[from] RecordError),
-    /// An exported type cannot be.
+    /// A type cannot be exported.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// The times of the lease are not safe.
+    /// The timing of the lease is not safe.
     #[error(transparent)]
     Timing(#[from] TimingError),
-    /// The engine cannot be made.
+    /// The engine could not be created.
     #[error("{0}")]
     Engine(String),
-    /// A window of the sessions is too small.
+    /// The window of a session is too small.
     #[error("a window of the sessions has no room for a parcel; make it 64 KiB and 64 bytes at least")]
     Window,
-    /// The engine takes no subscription.
+    /// The engine refused a subscription.
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),
     /// The runtime is being shut down.
     #[error("the runtime is being shut down; join while it runs")]
     Runtime,
-    /// The store refuses this node.
+    /// The store refused this node.
     #[error(transparent)]
     Membership(#[from] membership::JoinRefusal),
-    /// The broker does not take this node, and that does not end by itself.
+    /// The broker rejects this node, and waiting does not help.
     #[error("{problem}")]
     Broker {
-        /// What the engine says, and what to do about it.
+        /// The problem that the engine reports, and what to do about it.
         problem: String,
     },
-    /// The node is not a member yet.
+    /// The node did not become a member in time.
     #[error("no member after {waited:?}: {}", why_none(attempts))]
     Timeout {
-        /// How long it has waited.
+        /// How long the node waited.
         waited: Duration,
-        /// The servers that were tried, and what is missing of each; none, if all is there.
+        /// The servers that were tried, and the problem with each; empty if the engine reports none.
         attempts: Vec<Attempt>,
     },
-    /// The system gives no thread.
+    /// The operating system did not provide a thread.
     #[error("the system gives no thread: {0}")]
     Thread(String),
 }
 
 impl Cluster {
-    /// Begins to join the cluster of this name.
+    /// Returns a builder for a node of the cluster with this name.
     pub fn builder(cluster: impl Into<String>) -> Builder {
         Builder {
             cluster: cluster.into(),
@@ -136,70 +136,70 @@ impl Cluster {
 }
 
 impl Builder {
-    /// Names this node, for people and for placement: `eu-1`. Without a name it is called after its ID. A broker with
-    /// permissions binds the name to the node's key: it is who the node is.
+    /// Sets this node's name, such as `eu-1`, which serves people and placement. Without a name, the node is called
+    /// after its ID. A broker with permissions binds the name to the node's key, which makes it the node's identity.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
         self
     }
 
-    /// Lets other nodes start processes of this type and send messages to them. **Only what is exported can be
-    /// reached.** Nodes that only send to such processes export the type too, to know its messages. A start from
-    /// elsewhere begins with `P::default()`.
+    /// Lets other nodes start processes of this type and send messages to them. **Only exported types can be reached.**
+    /// Nodes that only send to such processes must export the type too, to know its messages. A process that another
+    /// node starts is initialized with `P::default()`.
     pub fn export<P: Remote + postroom::generic::Migratable + Default>(mut self) -> Self {
         self.codecs = self.codecs.export::<P>();
         self.exports.insert(P::NAME, Box::new(|host| host.register_type::<P>()));
         self
     }
 
-    /// Sets the times of the lease. All nodes of a cluster are to have the same.
+    /// Sets the timing of the lease. It must be the same on all nodes of a cluster.
     pub fn lease(mut self, timing: Timing) -> Self {
         self.timing = timing;
         self
     }
 
-    /// Sets the limits of sessions. All nodes of a cluster are to have the same.
+    /// Sets the limits of sessions. They must be the same on all nodes of a cluster.
     pub fn sessions(mut self, config: Config) -> Self {
         self.session = config;
         self
     }
 
-    /// Sets the most nodes that the cluster may have, this one included; 1,024 unless it is said here. A node that
-    /// finds so many is refused. All nodes of a cluster are to have the same.
+    /// Sets the maximum number of nodes in the cluster, including this one; the default is 1,024. A node that finds the
+    /// cluster full is refused. The limit must be the same on all nodes of a cluster.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;
         self
     }
 
-    /// Sets how many links, monitors and joins there may be between processes of this node and of one other; a million
-    /// unless it is said here. The session with a node that makes more ends, which
-    /// [`Statistics::floods`](crate::Statistics::floods) counts: all of them are heard of as lost. All nodes of a
-    /// cluster are to have the same.
+    /// Sets the maximum number of links, monitors and joins between processes of this node and those of one other node;
+    /// the default is a million. If the other node exceeds it, the session with that node ends, which
+    /// [`Statistics::floods`](crate::Statistics::floods) counts, and all of these links and monitors report a loss. The
+    /// limit must be the same on all nodes of a cluster.
     pub fn max_bonds(mut self, bonds: usize) -> Self {
         self.max_bonds = bonds;
         self
     }
 
-    /// How long [`join`](Self::join) waits; 30 seconds unless it is said here.
+    /// Sets how long [`join`](Self::join) waits; the default is 30 seconds.
     pub fn join_within(mut self, time: Duration) -> Self {
         self.join_time = time;
         self
     }
 
-    /// Joins the cluster that `engine` connects with, and waits until this node is a member. That is an engine, or
-    /// `Nats::at(…)`. The processes of `host`, a runtime, become reachable. A node takes two threads.
+    /// Joins a cluster through `engine`, which is an engine or `Nats::at(…)`, and waits until this node is a member.
+    /// The processes of `host`, a runtime, become reachable. A node uses two threads.
     ///
     /// # Errors
-    /// [`JoinError`], which says what to do.
+    /// A [`JoinError`], whose text says what to do.
     pub fn join(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
         self.join_async(host, engine).wait()
     }
 
-    /// Like [`join`](Self::join), to be awaited: no thread waits. The node joins whether this is awaited or dropped;
-    /// then it leaves when it has joined.
+    /// Like [`join`](Self::join), but returns a result to await instead of blocking the thread. The node joins even if
+    /// the result is dropped; in that case it leaves as soon as it has joined.
     ///
-    /// In a [simulated test](mod@postroom::test) the node takes no threads: its parts are processes of `host`, and its
-    /// time and its chance are the simulation's.
+    /// In a [simulated test](mod@postroom::test) the node uses no threads: its parts are processes of `host`, and the
+    /// simulation supplies its time and its randomness.
     pub fn join_async(self, host: &Host, engine: impl Connect) -> Pending<Result<Cluster, JoinError>> {
         let (pending, then) = pair(Err(JoinError::Runtime));
         let waited = self.join_time;
@@ -214,7 +214,7 @@ impl Builder {
         pending
     }
 
-    /// Begins to join.
+    /// Starts to join, without waiting for membership.
     pub(crate) fn begin(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
         let node = self.node.clone().unwrap_or_else(|| host.node().to_string());
         Record::new(node.clone(), 0)?;
@@ -234,7 +234,7 @@ impl Builder {
         Ok(cluster)
     }
 
-    /// Makes the parts of a node, without threads.
+    /// Builds the parts of a node without starting threads.
     pub(crate) fn prepare(
         self,
         host: Host,
@@ -260,7 +260,7 @@ impl Builder {
         let counters = Arc::<NodeCounters>::default();
         let keys = Arc::new(StartKeys::new(Arc::clone(&clock), Arc::clone(&counters)));
         let ended = Arc::clone(&inbox);
-        // The delivery ends them, once there is one.
+        // The delivery stops these processes once it exists.
         let mut begun = StopOnDrop(Vec::new());
         let mut porter = |on_end: OnEnd| {
             let porter = Porter::begin(host, on_end).ok_or(JoinError::Runtime)?;
@@ -326,18 +326,18 @@ impl Builder {
     }
 }
 
-/// Returns what is known of why a node is no member.
+/// Describes why a node is not a member, as far as the attempts tell.
 fn why_none(attempts: &[Attempt]) -> String {
     if attempts.is_empty() {
         return "the broker has not answered yet; wait longer, or check what its log says of this node".into();
     }
-    // The text of an attempt says what to do, and names the server if that is to be changed.
+    // The text of each attempt says what to do, and names the server if a different one is needed.
     let each = attempts.iter().map(|Attempt { server, problem }| format!("tried `{server}`: {problem}"));
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Completes `then` when `cluster` is a member, or will not be one, or has not become one within `waited`. The driver
-/// may already have ended.
+/// Completes `then` once `cluster` is a member, can no longer become one, or has not become one within `waited`. The
+/// driver may already have ended.
 fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<Cluster, JoinError>>) {
     let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
     let log = log_if_late(&cluster);
@@ -366,7 +366,8 @@ fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<C
     inbox.push(Input::Wait { time: LOG_AFTER.min(waited), check: log });
 }
 
-/// Has the log say what a node waits for that is no member soon. The node may be dropped meanwhile.
+/// Returns a check that logs what the node is waiting for if it does not become a member soon. The node may be dropped
+/// meanwhile.
 fn log_if_late(cluster: &Cluster) -> Check {
     let (view, engine) = (Arc::clone(&cluster.shared.view), cluster.shared.engine.clone());
     let mut names = Some((cluster.shared.directory.cluster.clone(), cluster.shared.name.clone()));
@@ -380,16 +381,16 @@ fn log_if_late(cluster: &Cluster) -> Check {
         let names = names.take().filter(|_| !is_decided);
         let engine = engine.clone();
         Some(Box::new(move || {
-            // This may run on a user's thread, which must not be the last to have the engine for nothing.
+            // This may run on a user's thread. Without anything to log, it must not become the engine's last owner.
             let Some((cluster, node)) = names else { return };
             let Some(engine) = engine.upgrade() else { return };
             let attempts = engine.attempts();
             let servers = attempts.iter().map(|attempt| &*attempt.server).collect::<Vec<_>>().join(", ");
-            // An engine without servers has none to name.
+            // An engine without servers has no names to report.
             let servers = Some(servers).filter(|servers| !servers.is_empty());
             let reason = why_none(&attempts);
             drop(engine);
-            // A subscriber of the log is a user's code.
+            // A log subscriber is user code.
             users_code(move || {
                 tracing::warn!(
                     target: "postroom", cluster, node, servers, reason,
@@ -400,7 +401,7 @@ fn log_if_late(cluster: &Cluster) -> Check {
     })
 }
 
-/// Processes of a node that is being made: stopped if that comes to nothing.
+/// Processes of a node under construction, stopped if the construction fails.
 struct StopOnDrop(Vec<Pid>);
 
 impl Drop for StopOnDrop {
@@ -409,7 +410,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Draws a number: std's hasher is seeded by the system.
+/// Draws a random number: std's hasher is seeded by the operating system.
 fn draw() -> u64 {
     #[cfg(any(test, feature = "test"))]
     if let Some(sim) = postroom::test::Sim::current() {
@@ -426,7 +427,8 @@ mod tests {
     use crate::memory::Broker;
     use postroom::Runtime;
 
-    /// Catches: a program whose thread is preempted while it joins, and which is told of a runtime that was shut down.
+    /// Catches: a join that reports a shut-down runtime instead of the refusal, because its thread was preempted until
+    /// the node had ended.
     #[test]
     fn a_join_learns_why_it_was_refused_though_its_node_has_ended() {
         let broker = Broker::new();

@@ -1,4 +1,4 @@
-//! Eventual names, as a program uses them.
+//! The public API of eventual names.
 
 use super::Cluster;
 use crate::eventual::ClaimError;
@@ -7,12 +7,12 @@ use postroom::remote::Remote;
 use postroom::{Address, Pid};
 
 impl Cluster {
-    /// Registers an eventual name for a process of this node, at once and without the broker: also while this node is
-    /// cut off. Returns whether the process did not hold it before.
+    /// Registers an eventual name for a process of this node. Takes effect at once and needs no broker, so it also
+    /// works while this node is cut off. Returns true if the process did not hold the name before.
     ///
-    /// While the cluster is split, each side may have a holder. Afterwards all nodes agree on one; a process that loses
-    /// the name gets a [`NameLost`](crate::NameLost) and goes on. For a name that never has two holders, use
-    /// [`register`](Self::register): the two kinds have nothing to do with each other.
+    /// While the cluster is split, each side may have its own holder. Afterwards all nodes agree on one; a process that
+    /// loses the name receives a [`NameLost`](crate::NameLost) and keeps running. For a name that never has two
+    /// holders, use [`register`](Self::register): names of the two kinds are independent of each other.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -41,8 +41,8 @@ impl Cluster {
     /// ```
     ///
     /// # Errors
-    /// [`ClaimError::Taken`] if another process has the name as far as this node knows; or if the process has ended or
-    /// runs elsewhere, or the name cannot be one.
+    /// [`ClaimError::Taken`] if another process holds the name as far as this node knows; another [`ClaimError`] if the
+    /// process has ended or runs on another node, or the name is not valid.
     pub fn register_eventual(&self, name: &str, process: impl Into<Pid>) -> Result<bool, ClaimError> {
         let (pid, directory) = (super::held_by(process.into()), &self.shared.directory);
         if directory.lock().is_over {
@@ -52,11 +52,11 @@ impl Cluster {
             return Err(ClaimError::Ended { pid });
         }
         let is_new = directory.change(|state| state.eventual.claim(name, pid))?;
-        // If it has ended meanwhile, that is heard all the same.
+        // If the process has ended meanwhile, `watch` still reports its end.
         if directory.watch(pid) { Ok(is_new) } else { Err(ClaimError::Left) }
     }
 
-    /// Gives an eventual name up. Returns whether the process held it.
+    /// Releases an eventual name. Returns whether the process held it.
     pub fn release_eventual(&self, name: &str, process: impl Into<Pid>) -> bool {
         let pid = super::held_by(process.into());
         self.shared.directory.change(|state| state.eventual.release(name, pid))
@@ -67,7 +67,7 @@ impl Cluster {
         self.shared.directory.lock().eventual.holder(name)
     }
 
-    /// Returns the address of the holder of an eventual name, which is said to be a `P`.
+    /// Returns the address of the holder of an eventual name. That the holder is a `P` is not checked.
     pub fn named_eventual<P: Remote + Addressed>(&self, name: &str) -> Option<Address<P>> {
         self.eventual_holder(name).map(Address::assume)
     }

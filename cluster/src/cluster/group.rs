@@ -1,4 +1,4 @@
-//! Groups of the cluster, as a program uses them.
+//! The public API of cluster groups.
 
 use super::Cluster;
 use crate::codec::{Agreement, CodecError, MessageId};
@@ -21,8 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Cluster {
-    /// Returns the group of this name: processes of any nodes. A handle, cheap to clone; the group exists while it has
-    /// members or subscribers. It has nothing to do with [`Host::group`](postroom::Host::group).
+    /// Returns a handle to the group with this name, whose members may be processes of any node. Handles are cheap to
+    /// clone; the group exists while it has members or subscribers. It is independent of
+    /// [`Host::group`](postroom::Host::group).
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -60,44 +61,44 @@ impl Cluster {
     }
 }
 
-/// A name for any number of processes on the nodes of a cluster, from [`Cluster::group`].
+/// A named group of processes on any nodes of a cluster, from [`Cluster::group`].
 ///
-/// A process is a member while it is alive and has joined more often than left. It leaves shortly after its end; the
-/// members of a node that is lost leave when that is heard. Other nodes hear of a first member when the broker's store
-/// has reported it.
+/// A process is a member while it is alive and has joined more often than it has left. It leaves shortly after its end;
+/// the members of a lost node leave when the loss is detected. Other nodes learn of a node's first member once the
+/// broker's store has reported it.
 #[derive(Clone)]
 pub struct ClusterGroup {
     directory: Arc<Directory>,
     name: Arc<str>,
 }
 
-/// What a broadcast has come to, as far as that is known at once.
+/// The outcome of a broadcast, as far as it is known at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "it says which nodes and members were missed"]
 pub struct Broadcast {
-    /// The members of this node that got a copy.
+    /// Number of members on this node that received a copy.
     pub here: usize,
-    /// The other nodes that it was sent to, as one message each.
+    /// Number of other nodes that the message was sent to, once each.
     pub nodes: usize,
-    /// The members of this node that had no room.
+    /// Number of members on this node whose mailboxes had no room.
     pub missed: usize,
-    /// The nodes that it was not sent to. [`SendFailure::UnknownNode`]: there is no session with it, not yet or not any
-    /// more.
+    /// The nodes that the message was not sent to. [`SendFailure::UnknownNode`] means that there is no session with the
+    /// node, either not yet or no longer.
     pub refused: Vec<(NodeId, SendFailure)>,
 }
 
-/// Why nothing was broadcast.
+/// Why a message was not broadcast.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BroadcastError {
-    /// The name has no bytes, or too many.
+    /// The name is empty or too long.
     #[error("the name of a group of the cluster has {bytes} bytes; use 1 to {MAX_NAME}")]
     Length {
-        /// How many.
+        /// Its length.
         bytes: usize,
     },
-    /// The message is none of a process that this node exports.
+    /// The message does not belong to a process type that this node exports.
     #[error(
         "`{type_name}` is no message of an exported process, so other nodes could not read it; export a process that \
          has it with `.export::<…>()`"
@@ -106,28 +107,29 @@ pub enum BroadcastError {
         /// The type of the message.
         type_name: &'static str,
     },
-    /// It cannot be encoded. Nodes whose codec could, if they have another, may have been sent it.
+    /// The message cannot be encoded. It may still have been sent to nodes that have it in another codec.
     #[error(transparent)]
     Codec(#[from] CodecError),
 }
 
 impl ClusterGroup {
-    /// Returns its name.
+    /// Returns the group's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Adds a process of this node, or one more membership: it then has to leave as often. Returns whether it was not
-    /// a member before.
+    /// Adds a process of this node, or one more membership of it: a process has to leave as often as it has joined.
+    /// Returns whether it was not a member before.
     ///
     /// # Errors
-    /// [`MembershipError`], if the process has ended or runs elsewhere, or the name cannot be one.
+    /// A [`MembershipError`] if the process has ended or runs on another node, the name is not valid, or the group is
+    /// full.
     pub fn join(&self, member: impl Into<Pid>) -> Result<bool, MembershipError> {
         let pid = super::held_by(member.into());
         self.enter(pid, |directory| directory.change(|state| state.groups.join(&self.name, pid)))
     }
 
-    /// Enters a process, and has its end heard behind that.
+    /// Runs `enter` for a process, then watches the process, so that its end is reported after its entry.
     fn enter<R>(
         &self,
         pid: Pid,
@@ -140,7 +142,7 @@ impl ClusterGroup {
             return Err(MembershipError::Ended { pid });
         }
         let entered = enter(&self.directory)?;
-        // If it has ended meanwhile, that is heard all the same.
+        // If the process has ended meanwhile, `watch` still reports its end.
         if self.directory.watch(pid) { Ok(entered) } else { Err(MembershipError::Left) }
     }
 
@@ -150,20 +152,20 @@ impl ClusterGroup {
         self.directory.change(|state| state.groups.leave(&self.name, pid))
     }
 
-    /// Asks each node that has members which these are. The pending result has them in the order of their PIDs; those
-    /// of a node with which there is no session, not yet or not any more, are left out.
+    /// Asks each node that has members to list them. The pending result contains them in the order of their PIDs,
+    /// without those of nodes to which there is no session, either not yet or no longer.
     pub fn members(&self) -> Pending<Result<Vec<Pid>, MembershipError>> {
         self.directory.members(&self.name)
     }
 
-    /// Sends each member a copy of `message`: to those of this node, and as one message to each node that has others,
-    /// which hands it out. Never waits: a member without room gets none, which is counted on its node in
-    /// [`Statistics::missed`](crate::Statistics::missed).
+    /// Sends a copy of `message` to each member: directly to the members on this node, and as one message to each other
+    /// node with members, which hands out the copies. Never waits: a member without room gets no copy, which its node
+    /// counts in [`Statistics::missed`](crate::Statistics::missed).
     ///
-    /// The messages of one sender to one member stay in their order, broadcast or not.
+    /// Messages from one sender to one member stay in order, whether they are broadcast or not.
     ///
     /// # Errors
-    /// [`BroadcastError`] if other nodes could not read it, whether there are members there or not.
+    /// A [`BroadcastError`] if other nodes could not read the message, whether or not they have members.
     pub fn broadcast<M: RemoteValue>(&self, message: M) -> Result<Broadcast, BroadcastError> {
         if !is_name(&self.name) {
             return Err(BroadcastError::Length { bytes: self.name.len() });
@@ -181,7 +183,7 @@ impl ClusterGroup {
         let (mut outcome, mut payload) = (Broadcast::default(), Payload::new(message));
         let unmet = unmet.into_iter().map(|node| (node, SendFailure::UnknownNode(anyone(node))));
         outcome.refused.extend(unmet);
-        // Each node reads the same bytes, unless it has the message in another codec only.
+        // All nodes read the same bytes, except those that have the message only in another codec.
         let mut encoded = BTreeMap::new();
         for (node, peer) in peers {
             let agreement = peer.agreement().ok_or(SendFailure::UnknownNode(peer.anyone()));
@@ -203,7 +205,8 @@ impl ClusterGroup {
         Ok(outcome)
     }
 
-    /// Hands copies to the members of this node as other nodes do: decoded for each, so a message needs not be `Clone`.
+    /// Hands copies to the members of this node as other nodes do: each copy is decoded, so that a message need not be
+    /// `Clone`.
     fn hand_out(
         &self,
         members: &[Pid],
@@ -221,38 +224,39 @@ impl ClusterGroup {
                     outcome.missed += 1;
                     self.directory.counters.missed.fetch_add(1, Ordering::Relaxed);
                 }
-                // It has just ended.
+                // The member has just ended.
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Sends `subscriber`, a process of this node, a [`GroupEvent`] for each later change, and returns the members
-    /// that this node knows: its own, and those of nodes that another subscriber has asked already. The others follow
-    /// as [`GroupEvent::Joined`]. Each member is in the list or in an event, not in both, and the changes of one node
-    /// come in their order. Subscribing again returns a new list and keeps the events. If a member has ended with an
-    /// error, the reason has its text, also on its own node: the error is the user's code, which may hold others up.
+    /// Sends `subscriber`, a process of this node, a [`GroupEvent`] for each later change, and returns the members that
+    /// this node knows: its own, and those of nodes that an earlier subscriber has already asked. The other members
+    /// follow as [`GroupEvent::Joined`]. Each member is either in the list or in an event, never in both, and the
+    /// changes on one node arrive in order. Subscribing again returns a new list and keeps the events. If a member
+    /// ended with an error, the reason contains only the error's text, even on the member's own node: the error itself
+    /// is user code, which could block others.
     ///
-    /// The members of a node that is lost leave with the reason [`NodeLost`](postroom::ExitReason::NodeLost), and join
-    /// again when it is back. Nothing is refused by a full mailbox: events wait. A subscriber that is 1,024 events
-    /// behind gets the net change in place of each.
+    /// The members of a lost node leave with the reason [`NodeLost`](postroom::ExitReason::NodeLost), and join again
+    /// when the node is back. A full mailbox loses no events: they wait. A subscriber that is 1,024 events behind gets
+    /// the net change instead of each event.
     ///
     /// # Errors
-    /// As [`join`](Self::join).
+    /// As for [`join`](Self::join).
     pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Vec<Pid>, MembershipError> {
         let pid = super::held_by(subscriber.target());
         self.enter(pid, |directory| directory.change(|state| state.groups.subscribe(&self.name, pid)))
     }
 
-    /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription; events already in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let pid = super::held_by(subscriber.target());
         self.directory.change(|state| state.groups.unsubscribe(&self.name, pid))
     }
 }
 
-/// Encodes a message for those who understand each other like this, once for each form that it has.
+/// Encodes a message for nodes with this agreement. The bytes for each message ID are encoded once and reused.
 fn encode(
     agreement: &Agreement,
     payload: &mut Payload,

@@ -1,4 +1,4 @@
-//! Processes by key, as a program uses them.
+//! The public API of processes by key.
 
 use super::Cluster;
 use crate::keyed::KeyedError;
@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl Cluster {
-    /// Returns the place of a key: its node is one of those that export `P`, and the process there is started when it
-    /// is first asked for, at the entry of `P` that takes the key, a `String`, as its only input.
+    /// Returns the place of a key, which is on one of the nodes that export `P`. The first request starts the process
+    /// there, at the entry of `P` that takes the key, a `String`, as its only input.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -47,11 +47,12 @@ impl Cluster {
     }
 }
 
-/// The place of a key, from [`Cluster::keyed`]: to be awaited, or waited for.
+/// The place of a key, from [`Cluster::keyed`]. Await it, or call [`wait`](Self::wait), to get the address of the
+/// process.
 ///
-/// Each time, the node is found anew among the present members, and asked; so keep the address for as long as it works,
-/// and ask again when it does not. **A key whose node changes starts anew**: the process before is stopped, and what it
-/// has not stored elsewhere is gone. While the members change, a key may have two processes for a moment.
+/// Each request finds the node anew among the current members and asks it, so keep the address while it works, and ask
+/// again when it does not. **A key whose node changes starts anew**: the previous process is stopped, and state that it
+/// has not stored elsewhere is lost. While the members change, a key may briefly have two processes.
 #[must_use = "await it, or wait for it, to get the address"]
 pub struct Keyed<P> {
     directory: Arc<Directory>,
@@ -61,12 +62,12 @@ pub struct Keyed<P> {
 }
 
 impl<P: Remote + Addressed> Keyed<P> {
-    /// Names the entry, for a type that has several.
+    /// Sets the entry, for a type that has several.
     pub fn entry(self, entry: impl Into<String>) -> Self {
         Self { entry: Some(entry.into()), ..self }
     }
 
-    /// Returns the key's home node by this node's view of the members; `None` if no member exports the type.
+    /// Returns the key's home node, as this node sees the members; `None` if no member exports the type.
     pub fn home(&self) -> Option<NodeId> {
         self.directory.lock().keys.home(P::NAME, &self.key)
     }
@@ -76,18 +77,18 @@ impl<P: Remote + Addressed> Keyed<P> {
         let entry = match (&self.entry, &entries[..]) {
             (Some(entry), _) => entry,
             (None, [entry]) => *entry,
-            // That no node exports it, not even this, is told as that.
+            // The type is not exported: `ask_key` reports that.
             (None, []) => "",
             (None, _) => return Err(KeyedError::Entry { process: P::NAME, entries }),
         };
         Ok(self.directory.ask_key(P::NAME, entry, &self.key))
     }
 
-    /// Waits for the process of the key, which is started if there is none: for at most five seconds. In a process, its
-    /// worker goes on with others meanwhile.
+    /// Waits at most five seconds for the process of the key, which is started if there is none. If the caller is a
+    /// process, its worker runs other processes meanwhile.
     ///
     /// # Errors
-    /// [`KeyedError`], which says whether to ask again.
+    /// A [`KeyedError`], which says whether to ask again.
     pub fn wait(self) -> Result<Address<P>, KeyedError> {
         self.ask()?.wait().map(Address::assume)
     }

@@ -1,4 +1,4 @@
-//! Starts with a key, and where a start goes.
+//! Starts with a key, and the choice of the node that a start goes to.
 
 use super::remote_node::StartRequest;
 use super::{RemoteNode, Starting};
@@ -18,13 +18,13 @@ impl<P: Remote + Addressed> Starting<P> {
         Self { node, request, process: PhantomData }
     }
 
-    /// Makes the start repeatable: with the same key, a node starts one process, and returns its PID each time, whether
-    /// it still runs or not. So a start whose answer was lost with the session is repeated with the key. A node
-    /// remembers 1,024 keys, each for five minutes after its last use.
+    /// Makes the start repeatable: for the same key, a node starts one process and returns its PID each time, whether
+    /// or not the process still runs. If the answer to a start was lost with the session, repeat the start with its
+    /// key. A node remembers 1,024 keys, each for five minutes after its last use.
     ///
     /// After [`Cluster::any`](crate::Cluster::any) the key chooses the node, by rendezvous hashing among the nodes that
-    /// export the type: a repetition goes to the same node, also from other nodes, while the members stay the same.
-    /// When a node comes or goes, the keys that it gets or had are started anew.
+    /// export the type. While the members stay the same, a repetition goes to the same node, even if another node
+    /// repeats it. When a node joins or is lost, the keys that move to or from it start new processes.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -47,7 +47,7 @@ impl<P: Remote + Addressed> Starting<P> {
         self
     }
 
-    /// Asks the node for the process. Returns its name too.
+    /// Requests the start from the node. Also returns the node's name.
     pub(super) fn begin(self) -> (Result<Pending<Started>, StartError>, String) {
         let Self { mut node, request, .. } = self;
         if let Some(key) = &request.key {

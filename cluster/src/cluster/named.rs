@@ -8,20 +8,20 @@ use postroom::remote::Remote;
 use std::sync::Arc;
 
 impl Cluster {
-    /// Returns an address that follows a name of the cluster: each message and each call goes to its holder at that
-    /// moment, on whatever node, as far as this node has [heard](Self::holder). While no process holds the name,
-    /// messages are returned with [`SendFailure::UnknownName`](postroom::error::SendFailure::UnknownName), and calls
-    /// fail with [`CallError::UnknownName`](postroom::CallError::UnknownName).
+    /// Returns an address that follows a name of the cluster: each message and each call goes to the current holder, on
+    /// any node, as far as this node [knows](Self::holder) it. While no process holds the name, messages are returned
+    /// with [`SendFailure::UnknownName`](postroom::error::SendFailure::UnknownName), and calls fail with
+    /// [`CallError::UnknownName`](postroom::CallError::UnknownName).
     ///
-    /// The holder is said to be a `P`: a message of another type is answered as unhandled. Links and monitors are made
-    /// with the holder of that moment, and stay with it. `holder` has the token, and the PID for a certain holder.
+    /// That the holder is a `P` is not checked: it answers messages of other types as unhandled. Links and monitors are
+    /// made with the current holder and stay with it. For the token, or the PID of a particular holder, use `holder`.
     ///
-    /// A name has one such address on each node, which costs a lookup with each message. It is kept until the node has
-    /// as many as a cluster may have names, 100,000: then those of names without a holder are like addresses of
-    /// processes that have ended.
+    /// Each node has one such address per name, and each message costs a lookup. The addresses are kept until the node
+    /// has 100,000 of them, the maximum number of names in a cluster. Then the addresses of names without a holder
+    /// become like addresses of processes that have ended.
     ///
     /// # Errors
-    /// [`NamedError`] if the name is empty or longer than 1,024 bytes, or if there are too many.
+    /// A [`NamedError`] if the name is empty or longer than 1,024 bytes, or if there are too many addresses.
     pub fn named<P: Remote + Addressed>(&self, name: &str) -> Result<Address<P>, NamedError> {
         if name.is_empty() || name.len() > MAX_NAME {
             return Err(NamedError::Length { bytes: name.len() });

@@ -1,4 +1,4 @@
-//! Nodes as places for the children of supervisors.
+//! Placement of supervisors' children on nodes.
 
 use super::{Cluster, RemoteNode};
 use crate::node::peer::Peer;
@@ -7,7 +7,7 @@ use postroom::supervision::{Place, Placement};
 use std::error::Error;
 use std::sync::Arc;
 
-/// Children start on the node of this name, whichever that is at the time: if the node was restarted, on its successor.
+/// Starts children on the node that has this name at the time: if the node was restarted, on its successor.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 /// # let _running = broker.run();
 /// let cluster = Cluster::builder("bank").export::<Account>().join(&runtime, broker.connect())?;
 /// let tree = Supervisor::one_for_one()
-///     // On any node that exports `Account`; `spawn.on(&cluster.node("eu-2")?)` is a certain one.
+///     // On any node that exports `Account`; for a specific node, use `spawn.on(&cluster.node("eu-2")?)`.
 ///     .child("account", move |spawn| spawn.on(&cluster).start::<Account>("serve", payloads![100]))
 ///     .spawn(&runtime)?;
-/// let account: Address<Account> = tree.child("account")?; // valid across restarts, wherever they are
+/// let account: Address<Account> = tree.child("account")?; // valid across restarts on any node
 /// assert_eq!(account.deposit(5).wait()?, 105);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -39,7 +39,7 @@ impl Placement for RemoteNode {
             return Ok(Place::Here);
         }
         let view = shared.view.lock();
-        // This one, or its successor.
+        // This node or its successor.
         let latest = view.latest().into_iter().find(|member| member.id == self.id || member.name == self.name);
         match latest.and_then(|member| view.peers.get(&member.id)).cloned() {
             Some(peer) => Ok(elsewhere(&self.name, peer)),
@@ -48,8 +48,8 @@ impl Placement for RemoteNode {
     }
 }
 
-/// Children start on this node or another that exports the type, each in turn, as with [`Cluster::any`]: after a
-/// failure on the next one.
+/// Starts children on this node or another that exports the type, in turn, as [`Cluster::any`] does: after a failure,
+/// on the next node.
 impl Placement for Cluster {
     fn choose(&self, process: &'static str) -> Result<Place, Box<dyn Error + Send + Sync>> {
         self.any_with(process)?.choose(process)

@@ -1,4 +1,4 @@
-//! The addresses of one node that follow names of the cluster.
+//! The addresses on a node that follow names of the cluster.
 
 use crate::names::MAX_NAME;
 use postroom::Pid;
@@ -6,28 +6,28 @@ use postroom::routing::Pointer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most names that a node has addresses for: as many as a cluster has names.
+/// The maximum number of names that a node has addresses for: as many as a cluster may have.
 const MAX_POINTERS: usize = 100_000;
 
-/// Why there is no address for a name.
+/// Why a name has no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamedError {
-    /// The name has no bytes, or too many.
+    /// The name is empty or too long.
     #[error("a name of the cluster has {bytes} bytes; use 1 to {MAX_NAME}")]
     Length {
-        /// How many.
+        /// Its length.
         bytes: usize,
     },
-    /// This node has addresses for as many names as there may be, and each of those has a holder.
+    /// This node has the maximum number of addresses, and all of their names have holders.
     #[error("this node has addresses for {limit} names, all of which have holders; ask for fewer")]
     TooMany {
-        /// How many.
+        /// The maximum.
         limit: usize,
     },
 }
 
-/// The addresses of one node that follow names: one for each name that was asked for.
+/// The addresses on a node that follow names, one for each name that was requested.
 pub(super) struct Pointers {
     by_name: Mutex<BTreeMap<Arc<str>, Pointer>>,
     limit: usize,
@@ -40,8 +40,8 @@ impl Default for Pointers {
 }
 
 impl Pointers {
-    /// Returns the pointer for a name, made by `make` the first time. When there are too many, those whose names have
-    /// no holder go first.
+    /// Returns the pointer for a name, created by `make` on first use. If there are too many, pointers of names without
+    /// a holder are removed.
     pub(super) fn get(
         &self,
         name: &str,
@@ -74,7 +74,8 @@ mod tests {
     use super::*;
     use postroom::Runtime;
 
-    /// Catches: a leak in a program that asks for ever new names; an address that goes though its name has a holder.
+    /// Catches: a leak in a program that keeps requesting new names; an address that is removed although its name has a
+    /// holder.
     #[test]
     fn addresses_are_bounded_and_those_of_held_names_stay() {
         let runtime = Runtime::builder().workers(1).build().unwrap();

@@ -1,4 +1,4 @@
-//! Another node, and starts of processes on it.
+//! Nodes of the cluster as targets for starting processes.
 
 use super::Cluster;
 use crate::node::peer::Peer;
@@ -9,7 +9,7 @@ use postroom::{Address, NodeId, Payloads};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Why there is no such node.
+/// Why no node was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
@@ -21,7 +21,7 @@ pub enum NodeError {
         /// The names of the members.
         members: Vec<String>,
     },
-    /// No member that there is a session with exports the type.
+    /// No member that this node has a session with exports the type.
     #[error("no node of the cluster that can be reached exports `{process}`; export it with `.export::<{process}>()`")]
     NotExported {
         /// The type.
@@ -34,7 +34,8 @@ fn listed(members: &[String]) -> String {
 }
 
 impl Cluster {
-    /// Returns the member of this name, to start processes there. If several have it, the one that has joined last.
+    /// Returns the member with this name, to start processes on it. If several members have the name, returns the one
+    /// that joined last.
     ///
     /// # Errors
     /// [`NodeError::Unknown`], which lists the members.
@@ -52,10 +53,10 @@ impl Cluster {
         }
     }
 
-    /// Returns this node, or another that exports `P`, each in turn.
+    /// Returns one of the nodes that export `P`, which may be this node, taking them in turn.
     ///
     /// # Errors
-    /// [`NodeError::NotExported`]
+    /// [`NodeError::NotExported`] if no node that can be reached exports `P`.
     pub fn any<P: Remote>(&self) -> Result<RemoteNode, NodeError> {
         self.any_with(P::NAME)
     }
@@ -69,7 +70,7 @@ impl Cluster {
         Ok(RemoteNode { cluster: self.clone(), id, name: self.name_of(id), is_any: true })
     }
 
-    /// Returns the nodes that a process of this type can be started on.
+    /// Returns the nodes on which a process of this type can be started.
     pub(super) fn exporters(&self, process: &str) -> Vec<NodeId> {
         let shared = &self.shared;
         let view = shared.view.lock();
@@ -87,40 +88,40 @@ impl Cluster {
     }
 }
 
-/// A node of the cluster, to start processes on: made by [`Cluster::node`] and [`Cluster::any`].
+/// A node of the cluster on which to start processes, from [`Cluster::node`] or [`Cluster::any`].
 #[derive(Clone, Debug)]
 pub struct RemoteNode {
     pub(super) cluster: Cluster,
     pub(super) id: NodeId,
     pub(super) name: String,
-    /// Any other that exports the type would do.
+    /// Whether any other node that exports the type would do as well.
     pub(super) is_any: bool,
 }
 
 impl RemoteNode {
-    /// Returns its ID.
+    /// Returns the node's ID.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Returns its name.
+    /// Returns the node's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Starts a `P` at this entry, with inputs as for [`Host::start`](postroom::Host::start); they are checked here.
-    /// Begins when the result is waited for, or polled for the first time.
+    /// Starts a `P` at this entry, with inputs as for [`Host::start`](postroom::Host::start); they are checked on this
+    /// node. The start begins when the result is first polled or waited for.
     ///
     /// # Errors
-    /// The result is an error if the inputs do not fit, or the node cannot be reached or refuses. If it is lost before
-    /// it answers, the process may have been started: it ends with its node, or goes on without you. With a
-    /// [key](Starting::key), the start can be repeated.
+    /// The result is an error if the inputs do not fit, or if the node cannot be reached or refuses the start. If the
+    /// node is lost before it answers, the process may have been started: it then ends with its node, or keeps running
+    /// although the caller does not know it. With a [key](Starting::key), the start can be repeated.
     pub fn start<P: Remote + Addressed>(&self, entry: &str, inputs: Payloads) -> Starting<P> {
         Starting::new(self.clone(), entry, inputs)
     }
 }
 
-/// What a start asks for.
+/// The request for a start.
 pub(super) struct StartRequest {
     pub(super) process: &'static str,
     pub(super) entry: String,
@@ -128,7 +129,8 @@ pub(super) struct StartRequest {
     pub(super) key: Option<String>,
 }
 
-/// A process that is to be started, perhaps on another node: to be awaited, or waited for.
+/// A start of a process, perhaps on another node. Await it, or call [`wait`](Self::wait), to begin it and get the
+/// address.
 #[must_use = "nothing is started until it is awaited, or waited for"]
 pub struct Starting<P> {
     pub(super) node: RemoteNode,
@@ -137,10 +139,10 @@ pub struct Starting<P> {
 }
 
 impl<P: Remote + Addressed> Starting<P> {
-    /// Waits until the process has been started. In a process, its worker goes on with others meanwhile.
+    /// Waits until the process has been started. If the caller is a process, its worker runs other processes meanwhile.
     ///
     /// # Errors
-    /// As [`RemoteNode::start`] says.
+    /// As for [`RemoteNode::start`].
     pub fn wait(self) -> Result<Address<P>, StartError> {
         let (begun, node) = self.begin();
         let started = begun?.wait();

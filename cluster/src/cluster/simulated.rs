@@ -1,4 +1,4 @@
-//! Nodes of a simulated test, which take no threads.
+//! Nodes in a simulated test, which use no threads.
 
 use super::{Builder, Cluster, JoinError};
 use crate::clock::Moment;
@@ -10,7 +10,7 @@ use postroom::test::Sim;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A node of a simulation that has begun to join.
+/// A node in a simulation that has begun to join.
 pub(crate) struct SimulatedJoin {
     pub(crate) cluster: Cluster,
     pub(crate) view: Arc<View>,
@@ -19,7 +19,7 @@ pub(crate) struct SimulatedJoin {
 }
 
 impl Builder {
-    /// Begins to join with a node whose parts are processes of `host`.
+    /// Begins to join as a node whose parts are processes of `host`.
     pub(crate) fn begin_simulated(
         self,
         sim: &Sim,

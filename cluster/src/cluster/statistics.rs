@@ -1,67 +1,69 @@
-//! What a node counts of what was lost.
+//! Counters for the losses and failures of a node.
 
 use super::Cluster;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a node could not deliver, or does not know to be delivered, since it joined.
+/// Counters for what a node could not deliver, or does not know to be delivered, since it joined, and for what went
+/// wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Messages, answers and inputs that it could not decode, or does not know.
+    /// Messages, answers and inputs that this node could not decode, or does not know.
     pub undecodable: u64,
-    /// Messages whose process had ended.
+    /// Messages whose process had ended, or had no room until the session with the sender's node ended.
     pub undelivered: u64,
-    /// Messages that had waited for a session with a node which then did not know them.
+    /// Messages that waited for a session with a node that then turned out not to know them.
     pub returned: u64,
-    /// Messages that it has sent, or accepted to send, to a node that was lost before it had confirmed them: they may
-    /// have arrived.
+    /// Messages that this node sent, or accepted for sending, to a node that was lost before it confirmed them. They
+    /// may have arrived.
     pub unconfirmed: u64,
-    /// Keys of starts that it forgot before their time, since there were too many.
+    /// Keys of starts that this node forgot early because there were too many.
     pub forgotten_keys: u64,
-    /// Frames that were none.
+    /// Messages of the broker that are not valid frames.
     pub broken_frames: u64,
-    /// Frames that were dropped because all that is in them had arrived before, or because they are of an earlier
-    /// session. Nodes send a frame again when they miss its acknowledgement, which costs nothing but the frame; many of
-    /// them without a loss mean that some program records frames and sends them again.
+    /// Frames that were dropped because their whole content had arrived before, or because they belong to an earlier
+    /// session. Nodes send a frame again when they miss its acknowledgement, which costs only the frame; many such
+    /// frames without a loss mean that some program records frames and sends them again.
     pub replayed_frames: u64,
-    /// Requests of other nodes that its [policy](crate::Builder::allow) has refused.
+    /// Requests of other nodes that this node's [policy](crate::Builder::allow) refused.
     pub refused: u64,
-    /// Those of them for which the policy has panicked.
+    /// Refused requests for which the policy panicked.
     pub policy_panics: u64,
-    /// Requests that the policy has allowed when the session with the node that asked was over: nothing was done.
+    /// Requests that the policy allowed after the session with the requesting node had ended, so that nothing was done.
     pub late_decisions: u64,
-    /// Starts that it has refused since too many of the same node waited: at most 4,096, or 16 MiB of inputs.
+    /// Starts that this node refused because too many starts from the same node were waiting: at most 4,096, or 16 MiB
+    /// of inputs.
     pub refused_starts: u64,
-    /// Sessions that it has ended because the other node asked for, or said, more than it keeps of one node: 64 MiB of
-    /// answers that are not taken, 16 MiB of answers about keys, 100,000 members of one group or groups to follow, a
+    /// Sessions that this node ended because the other node sent or requested more than is kept for one node: 64 MiB of
+    /// answers that it does not take, 16 MiB of answers about keys, 100,000 members of one group or groups to follow, a
     /// million links and monitors.
     pub floods: u64,
-    /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop),
-    /// [`Pid::cancel`](postroom::Pid::cancel) or [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes
-    /// have refused.
+    /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop), [`Pid::cancel`](postroom::Pid::cancel)
+    /// or [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes refused.
     pub denied: u64,
-    /// Frames that did not come on the subject of the node that they are of: some program forges them.
+    /// Frames that arrived on a subject that does not belong to their sender: some program forges them.
     pub forged_frames: u64,
-    /// Frames of nodes without a session that were dropped because too many waited. They are sent again.
+    /// Frames from nodes without a session that were dropped because too many were waiting. They are sent again.
     pub dropped_strays: u64,
     /// Records in which a node claims the ID of another.
     pub claimed_ids: u64,
-    /// Records of nodes that cannot be read.
+    /// Records of nodes that could not be read.
     pub unreadable_records: u64,
-    /// How often this node has ceased to be a member without leaving: [`Cluster::status`] says why it is none.
+    /// How often this node stopped being a member without leaving. [`Cluster::status`] reports the reason.
     pub outages: u64,
-    /// How often it could not join again: it goes on trying.
+    /// How often this node failed to join again. It keeps trying.
     pub refused_joins: u64,
-    /// What the broker has refused because this node has no right to it: its key is that of another name, for example.
+    /// Operations that the broker refused because this node has no right to them, for example because its key belongs
+    /// to another name.
     pub refused_by_broker: u64,
-    /// Copies of broadcasts and of events of topics that found no room.
+    /// Copies of broadcasts, and of topic events, that found no room.
     pub missed: u64,
-    /// Events of topics of a type with another shape.
+    /// Topic events whose type has another shape.
     pub mismatched: u64,
 }
 
 impl Cluster {
-    /// Returns what this node could not deliver, or does not know to be delivered.
+    /// Returns the counters for what this node could not deliver, or does not know to be delivered.
     pub fn statistics(&self) -> Statistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.shared.counters;

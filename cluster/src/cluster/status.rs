@@ -1,24 +1,24 @@
-//! Whether a node is a member, and why not.
+//! The membership status of a node.
 
 use super::{Cluster, Outage};
 
-/// Whether a node is a member of its cluster now: see [`Cluster::status`].
+/// Whether a node is currently a member of its cluster, from [`Cluster::status`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// It is a member.
+    /// The node is a member.
     Member,
-    /// It joins for the first time.
+    /// The node is joining for the first time.
     Joining,
-    /// It is no member at present, for this reason, and joins again by itself for as long as it runs.
+    /// The node is currently not a member, for this reason. It tries to join again for as long as it runs.
     Out(Outage),
-    /// It has left, or its runtime was shut down, or a thread of it has panicked, which is a fault of this crate and is
-    /// logged: it will be no member any more.
+    /// The node has left, its runtime was shut down, or one of its threads panicked, which is a bug in this crate and
+    /// is logged. The node will not be a member again.
     Left,
 }
 
 impl Cluster {
-    /// Returns whether this node is a member now, and why not.
+    /// Returns whether this node is currently a member, and if not, why.
     ///
     /// ```
     /// # use postroom::prelude::*;

@@ -1,4 +1,4 @@
-//! Topics of the cluster, as a program uses them.
+//! The public API of cluster topics.
 
 use super::Cluster;
 use crate::codec::shape::shape_of;
@@ -19,12 +19,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many events are handed out before something else has its turn.
+/// The maximum number of events that are handed out before other work gets a turn.
 const BATCH: usize = 64;
 
 impl Cluster {
-    /// Returns the topic of this name for events of type `E`. A handle, cheap to clone. **Events may be lost**, and
-    /// no one hears of it; each subscriber gets an event at most once. For messages that must arrive, use a
+    /// Returns a handle to the topic with this name for events of type `E`. Handles are cheap to clone. **Events may be
+    /// lost** without notice; each subscriber gets an event at most once. For messages that must arrive, use a
     /// [group](Self::group).
     ///
     /// ```
@@ -42,7 +42,7 @@ impl Cluster {
     /// # let _running = broker.run();
     /// let cluster = Cluster::builder("bank").join(&runtime, broker.connect())?;
     /// let prices = cluster.topic::<Price>("prices");
-    /// let mut mailbox = Mailbox::new()?; // a process is another subscriber
+    /// let mut mailbox = Mailbox::new()?; // a process can subscribe too
     /// prices.subscribe(mailbox.pid())?;
     /// prices.publish(Price { of: "gold".into(), cents: 9_950 })?;
     /// let price = mailbox.receive().take::<Price>().ok().map(|price| price.cents);
@@ -61,10 +61,11 @@ impl Cluster {
 
 /// A topic for events of type `E` on all nodes of a cluster, from [`Cluster::topic`].
 ///
-/// An event is one plain message of the broker. It is lost if the broker loses it, at a node that is cut off, or where
-/// there is no room: up to 1,024 events wait on a node for each topic, and a subscriber with a full mailbox gets none.
-/// Events without room are counted in [`Statistics::missed`](crate::Statistics::missed). An event of a type with other
-/// fields is not decoded: it is counted in [`Statistics::mismatched`](crate::Statistics::mismatched), and logged once.
+/// An event is one plain message of the broker. It is lost if the broker loses it, if the subscriber's node is cut off,
+/// or if there is no room: up to 1,024 events per topic wait on a node, and a subscriber with a full mailbox misses the
+/// event. Events without room are counted in [`Statistics::missed`](crate::Statistics::missed). An event of a type with
+/// other fields is not decoded: it is counted in [`Statistics::mismatched`](crate::Statistics::mismatched), and logged
+/// once.
 pub struct ClusterTopic<E> {
     directory: Arc<Directory>,
     name: Arc<str>,
@@ -73,16 +74,16 @@ pub struct ClusterTopic<E> {
 }
 
 impl<E: RemoteValue> ClusterTopic<E> {
-    /// Returns its name.
+    /// Returns the topic's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Publishes an event to the subscribers on all nodes, this one included. Never waits. `Ok` means that the engine
-    /// has taken it.
+    /// Publishes an event to the subscribers on all nodes, including this one. Never waits. `Ok` means that the engine
+    /// has accepted the event.
     ///
     /// # Errors
-    /// [`TopicPublishError`] if it was certainly not published.
+    /// A [`TopicPublishError`] if the event was certainly not published.
     pub fn publish(&self, event: E) -> Result<(), TopicPublishError> {
         if !is_name(&self.name) {
             return Err(TopicPublishError::Length { bytes: self.name.len() });
@@ -101,11 +102,12 @@ impl<E: RemoteValue> ClusterTopic<E> {
         (self.name.to_string(), TypeId::of::<E>())
     }
 
-    /// Subscribes a process of this node, or a [`Mailbox`](postroom::Mailbox): each event comes as a message of type
-    /// `E`. The subscription reaches the broker some time later. Returns whether this is its first.
+    /// Subscribes a process of this node, or a [`Mailbox`](postroom::Mailbox): each event arrives as a message of type
+    /// `E`. The subscription reaches the broker some time later. Returns whether the subscriber was not subscribed
+    /// before.
     ///
     /// # Errors
-    /// [`TopicSubscribeError`], if the process has ended or runs elsewhere, or the name cannot be one.
+    /// A [`TopicSubscribeError`] if the process has ended or runs on another node, or the name is not valid.
     pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, TopicSubscribeError> {
         let (pid, directory) = (super::held_by(subscriber.target()), &self.directory);
         match () {
@@ -115,7 +117,8 @@ impl<E: RemoteValue> ClusterTopic<E> {
             () => {}
         }
         let mut topics = directory.topics();
-        // Looked at under that lock: what is entered after the end would stay.
+        // Checked under the lock of the topics: a subscription that is added after the node has left would never be
+        // removed.
         if directory.lock().is_over {
             return Err(TopicSubscribeError::Left);
         }
@@ -128,7 +131,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
             }
         };
         drop(topics);
-        // If it has ended meanwhile, that is heard all the same.
+        // If the process has ended meanwhile, `watch` still reports its end.
         if directory.watch(pid) { Ok(is_new) } else { Err(TopicSubscribeError::Left) }
     }
 
@@ -163,13 +166,13 @@ impl<E: RemoteValue> ClusterTopic<E> {
         Ok(channel)
     }
 
-    /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription; events already in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
         self.directory.unsubscribe(&self.channel(), super::held_by(subscriber.target()))
     }
 }
 
-/// Has a porter hand out what waits, some events at a time.
+/// Has a porter hand out the waiting events, a batch at a time.
 fn hand_out(directory: &Arc<Directory>, channel: Arc<dyn Channel>) {
     let again = Arc::clone(directory);
     directory.run(Box::new(move || {
@@ -183,7 +186,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The subscribers of this node to events of one type.
+/// The subscribers on this node to the events of one topic and type.
 struct Subscribed<E> {
     name: Arc<str>,
     shape: u64,
@@ -207,10 +210,10 @@ impl<E: RemoteValue> Channel for Subscribed<E> {
                 directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
-            // A panic of the type's code costs this event.
+            // A panic in the code of the event's type costs only this event.
             let handed_out = catch_unwind(AssertUnwindSafe(|| self.hand_out_one(directory, &event)));
             if let Err(panic) = handed_out {
-                // Its drop may panic again.
+                // Dropping the panic payload may panic again.
                 std::mem::forget(panic);
                 directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
             }
@@ -236,13 +239,14 @@ impl<E: RemoteValue> Subscribed<E> {
         }
         let subscribers: Vec<_> = lock(&self.subscribers).iter().copied().collect();
         for pid in subscribers {
-            // Decoded for each: so an event needs not be `Clone`, as the messages that the macro makes are not.
+            // Decoded for each subscriber, so that an event need not be `Clone`; the messages that the macro generates
+            // are not.
             let Ok(value) = decode_value::<E>(&event.value) else {
                 directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                 return;
             };
             let sent = directory.host.try_send(pid, value);
-            // One that has ended is taken out when that is heard.
+            // A subscriber that has ended is removed when its end is reported.
             if sent.is_err_and(|refused| matches!(refused.reason, SendFailure::Full(_))) {
                 directory.counters.missed.fetch_add(1, Ordering::Relaxed);
             }

@@ -1,4 +1,4 @@
-//! What two nodes can say to each other: their tables compared, once, when they meet.
+//! The comparison of two nodes' tables, made once when they meet, and the encoding that it allows.
 
 use super::Codecs;
 use super::error::CodecError;
@@ -10,28 +10,28 @@ use postroom::error::EntryError;
 use postroom::{Payload, Payloads};
 use std::cmp::Ordering;
 
-/// How much of the name of an entry that does not exist is told, in bytes.
+/// How many bytes an error repeats of the name of an entry that does not exist.
 const MAX_WRONG_NAME: usize = 80;
 
-/// Whether two nodes understand a message of that name.
+/// Whether two nodes can exchange the message with a certain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compatibility {
-    /// Both have it in forms that fit.
+    /// Both nodes have the message, in compatible forms.
     Compatible,
-    /// Both have it, with other fields or another answer.
+    /// Both nodes have the message, but with other fields or another answer.
     Incompatible {
-        /// The hash here.
+        /// The hash on this node.
         here: u64,
-        /// The hash there.
+        /// The hash on the other node.
         there: u64,
     },
-    /// The other node does not have it.
+    /// The other node does not have the message.
     UnknownThere,
-    /// This node does not have it.
+    /// This node does not have the message.
     UnknownHere,
 }
 
-/// Compares two tables: for each name of either, in the order of the names.
+/// Compares two tables. Returns the result for each name in either of them, sorted by name.
 ///
 /// ```
 /// use postroom_cluster::codec::{Compatibility, agree};
@@ -70,20 +70,20 @@ pub fn agree<'t>(ours: &'t Table, theirs: &'t Table) -> Vec<(&'t str, Compatibil
     }
 }
 
-/// The codecs of this node as one peer understands them. Made by [`Codecs::agree`], for as long as the session lasts.
+/// The codecs of this node as one peer understands them, made by [`Codecs::agree`] for the duration of a session.
 ///
-/// Numbers of messages travel as positions in the table of the node that writes them, which the other has.
+/// Numbers of messages travel as positions in the table of the node that writes them, which the other node has too.
 #[derive(Clone, Debug)]
 pub struct Agreement {
     codecs: Codecs,
-    /// For each of our messages.
+    /// For each message of this node.
     ours: Vec<Compatibility>,
-    /// For each of the peer's messages: its name, and where it is in our table.
+    /// For each message of the peer: its name, and its position in this node's table.
     theirs: Vec<(Box<str>, Result<MessageId, Compatibility>)>,
 }
 
 impl Codecs {
-    /// Returns how to speak with a node that has this table.
+    /// Returns the agreement with a node that has this table.
     pub fn agree(&self, theirs: &Table) -> Agreement {
         Agreement::new(self, theirs)
     }
@@ -105,28 +105,28 @@ impl Agreement {
         Self { codecs: codecs.clone(), ours, theirs }
     }
 
-    /// Writes a message for the peer. The payload keeps it.
+    /// Encodes a message for the peer. The payload keeps the message.
     ///
     /// # Errors
-    /// If it is no message of an exported process, if the peer cannot read it, or if it cannot be written.
+    /// If it is not a message of an exported process, the peer cannot read it, or it cannot be encoded.
     pub fn encode(&self, payload: &mut Payload) -> Result<Encoded, CodecError> {
         let id = self.id_of(payload)?;
         self.encode_as(id, payload)
     }
 
-    /// Returns the number that a message for the peer has. For peers with the same number, the bytes are the same.
+    /// Returns the number that a message has for the peer. For peers with the same number, the bytes are the same.
     pub(crate) fn id_of(&self, payload: &Payload) -> Result<MessageId, CodecError> {
         let candidates = self.codecs.of_type(payload.value_type());
         let Some(first) = candidates.first() else {
             return Err(CodecError::NotRemote { type_name: payload.type_name() });
         };
-        // A type may be the message of several processes, under a name for each: all are decoded alike.
+        // A type may be the message of several processes, with a name for each: all are decoded alike.
         let usable = candidates.iter().find(|id| self.check(**id).is_ok()).unwrap_or(first);
         self.check(*usable)?;
         Ok(*usable)
     }
 
-    /// Writes a message with a number from [`id_of`](Self::id_of).
+    /// Encodes a message with a number from [`id_of`](Self::id_of).
     pub(crate) fn encode_as(&self, id: MessageId, payload: &mut Payload) -> Result<Encoded, CodecError> {
         let form = self.codecs.form(id);
         let FormKind::Message { message, .. } = &form.kind else { return Err(wrong_kind(form, true)) };
@@ -136,11 +136,11 @@ impl Agreement {
         Ok(Encoded { id, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
     }
 
-    /// Reads a message of the peer. Returns it with its number in this node's table, which
-    /// [`encode_answer`](Self::encode_answer) asks for.
+    /// Decodes a message from the peer. Also returns its number in this node's table, which
+    /// [`encode_answer`](Self::encode_answer) takes.
     ///
     /// # Errors
-    /// If this node does not know the message, or the bytes are anything but one.
+    /// If this node does not know the message, or the bytes are not exactly one.
     pub fn decode(&self, theirs: MessageId, bytes: &[u8]) -> Result<(MessageId, Payload), CodecError> {
         let id = self.here(theirs)?;
         let form = self.codecs.form(id);
@@ -149,14 +149,15 @@ impl Agreement {
         Ok((id, payload))
     }
 
-    /// Writes the answer of a call of the peer with the message `asked`. The payload keeps it.
+    /// Encodes the answer to a call of the peer with the message `asked`. The payload keeps the answer.
     ///
     /// # Errors
-    /// If the answer has a type that no process gives for that message, or it cannot be written.
+    /// If no process answers that message with this type, or the answer cannot be encoded.
     pub fn encode_answer(&self, asked: MessageId, payload: &mut Payload) -> Result<Encoded, CodecError> {
         let form = self.codecs.get(asked)?;
         let FormKind::Message { message, answer: expected } = &form.kind else { return Err(wrong_kind(form, true)) };
-        // Processes may answer the same message with different types: the name tells the other node which it is.
+        // Processes may answer the same message with different types: the number tells the other node which type this
+        // is.
         let others = self.codecs.of_type(message.type_id).iter().copied();
         for id in [asked].into_iter().chain(others).filter(|id| self.check(*id).is_ok()) {
             let form = self.codecs.form(id);
@@ -170,21 +171,21 @@ impl Agreement {
         Err(CodecError::Answer { name: form.name.to_owned(), expected, came })
     }
 
-    /// Reads an answer of the peer: a payload as the caller's `Call` opens it.
+    /// Decodes an answer from the peer into the payload that the caller's `Call` opens.
     ///
     /// # Errors
-    /// If this node does not know the message, or the bytes are anything but an answer to it.
+    /// If this node does not know the message, or the bytes are not exactly one answer to it.
     pub fn decode_answer(&self, theirs: MessageId, bytes: &[u8]) -> Result<Payload, CodecError> {
         let form = self.codecs.form(self.here(theirs)?);
         let FormKind::Message { answer, .. } = &form.kind else { return Err(wrong_kind(form, true)) };
         (answer.decode)(bytes, form.codec).map_err(|fault| CodecError::of_reading(form.name, fault))
     }
 
-    /// Writes the inputs for a start of a process by the peer.
+    /// Encodes the inputs for starting a process on the peer.
     ///
     /// # Errors
-    /// If there is no such entry (then the error lists those that there are), the peer does not have it, or the inputs
-    /// do not fit it or cannot be written.
+    /// If there is no such entry (the error then lists the existing ones), the peer does not have it, the inputs do not
+    /// fit it, or they cannot be encoded.
     pub fn encode_inputs(&self, process: &str, entry: &str, inputs: Payloads) -> Result<Encoded, CodecError> {
         let Some(id) = self.codecs.entry(process, entry) else {
             let has: Vec<_> = self.codecs.entries_of(process).into_iter().map(str::to_owned).collect();
@@ -201,10 +202,10 @@ impl Agreement {
         Ok(Encoded { id, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
     }
 
-    /// Reads the inputs for a start that the peer asks for.
+    /// Decodes the inputs of a start that the peer requests.
     ///
     /// # Errors
-    /// If this node does not know the entry, or the bytes are anything but its inputs.
+    /// If this node does not know the entry, or the bytes are not exactly its inputs.
     pub fn decode_inputs(&self, theirs: MessageId, bytes: &[u8]) -> Result<DecodedStart, CodecError> {
         let form = self.codecs.form(self.here(theirs)?);
         let FormKind::Entry(entry) = &form.kind else { return Err(wrong_kind(form, false)) };
@@ -212,7 +213,7 @@ impl Agreement {
         Ok(DecodedStart { process: entry.process, entry: entry.entry, inputs })
     }
 
-    /// Returns whether the peer can start a process of that name, at one entry at least.
+    /// Returns whether the peer can start a process with this name, at any of its entries.
     pub fn can_start(&self, process: &str) -> bool {
         let entries = self.codecs.0.entries.iter().filter(|((name, _), _)| *name == process);
         entries.map(|(_, id)| *id).any(|id| self.check(id).is_ok())
@@ -227,7 +228,7 @@ impl Agreement {
         }
     }
 
-    /// Returns where a message of the peer is in our table.
+    /// Returns the position of a message of the peer in this node's table.
     fn here(&self, theirs: MessageId) -> Result<MessageId, CodecError> {
         match self.theirs.get(usize::from(theirs.0)) {
             Some((_, Ok(id))) => Ok(*id),
@@ -246,7 +247,7 @@ fn refusal(name: &str, compatibility: Compatibility) -> CodecError {
     }
 }
 
-/// Returns the error about an entry in place of a message, or the reverse.
+/// Returns the error for an entry in place of a message, or the reverse.
 fn wrong_kind(form: &Form, expects_message: bool) -> CodecError {
     let (expected, came) = if expects_message { ("a message", "an entry") } else { ("an entry", "a message") };
     CodecError::Kind { name: form.name.to_owned(), expected, came }

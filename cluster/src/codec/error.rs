@@ -1,4 +1,4 @@
-//! Why a message cannot leave, or what came is no message.
+//! Errors of encoding, decoding and exporting messages.
 
 use super::format::Fault;
 use super::guard::MAX_DEPTH;
@@ -6,9 +6,9 @@ use super::message::{MAX_MESSAGE, MessageId};
 use crate::frame::TableError;
 use postroom::error::EntryError;
 
-/// Why a message, an answer or the inputs of an entry cannot be written for another node, or read from it.
+/// Why a message, an answer or the inputs of an entry could not be encoded for another node, or decoded from it.
 ///
-/// It concerns that one message: the session goes on.
+/// The error concerns only that message: the session continues.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
@@ -21,15 +21,15 @@ pub enum CodecError {
         /// The type.
         type_name: &'static str,
     },
-    /// The node that was asked does not know the message, or this node does not know what came.
+    /// The other node does not know the message, or this node does not know the message that arrived.
     #[error("`{name}` is not known {}; export its process there, from a build that has it", place(*here))]
     Unknown {
         /// The name of the message.
         name: String,
-        /// This node does not know it; otherwise the other.
+        /// True if this node does not know the message, false if the other node does not.
         here: bool,
     },
-    /// A number that stands for no message.
+    /// A number does not belong to any message.
     #[error("{id} is not in the peer's table of {length} messages; check who may publish to this node")]
     NoSuchId {
         /// The number.
@@ -37,7 +37,7 @@ pub enum CodecError {
         /// The length of the table.
         length: usize,
     },
-    /// Fields or answer of the message differ between the nodes.
+    /// The fields or the answer of the message differ between the nodes.
     #[error(
         "`{name}` has other fields or another answer on the other node (hash {here:016x} here, {there:016x} there); \
          run one build on both, or write `#[message(codec = \"named\")]` in both, and `#[serde(default)]` at new fields"
@@ -45,9 +45,9 @@ pub enum CodecError {
     Incompatible {
         /// The name of the message.
         name: String,
-        /// The hash of names and types here.
+        /// The hash of names and types on this node.
         here: u64,
-        /// The hash that the other node sent.
+        /// The hash of names and types on the other node.
         there: u64,
     },
     /// A message came where an entry was expected, or the reverse.
@@ -55,20 +55,20 @@ pub enum CodecError {
     Kind {
         /// The name of the message or entry.
         name: String,
-        /// "a message" or "an entry".
+        /// Either "a message" or "an entry".
         expected: &'static str,
-        /// The other.
+        /// What arrived: the other of the two.
         came: &'static str,
     },
-    /// A value that is too long.
+    /// The value is too long.
     #[error("`{name}` takes {bytes} bytes, and at most {MAX_MESSAGE} travel; send it in parts, or a reference to it")]
     TooLong {
         /// The name of the message.
         name: String,
-        /// Its length, encoded.
+        /// Its encoded length in bytes.
         bytes: usize,
     },
-    /// A value that is nested too deeply.
+    /// The value is nested too deeply.
     #[error(
         "`{name}` came with values nested more than {MAX_DEPTH} levels deep; send what is deeper as a list, or check \
          who may publish to this node"
@@ -77,7 +77,7 @@ pub enum CodecError {
         /// The name of the message.
         name: String,
     },
-    /// More elements than the bytes can hold.
+    /// A list claims more elements than the bytes can hold.
     #[error(
         "`{name}` came with a list that claims more elements than its bytes hold; check who may publish to this node"
     )]
@@ -85,15 +85,15 @@ pub enum CodecError {
         /// The name of the message.
         name: String,
     },
-    /// Bytes that belong to nothing.
+    /// Bytes follow the end of the value.
     #[error("{left} bytes follow the end of `{name}`; check that both nodes run compatible builds")]
     Trailing {
         /// The name of the message.
         name: String,
-        /// Their number.
+        /// Number of bytes.
         left: usize,
     },
-    /// Another codec than that of the message.
+    /// The bytes name another codec than that of the message.
     #[error(
         "`{name}` came with {}, and is read with codec {expected}; check that both nodes run compatible builds",
         came.map_or_else(|| "no codec".to_owned(), |came| format!("codec {came}"))
@@ -101,28 +101,28 @@ pub enum CodecError {
     Codec {
         /// The name of the message.
         name: String,
-        /// The codec of the message here.
+        /// The codec of the message on this node.
         expected: u8,
-        /// The codec that its bytes name.
+        /// The codec that the bytes name; `None` if there are no bytes.
         came: Option<u8>,
     },
-    /// A value that its own code, or the codec, does not write.
+    /// The codec, or the type's own code, cannot write the value.
     #[error("`{name}` cannot be written: {text}; give it a form that serde can write, or keep it on its node")]
     Unwritable {
         /// The name of the message.
         name: String,
-        /// What the codec says, shortened.
+        /// The error text, shortened.
         text: String,
     },
-    /// Bytes that its own code, or the codec, does not read.
+    /// The codec, or the type's own code, cannot read the bytes.
     #[error("`{name}` came as bytes that cannot be read: {text}; check that both nodes run compatible builds")]
     Unreadable {
         /// The name of the message.
         name: String,
-        /// What the codec says, shortened.
+        /// The error text, shortened.
         text: String,
     },
-    /// The code of the type panicked.
+    /// The type's own code panicked.
     #[error("the code that writes or reads `{name}` panicked: {text}; have it return an error instead")]
     Panicked {
         /// The name of the message.
@@ -130,19 +130,19 @@ pub enum CodecError {
         /// The text of the panic, shortened.
         text: String,
     },
-    /// An answer that does not belong to the message.
+    /// The answer does not belong to the message.
     #[error(
         "`{name}` is answered with a `{expected}`, not with a `{came}`; make the types of method and call the same"
     )]
     Answer {
         /// The name of the message.
         name: String,
-        /// The type of its answer's payload.
+        /// The expected type of the answer's payload.
         expected: &'static str,
-        /// The type that came.
+        /// The type that the payload has.
         came: &'static str,
     },
-    /// No process of that name is exported. An exported one without the entry is [`EntryError::Unknown`].
+    /// No process with this name is exported. For an exported process without the entry, see [`EntryError::Unknown`].
     #[error("no exported process has an entry `{entry}` of `{process}`; export it with `export::<{process}>()`")]
     NoSuchEntry {
         /// The name of the process's type.
@@ -156,7 +156,7 @@ pub enum CodecError {
 }
 
 impl CodecError {
-    /// Returns the name of the message or type that it is about, if it says one.
+    /// Returns the name of the message or type that the error is about, if it has one.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::Unknown { name, .. }
@@ -182,7 +182,7 @@ fn place(here: bool) -> &'static str {
 }
 
 impl CodecError {
-    /// Returns the error about a value to be written.
+    /// Returns the error for a value that could not be written.
     pub(super) fn of_writing(name: &str, fault: Fault) -> Self {
         match fault {
             Fault::Text(text) => Self::Unwritable { name: name.to_owned(), text },
@@ -190,7 +190,7 @@ impl CodecError {
         }
     }
 
-    /// Returns the error about a value to be read.
+    /// Returns the error for a value that could not be read.
     pub(super) fn of_reading(name: &str, fault: Fault) -> Self {
         let name = name.to_owned();
         match fault {
@@ -209,7 +209,7 @@ impl CodecError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// Two messages have one name.
+    /// Two messages have the same name.
     #[error(
         "two messages are called `{name}`: `{one}` and `{other}`; give one of them another name with \
          `#[message(name = \"…\")]`"
@@ -222,18 +222,18 @@ pub enum ExportError {
         /// The type of the second.
         other: &'static str,
     },
-    /// Two processes have one name.
+    /// Two processes have the same name.
     #[error(
         "two exported processes are called `{process}` and have an entry `{entry}`; give one of them another name \
          with `#[process(name = \"…\")]`"
     )]
     Process {
-        /// The name of the types.
+        /// The name of both types.
         process: &'static str,
         /// The entry.
         entry: &'static str,
     },
-    /// The table of their names does not fit into a handshake.
+    /// The table of names does not fit into a handshake.
     #[error(transparent)]
     Table(#[from] TableError),
 }

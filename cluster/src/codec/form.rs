@@ -1,4 +1,4 @@
-//! What is known of one message or entry: its name, and functions for its types.
+//! Forms of messages and entries: their names, hashes and codec functions.
 
 use super::format::{self, Fault};
 use bytes::Bytes;
@@ -8,10 +8,10 @@ use postroom::{Payload, Payloads};
 use std::any::{TypeId, type_name};
 use std::convert::Infallible;
 
-/// The bit of a hash that says that the codec finds fields by their names.
+/// The bit of a hash that marks a codec which finds fields by name.
 const NAMED: u64 = 1;
 
-/// A message or an entry.
+/// The form of a message or an entry.
 pub(super) struct Form {
     pub(super) name: &'static str,
     pub(super) hash: u64,
@@ -24,17 +24,17 @@ pub(super) enum FormKind {
     Entry(EntryForm),
 }
 
-/// Functions for one type in a payload.
+/// Codec functions for one type in a payload.
 #[derive(Clone, Copy)]
 pub(super) struct ValueForm {
     pub(super) type_id: TypeId,
     pub(super) type_name: &'static str,
-    /// Returns nothing if the payload holds another type.
+    /// Returns `None` if the payload holds another type.
     pub(super) encode: fn(&mut Payload, WireCodec) -> Option<Result<Bytes, Fault>>,
     pub(super) decode: fn(&[u8], WireCodec) -> Result<Payload, Fault>,
 }
 
-/// Functions for the inputs of an entry.
+/// Codec functions for the inputs of an entry.
 pub(super) struct EntryForm {
     pub(super) process: &'static str,
     pub(super) entry: &'static str,
@@ -47,7 +47,8 @@ type EncodeInputs = dyn Fn(Payloads, WireCodec) -> Result<Result<Bytes, Fault>, 
 type DecodeInputs = dyn Fn(&[u8], WireCodec) -> Result<Payloads, Fault> + Send + Sync;
 
 impl ValueForm {
-    /// A message, or an answer that may be an error: as the payload holds it.
+    /// Returns the functions for a message, or for an answer that may be an error. The value travels as the payload
+    /// holds it.
     pub(super) fn whole<T: RemoteValue>() -> Self {
         Self {
             type_id: TypeId::of::<T>(),
@@ -57,7 +58,8 @@ impl ValueForm {
         }
     }
 
-    /// An answer that cannot be an error: the payload holds a `Result`, and only the value travels.
+    /// Returns the functions for an answer that cannot be an error. The payload holds a `Result`, of which only the
+    /// value travels.
     pub(super) fn infallible<T: RemoteValue>() -> Self {
         Self {
             type_id: TypeId::of::<Result<T, Infallible>>(),
@@ -99,7 +101,7 @@ impl Form {
         }
     }
 
-    /// Returns the type that tells whether a second form of the same name is the same.
+    /// Returns the types that tell whether two forms with one name are the same.
     pub(super) fn identity(&self) -> (TypeId, Option<TypeId>) {
         match &self.kind {
             FormKind::Message { message, answer } => (message.type_id, Some(answer.type_id)),
@@ -107,7 +109,7 @@ impl Form {
         }
     }
 
-    /// Returns what the error about a second form of the same name calls it.
+    /// Returns what an error about two forms with one name calls this form.
     pub(super) fn type_name(&self) -> &'static str {
         match &self.kind {
             FormKind::Message { message, .. } => message.type_name,
@@ -116,8 +118,9 @@ impl Form {
     }
 }
 
-/// Returns the hash of a schema: FNV-1a, which is the same in every build, with a bit for the codec. It tells builds
-/// apart that differ by accident; a node that lies about it is refused byte by byte, when it is decoded.
+/// Returns the hash of a schema: FNV-1a, which is the same in every build, with a bit for the codec. It detects builds
+/// that differ by accident; if a node lies about its hashes, its messages are checked byte by byte when they are
+/// decoded.
 fn hash(schema: &str, codec: WireCodec) -> u64 {
     let hash = schema
         .bytes()
@@ -128,7 +131,7 @@ fn hash(schema: &str, codec: WireCodec) -> u64 {
     }
 }
 
-/// Returns whether nodes with these hashes of a message understand each other.
+/// Returns whether nodes with these hashes of a message can exchange it.
 pub(super) fn are_compatible(here: u64, there: u64) -> bool {
     here == there || here & there & NAMED != 0
 }
@@ -137,7 +140,7 @@ pub(super) fn are_compatible(here: u64, there: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// Other builds compute the same numbers, so a change here parts a cluster in two.
+    /// All builds must compute the same numbers: a change here splits clusters with mixed builds.
     #[test]
     fn hashes_are_those_of_every_build() {
         assert_eq!(hash("", WireCodec::Compact), 0xcbf2_9ce4_8422_2324);

@@ -1,4 +1,4 @@
-//! One value as bytes and back, in either format.
+//! Encoding and decoding of one value, in either format.
 
 use super::guard::{DecodeGuard, Limit};
 use super::message::MAX_MESSAGE;
@@ -9,30 +9,30 @@ use std::fmt::Display;
 use std::io::{self, Cursor, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The longest text of an error that may quote what came, in bytes.
+/// The maximum length in bytes of the text of an error, which may quote received data.
 const MAX_TEXT: usize = 200;
 
-/// Why a value has no bytes, or bytes are no value: without the name of the message, which the caller knows.
+/// Why a value could not be encoded or decoded. It does not name the message, which only the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The bytes are more than a message may have: so many.
+    /// The value takes this many bytes, more than a message may have.
     TooLong(usize),
     TooDeep,
     TooManyElements,
-    /// So many bytes follow the value.
+    /// This many bytes follow the value.
     Trailing(usize),
-    /// The first byte names another format.
+    /// The first byte names another codec.
     Codec {
         expected: u8,
         came: Option<u8>,
     },
-    /// In the words of the format, or of the type's own code.
+    /// The error text of the format, or of the type's own code.
     Text(String),
     /// The type's own code panicked.
     Panicked(String),
 }
 
-/// The byte that stands before a value.
+/// Returns the byte that precedes an encoded value.
 pub(super) fn codec_byte(codec: WireCodec) -> u8 {
     match codec {
         WireCodec::Compact => 1,
@@ -40,7 +40,7 @@ pub(super) fn codec_byte(codec: WireCodec) -> u8 {
     }
 }
 
-/// Writes a value behind the byte of its codec.
+/// Encodes a value after the byte of its codec.
 pub(super) fn encode<T: Serialize>(value: &T, codec: WireCodec) -> Result<Bytes, Fault> {
     let mut out = Limited { bytes: vec![codec_byte(codec)], length: 1 };
     let written = contain(|| match codec {
@@ -57,7 +57,7 @@ pub(super) fn encode<T: Serialize>(value: &T, codec: WireCodec) -> Result<Bytes,
     Ok(out.bytes.into())
 }
 
-/// Reads a value that takes all of the bytes.
+/// Decodes a value, which must take all of the bytes.
 pub(super) fn decode<T: RemoteValue>(bytes: &[u8], codec: WireCodec) -> Result<T, Fault> {
     decode_any(bytes, codec)
 }
@@ -72,7 +72,7 @@ pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) ->
         other => return Err(Fault::Codec { expected, came: other.map(|(came, _)| *came) }),
     };
     let guard = DecodeGuard::new(bytes.len());
-    // A value that is refused is dropped inside: its drop is the type's own code too.
+    // A refused value is dropped inside `contain`: its `drop` is the type's own code too.
     contain(|| {
         let (value, left) = match codec {
             WireCodec::Compact => {
@@ -96,7 +96,7 @@ pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) ->
     })?
 }
 
-/// Bytes up to the limit of a message; what follows is only counted, for the error.
+/// A buffer with the maximum length of a message; further bytes are only counted, for the error.
 struct Limited {
     bytes: Vec<u8>,
     length: usize,
@@ -118,7 +118,7 @@ impl Write for Limited {
     }
 }
 
-/// Runs the user's code for a type: a panic in it costs that message, and not those that others wait for.
+/// Runs user code of a type, so that a panic costs only one message and not those that others wait for.
 pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = match panic.downcast::<String>() {
@@ -126,7 +126,7 @@ pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
             Err(panic) => match panic.downcast::<&str>() {
                 Ok(text) => text.to_string(),
                 Err(panic) => {
-                    // Its drop may panic again.
+                    // Dropping the panic payload may panic again.
                     std::mem::forget(panic);
                     "a value that is no text".to_owned()
                 }
@@ -136,12 +136,12 @@ pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     })
 }
 
-/// Returns the text of an error, which is the user's code, and at most so many bytes of it.
+/// Returns at most `limit` bytes of an error's text, which user code writes.
 pub(super) fn text_of(error: &dyn Display, limit: usize) -> String {
     match catch_unwind(AssertUnwindSafe(|| error.to_string())) {
         Ok(text) => cut(&text, limit).to_owned(),
         Err(panic) => {
-            // Its drop may panic again.
+            // Dropping the panic payload may panic again.
             std::mem::forget(panic);
             "an error whose `Display` panics".to_owned()
         }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use serde::{Deserialize, Serialize};
 
-    /// Panics as it is dropped, which a value is that trailing bytes follow.
+    /// Panics when it is dropped, as happens to a value that is followed by trailing bytes.
     #[derive(Debug, Serialize, Deserialize)]
     struct Bomb(u8);
 

@@ -1,23 +1,23 @@
-//! A deserializer that limits what the one inside may do: how deep values nest, and how many elements that take no
-//! bytes a list may claim.
+//! A deserializer that limits the one inside it: how deep values nest, and how many elements that take no bytes a list
+//! may claim.
 //!
-//! All formats of serde recurse for each level of nesting, so that a few kilobytes of a hostile message would overflow
-//! the stack, which no program survives. The guard stands between the format and the types: it wraps each deserializer,
-//! visitor and access on the way down, and counts. It also hides the lengths that lists claim, for which types would
-//! reserve memory before the first element is there.
+//! All serde formats recurse for each level of nesting, so a few kilobytes of a hostile message could overflow the
+//! stack, which no program survives. The guard stands between the format and the types: it wraps each deserializer,
+//! visitor and access on the way down, and counts. It also hides the lengths that lists claim, since types would
+//! reserve memory for them before the first element is read.
 
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor};
 use std::cell::Cell;
 use std::fmt;
 
-/// How many levels of values inside of values a message may have: structs, enums, options, lists, maps and tuples count
-/// one each. The limit is that of `serde_json`; what nests deeper is a list in disguise.
+/// The maximum depth of nested values in a message: structs, enums, options, lists, maps and tuples count as one level
+/// each. The limit is that of `serde_json`; a value that nests deeper is a list in disguise.
 ///
-/// So many levels of a plain enum take less than 256 KiB of stack, and less than 512 KiB in a build without any
+/// This many levels of a plain enum take less than 256 KiB of stack, or less than 512 KiB in a build without any
 /// optimization. A type with large fields of its own takes more.
 pub const MAX_DEPTH: usize = 128;
 
-/// How many elements of lists may take no bytes, such as those of a `Vec<()>`. All others are limited by the bytes.
+/// The maximum number of list elements that take no bytes, as in a `Vec<()>`. All others are limited by the bytes.
 const EMPTY_ELEMENTS: usize = 1_024;
 
 /// A limit that was reached.
@@ -35,7 +35,7 @@ pub(super) struct DecodeGuard {
 }
 
 impl DecodeGuard {
-    /// Returns the guard for a message of so many bytes.
+    /// Returns the guard for a message of this many bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self { depth: Cell::new(0), elements: Cell::new(bytes + EMPTY_ELEMENTS), reached: Cell::new(None) }
     }
@@ -50,7 +50,8 @@ impl DecodeGuard {
         Guarded { inner, guard: self }
     }
 
-    /// Counts a level until the value returned is dropped. No closure, whose frame each level would pay for.
+    /// Counts a level until the returned value is dropped. Takes no closure, whose frame would cost stack on each
+    /// level.
     fn enter<E: Error>(&self) -> Result<Level<'_>, E> {
         let depth = self.depth.get();
         if depth == MAX_DEPTH {
@@ -71,10 +72,10 @@ impl DecodeGuard {
     }
 }
 
-/// A level that is being read.
+/// A level that is being deserialized.
 struct Level<'g> {
     guard: &'g DecodeGuard,
-    /// How many levels are around it.
+    /// Number of enclosing levels.
     depth: usize,
 }
 
@@ -84,7 +85,7 @@ impl Drop for Level<'_> {
     }
 }
 
-/// A deserializer under guard.
+/// A deserializer or seed under guard.
 pub(super) struct Guarded<'g, D> {
     inner: D,
     guard: &'g DecodeGuard,
@@ -121,7 +122,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guarded<'_, D> {
     nested! {
         deserialize_any() is_list = true;
         deserialize_ignored_any() is_list = true;
-        // Some formats give lists of numbers to those that ask for bytes.
+        // Some formats pass lists of numbers to types that ask for bytes.
         deserialize_bytes() is_list = true;
         deserialize_byte_buf() is_list = true;
         deserialize_option() is_list = false;
@@ -143,7 +144,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guarded<'_, D> {
 struct GuardedVisitor<'g, V> {
     inner: V,
     guard: &'g DecodeGuard,
-    /// The number of elements comes from the message.
+    /// Whether the number of elements comes from the message.
     is_list: bool,
 }
 
@@ -200,7 +201,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for GuardedVisitor<'_, V> {
     }
 }
 
-/// The access to the parts of a value, under guard.
+/// An access to the parts of a value, under guard.
 struct GuardedAccess<'g, A> {
     inner: A,
     guard: &'g DecodeGuard,
@@ -221,7 +222,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for GuardedAccess<'_, A> {
         self.inner.next_element_seed(self.guard.around(seed))
     }
 
-    // The length that the message claims stays hidden.
+    // No `size_hint`: the length that the message claims stays hidden.
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for GuardedAccess<'_, A> {

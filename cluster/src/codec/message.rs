@@ -1,10 +1,10 @@
-//! What travels: messages, answers and starts, as bytes and numbers.
+//! Encoded messages, answers and starts.
 
 use bytes::Bytes;
 use postroom::Payloads;
 use std::fmt;
 
-/// The most bytes of a message, an answer or the inputs of an entry, with the byte of the codec.
+/// The maximum length in bytes of an encoded message, answer or set of inputs, including the codec byte.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
 /// The number of a message or entry: its position in the [`Table`](crate::frame::Table) of the node that writes it.
@@ -17,16 +17,16 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A message, an answer or inputs, as bytes.
+/// An encoded message, answer or set of inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// Which it is, for the reader.
+    /// The number of the message or entry, for the reader.
     pub id: MessageId,
-    /// The codec, then the value.
+    /// The codec byte, then the value.
     pub bytes: Bytes,
 }
 
-/// The start of a process that a peer asks for: the arguments of [`Host::start`](postroom::Host::start).
+/// A peer's request to start a process: the arguments of [`Host::start`](postroom::Host::start).
 #[derive(Debug)]
 pub struct DecodedStart {
     /// The name of the process's type.

@@ -1,8 +1,9 @@
-//! Codecs: messages, answers and inputs as bytes, for the processes that a node exports.
+//! Codecs for the messages, answers and inputs of the processes that a node exports.
 //!
-//! A process type with `#[process(remote)]` tells a visitor of its messages ([`postroom::remote`]). For each [`Codecs`]
-//! keeps a name, a hash of the names and types of its fields, and functions that write and read it. Two nodes exchange
-//! the names and hashes, a [`Table`]; the [`Agreement`] of both tables writes and reads what they say to each other:
+//! A process type with `#[process(remote)]` describes its messages to a visitor ([`postroom::remote`]). For each
+//! message, [`Codecs`] keeps a name, a hash of the names and types of its fields, and functions that write and read it.
+//! Two nodes exchange the names and hashes as a [`Table`]; the [`Agreement`] of both tables writes and reads the
+//! messages between them:
 //!
 //! ```
 //! use postroom::prelude::*;
@@ -20,7 +21,7 @@
 //!     fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
 //! }
 //!
-//! // Both nodes, here in one program.
+//! // Both nodes, in one program for this example.
 //! let here = Codecs::builder().export::<Account>().build()?;
 //! let there = Codecs::builder().export::<Account>().build()?;
 //! let (to_there, to_here) = (here.agree(there.table()), there.agree(here.table()));
@@ -32,7 +33,7 @@
 //! let (asked, message) = to_here.decode(sent.id, &sent.bytes)?;
 //! assert_eq!(message.take::<AccountDeposit>().map(|message| message.amount).ok(), Some(5));
 //!
-//! // A method without a `Result` answers with a payload that holds one all the same.
+//! // The payload of an answer contains a `Result` even if the method returns none.
 //! let mut answer = Payload::new(Ok::<i64, std::convert::Infallible>(105));
 //! let sent = to_here.encode_answer(asked, &mut answer)?;
 //! let answer = to_there.decode_answer(sent.id, &sent.bytes)?;
@@ -41,25 +42,25 @@
 //! ```
 //!
 //! # Formats
-//! The first byte names the codec: 1 for postcard, where fields stand in their order, 2 for MessagePack with the names
-//! of fields, for messages with `#[message(codec = "named")]`. PIDs and addresses take 16 bytes in postcard.
+//! The first byte names the codec: 1 is postcard, with the fields in their order; 2 is MessagePack with the names of
+//! the fields, for messages with `#[message(codec = "named")]`. PIDs and addresses take 16 bytes in postcard.
 //!
 //! # Versions
-//! Nodes whose builds differ compare hashes. The hash covers the text of the method's signature, so it changes with
-//! `i64` to `u64`, and with `Money` to `money::Money`; *it does not see into* `Money`: a type whose own fields may
-//! change belongs into a message with named fields, or under a new name. The message of an older or newer node with
-//! other fields is refused with [`CodecError::Incompatible`], unless its fields are named on both.
+//! Nodes with different builds compare hashes. The hash covers the text of the method's signature, so it changes if
+//! `i64` becomes `u64`, or `Money` becomes `money::Money`, but *it does not see into* `Money`: a type whose own fields
+//! may change belongs in a message with named fields, or under a new name. A message from an older or newer node with
+//! other fields is refused with [`CodecError::Incompatible`], unless its fields are named on both nodes.
 //!
-//! # What decoding is safe from
-//! Bytes come from any program that may publish to this node.
+//! # Protection against hostile bytes
+//! Bytes may come from any program that is allowed to publish to this node.
 //! * Values nest at most [`MAX_DEPTH`] levels deep, so that no message overflows the stack.
-//! * A list that claims a length reserves no memory for it, and its elements are limited by the bytes that are there.
-//! * A value takes all of its bytes, and at most [`MAX_MESSAGE`].
-//! * A panic in the types' own code is an error of that message, like an error that it returns.
+//! * A list reserves no memory for the length that it claims, and its elements are limited by the bytes present.
+//! * A value must take all of its bytes, which are at most [`MAX_MESSAGE`].
+//! * A panic in a type's own code becomes an error of that message, like an error that the code returns.
 //!
-//! What a value is *worth*, such as an amount below zero, is for the process to check: anyone who may speak to it may
-//! send it any value of the type. A decoded [`Address`](postroom::Address) may be of any process; its messages are
-//! checked when they are delivered.
+//! The process has to check whether a value is *acceptable*, for example that an amount is not negative: anyone who may
+//! send to the process may send any value of the type. A decoded [`Address`](postroom::Address) may refer to any
+//! process; messages to it are checked when they are delivered.
 
 mod agreement;
 mod error;
@@ -97,7 +98,7 @@ use std::sync::Arc;
 pub struct Codecs(Arc<Exported>);
 
 struct Exported {
-    /// In the order of the names, as in the table.
+    /// Sorted by name, as in the table.
     forms: Box<[Form]>,
     by_type: HashMap<TypeId, Vec<MessageId>>,
     entries: HashMap<(&'static str, &'static str), MessageId>,
@@ -106,32 +107,32 @@ struct Exported {
 }
 
 impl Codecs {
-    /// Returns the names of an entry that this node exports, which live as long as the program.
+    /// Returns the names of an entry that this node exports, with static lifetime.
     pub(crate) fn entry_names(&self, process: &str, entry: &str) -> Option<(&'static str, &'static str)> {
         self.0.entries.keys().find(|names| **names == (process, entry)).copied()
     }
 
-    /// Begins with no processes.
+    /// Returns a builder without processes.
     pub fn builder() -> CodecsBuilder {
         CodecsBuilder { forms: BTreeMap::new(), error: None }
     }
 
-    /// Returns what this node tells others of its messages.
+    /// Returns the table of messages that this node sends to other nodes.
     pub fn table(&self) -> &Table {
         &self.0.table
     }
 
-    /// Has the log say, once, that a message cannot travel, and why.
+    /// Logs, once, that a message cannot travel, and why.
     pub(crate) fn report(&self, error: &CodecError) {
         self.0.reports.note(error);
     }
 
-    /// Returns the messages of that type.
+    /// Returns the messages of this type.
     fn of_type(&self, type_id: TypeId) -> &[MessageId] {
         self.0.by_type.get(&type_id).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns whether it is a message of an exported process.
+    /// Returns whether this is the type of an exported process's message.
     pub(crate) fn has_message(&self, type_id: TypeId) -> bool {
         !self.of_type(type_id).is_empty()
     }
@@ -148,12 +149,12 @@ impl Codecs {
         self.0.entries.get(&(process, entry)).copied()
     }
 
-    /// Returns a form whose number comes from the tables.
+    /// Returns the form for a number from the tables.
     fn form(&self, id: MessageId) -> &Form {
         &self.0.forms[usize::from(id.0)]
     }
 
-    /// Returns the form with a number that the caller has given.
+    /// Returns the form for a number from the caller, which may be out of range.
     fn get(&self, id: MessageId) -> Result<&Form, CodecError> {
         self.0.forms.get(usize::from(id.0)).ok_or(CodecError::NoSuchId { id, length: self.0.forms.len() })
     }
@@ -165,17 +166,17 @@ impl fmt::Debug for Codecs {
     }
 }
 
-/// Writes a value that is no message of a process.
+/// Encodes a value that is not a message of a process.
 pub(crate) fn encode_value<T: RemoteValue>(value: &T) -> Result<Bytes, CodecError> {
     format::encode(value, WireCodec::Compact).map_err(|fault| CodecError::of_writing(type_name::<T>(), fault))
 }
 
-/// Reads a value that is no message of a process.
+/// Decodes a value that is not a message of a process.
 pub(crate) fn decode_value<T: RemoteValue>(bytes: &[u8]) -> Result<T, CodecError> {
     format::decode(bytes, WireCodec::Compact).map_err(|fault| CodecError::of_reading(type_name::<T>(), fault))
 }
 
-/// Collects the processes that a node exports.
+/// The builder of [`Codecs`], which collects the processes that a node exports.
 #[must_use = "`build` makes the codecs"]
 pub struct CodecsBuilder {
     forms: BTreeMap<&'static str, Form>,
@@ -183,17 +184,17 @@ pub struct CodecsBuilder {
 }
 
 impl CodecsBuilder {
-    /// Adds the messages and entries of `P`, and those of its protocols that are `#[protocol(remote)]`. What several
-    /// processes share is added once.
+    /// Adds the messages and entries of `P`, and those of its protocols that are `#[protocol(remote)]`. Messages that
+    /// several processes share are added once.
     pub fn export<P: Remote>(mut self) -> Self {
         P::describe(&mut self);
         self
     }
 
-    /// Returns the codecs.
+    /// Builds the codecs.
     ///
     /// # Errors
-    /// If two of the exported messages, or two processes, have one name, or there are too many for a handshake.
+    /// If two of the exported messages, or two processes, have the same name, or there are too many for a handshake.
     pub fn build(self) -> Result<Codecs, ExportError> {
         if let Some(error) = self.error {
             return Err(error);

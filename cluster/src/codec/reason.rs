@@ -1,7 +1,7 @@
-//! Reasons of the runtime as bytes: why a process ended, why a call has no answer.
+//! Encoding of the runtime's reasons: why a process ended, and why a call has no answer.
 //!
-//! Errors and panics travel as text, by which the runtime compares them. A variant that this crate does not know yet,
-//! from a newer runtime in this program, travels as text too. The order of the variants below is the format.
+//! Errors and panics travel as text, which is what the runtime compares. A variant that this crate does not know yet,
+//! from a newer runtime in this program, also travels as text. The order of the variants below is the format.
 
 use super::error::CodecError;
 use super::format::{self, cut, decode_any, text_of};
@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The longest text of an error, a panic or a cancel, in bytes; longer ones are cut.
+/// The maximum length in bytes of the text of an error, a panic or a cancellation; longer texts are cut.
 const MAX_TEXT: usize = 4_096;
 
-/// How many processes of a chain of linked ends are named; the runtime itself makes chains of one.
+/// The maximum number of processes named in a chain of linked exits; the runtime itself makes chains of one.
 const MAX_LINKED: usize = 16;
 
-/// How many processes of a cycle of calls are named.
+/// The maximum number of processes named in a cycle of calls.
 const MAX_CYCLE: usize = 256;
 
-/// How many names of methods and types of other nodes are kept, for errors that hold them without owning them.
+/// The maximum number of method and type names from other nodes that are kept, for errors that hold `&'static str`.
 const MAX_NAMES: usize = 1_024;
 
-/// The longest of those names, in bytes.
+/// The maximum length of these names, in bytes.
 const MAX_NAME: usize = 256;
 
-/// What stands for the names beyond these limits.
+/// The substitute for names beyond these limits.
 const SOME_NAME: &str = "a name of another node";
 
 #[derive(Serialize, Deserialize)]
 struct WireReason {
-    /// The processes that failed, from the nearest; each after the first because of the next.
+    /// The processes that failed, nearest first: each failed because of the next one, the last because of `reason`.
     linked: Vec<Pid>,
     reason: WireEnd,
 }
@@ -71,26 +71,26 @@ enum WireCallError {
     AnswerLost(String),
 }
 
-/// Writes the reason of an end. Texts are cut at 4 KiB, chains of links at 16.
+/// Encodes an exit reason. Texts are cut at 4 KiB, chains of links at 16.
 pub fn encode_exit_reason(reason: &ExitReason) -> Bytes {
     write(&wire_reason(reason))
 }
 
-/// Returns the reason of an end as another node would read it: nothing of it is a user's, so it can be shown and
+/// Returns an exit reason as another node would decode it. It contains no user types, so it can be displayed and
 /// dropped anywhere.
 pub(crate) fn as_text(reason: &ExitReason) -> ExitReason {
     exit_reason(wire_reason(reason))
 }
 
-/// Reads the reason of an end.
+/// Decodes an exit reason.
 ///
 /// # Errors
-/// If the bytes are anything but one.
+/// If the bytes are not exactly one exit reason.
 pub fn decode_exit_reason(bytes: &[u8]) -> Result<ExitReason, CodecError> {
     read::<WireReason>(bytes, "the reason of an end").map(exit_reason)
 }
 
-/// Writes why a call has no answer. An error of the method is no such reason, but an answer: see
+/// Encodes why a call has no answer. An error that the method returns is not such a reason but an answer: see
 /// [`Agreement::encode_answer`](super::Agreement::encode_answer).
 pub fn encode_call_error(error: &CallError) -> Bytes {
     write(&match error {
@@ -111,7 +111,7 @@ pub fn encode_call_error(error: &CallError) -> Bytes {
         },
         CallError::UnknownName => WireCallError::UnknownName,
         CallError::Shutdown => WireCallError::Shutdown,
-        // Whose build differs from whose, a third node cannot tell.
+        // A third node cannot tell which builds differ.
         CallError::NotRemote | CallError::OtherBuild(_) => WireCallError::NotRemote,
         CallError::TooLong { bytes, limit } => WireCallError::TooLong { bytes: *bytes as u64, limit: *limit as u64 },
         CallError::Unwritable { message } => WireCallError::Unwritable(cut(message, MAX_NAME).to_owned()),
@@ -120,17 +120,17 @@ pub fn encode_call_error(error: &CallError) -> Bytes {
             WireCallError::AnswerTooLong { bytes: *bytes as u64, limit: *limit as u64 }
         }
         CallError::AnswerLost(reason) => WireCallError::AnswerLost(cut(reason, MAX_TEXT).to_owned()),
-        // Whether the message was handled is not known of it.
+        // For an unknown variant, it is not known whether the message was handled.
         other => {
             WireCallError::Died(WireReason { linked: Vec::new(), reason: WireEnd::Error(text_of(other, MAX_TEXT)) })
         }
     })
 }
 
-/// Reads why a call has no answer.
+/// Decodes why a call has no answer.
 ///
 /// # Errors
-/// If the bytes are anything but such a reason.
+/// If the bytes are not exactly one such reason.
 pub fn decode_call_error(bytes: &[u8]) -> Result<CallError, CodecError> {
     Ok(match read(bytes, "the error of a call")? {
         WireCallError::Gone(reason) => CallError::Gone(exit_reason(reason)),
@@ -163,7 +163,7 @@ pub fn decode_call_error(bytes: &[u8]) -> Result<CallError, CodecError> {
 fn wire_reason(mut reason: &ExitReason) -> WireReason {
     let mut linked = Vec::new();
     while let ExitReason::Linked { pid, reason: inner } = reason {
-        // Of a longer chain the beginning stays, and the end, which says what happened.
+        // A longer chain keeps its beginning, and its end, which says what happened.
         if linked.len() < MAX_LINKED {
             linked.push(*pid);
         }
@@ -197,7 +197,7 @@ fn exit_reason(wire: WireReason) -> ExitReason {
         WireEnd::NodeLost => ExitReason::NodeLost,
         WireEnd::NoProcess => ExitReason::NoProcess,
     };
-    // A peer that names more links than it may is not believed: reasons drop recursively.
+    // Links from a peer beyond the limit are ignored: reasons are dropped recursively.
     let linked = wire.linked.into_iter().take(MAX_LINKED).rev();
     linked.fold(reason, |reason, pid| ExitReason::Linked { pid, reason: Arc::new(reason) })
 }
@@ -213,13 +213,13 @@ fn read<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, C
     decode_any(bytes, WireCodec::Compact).map_err(|fault| CodecError::of_reading(what, fault))
 }
 
-/// Returns the name for the rest of the program's life.
+/// Returns a copy of the name that lives as long as the program.
 pub(crate) fn kept(name: &str) -> &'static str {
     static NAMES: Mutex<KeptNames> = Mutex::new(KeptNames(BTreeSet::new()));
     NAMES.lock().unwrap_or_else(PoisonError::into_inner).keep(name)
 }
 
-/// Names of methods and types of other nodes. What these can make this one keep is bounded.
+/// Names of methods and types from other nodes. The memory that other nodes can make this one keep is bounded.
 pub(super) struct KeptNames(pub(super) BTreeSet<&'static str>);
 
 impl KeptNames {

@@ -1,9 +1,9 @@
-//! A hash of what serde sees of a type, without a value of it: names of fields and variants, in their order.
+//! A hash of what serde sees of a type without a value: the names of its fields and variants, in their order.
 //!
-//! [`shape_of`] has the type deserialize itself from a source that answers each question with something harmless, and
-//! notes the questions. Two builds that ask the same read the same bytes alike, as far as that can be seen: of an enum
-//! the names of all variants are seen, and the fields of the first; a sequence has one element; and of a type that
-//! contains itself, or refuses the harmless value, what comes before that.
+//! [`shape_of`] has the type deserialize itself from a source that records each question and answers it with a harmless
+//! value. Two builds that ask the same questions read the same bytes alike, as far as the questions show: an enum shows
+//! the names of all variants, but the fields of only the first; a sequence shows one element; and a type that contains
+//! itself, or rejects the harmless value, shows only what comes before that.
 
 use super::format::contain;
 use serde::de::{DeserializeOwned, value::U32Deserializer};
@@ -13,11 +13,11 @@ use serde::de::{
 };
 use std::cell::Cell;
 
-/// How deep values may nest, and how many questions are noted. A guess: more than any sensible event has.
+/// Limits on the nesting depth and on the number of questions. A guess: more than any sensible event has.
 const MAX_DEPTH: u32 = 16;
 const MAX_QUESTIONS: u32 = 10_000;
 
-/// Returns the hash of a type's shape. A type whose code panics has the shape of what came before.
+/// Returns the hash of a type's shape. If the type's code panics, the shape is what came before the panic.
 pub(crate) fn shape_of<T: DeserializeOwned>() -> u64 {
     let trace = Trace { hash: Cell::new(0xcbf2_9ce4_8422_2325), questions: Cell::new(0) };
     let _ = contain(|| drop(T::deserialize(Tracer { trace: &trace, depth: 0 })));
@@ -25,7 +25,7 @@ pub(crate) fn shape_of<T: DeserializeOwned>() -> u64 {
 }
 
 struct Trace {
-    /// FNV-1a.
+    /// An FNV-1a hash.
     hash: Cell<u64>,
     questions: Cell<u32>,
 }
@@ -45,7 +45,7 @@ struct Tracer<'a> {
 }
 
 impl<'a> Tracer<'a> {
-    /// Notes a question. Fails if there are too many, or it nests too deep.
+    /// Records a question. Fails if there are too many, or they nest too deeply.
     fn ask(self, what: &str) -> Result<(), Error> {
         self.trace.note(what);
         self.trace.questions.set(self.trace.questions.get() + 1);
@@ -174,13 +174,13 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor.visit_enum(self.inner(0))
     }
 
-    /// As the events' codec.
+    /// As in the codec of events.
     fn is_human_readable(&self) -> bool {
         false
     }
 }
 
-/// What is inside of a value.
+/// The elements inside a value.
 struct Elements<'a> {
     tracer: Tracer<'a>,
     left: usize,
@@ -214,7 +214,7 @@ impl<'de> EnumAccess<'de> for Elements<'_> {
     type Error = Error;
     type Variant = Self;
 
-    /// The first variant.
+    /// Selects the first variant.
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
         let first: U32Deserializer<Error> = 0_u32.into_deserializer();
         Ok((seed.deserialize(first)?, self))

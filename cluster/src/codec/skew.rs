@@ -1,5 +1,5 @@
-//! What senders and callers hear of a message or an answer that cannot travel. Differences of two builds are kept for
-//! the life of the program, since the errors hold them without owning them.
+//! Errors that senders and callers get for a message or an answer that cannot travel. Differences between two builds
+//! are kept for the life of the program, since the errors hold them as `&'static`.
 
 use super::Codecs;
 use super::error::CodecError;
@@ -10,11 +10,11 @@ use postroom::{CallError, Pid};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// How many differences are kept: what hash a message has elsewhere is for a peer to say.
+/// The maximum number of differences that are kept, since a peer may claim any hashes.
 const MAX_SKEWS: usize = 1_024;
 
 impl Codecs {
-    /// Returns why a message to `to` was refused that could not be encoded.
+    /// Returns the failure to report for a message to `to` that could not be encoded.
     pub(crate) fn failure(&self, error: &CodecError, to: Pid) -> SendFailure {
         let skew = |form: &Form, there| {
             let skew = Skew { message: form.name, here: form.hash, there };
@@ -31,13 +31,13 @@ impl Codecs {
             (CodecError::Unwritable { .. } | CodecError::Panicked { .. }, Some(form)) => {
                 SendFailure::Unwritable { message: form.name }
             }
-            // No exported process has it here; what can be wrong with bytes that came is none of a message that leaves.
+            // No exported process here has the message. Errors of decoding cannot occur for an outgoing message.
             _ => SendFailure::NotRemote(to),
         }
     }
 }
 
-/// Returns why a call was not taken whose message could not be read here.
+/// Returns the error of a call whose message could not be read here.
 pub(crate) fn not_taken(error: &CodecError) -> CallError {
     match error {
         CodecError::Unknown { .. } | CodecError::Incompatible { .. } | CodecError::NotRemote { .. } => {
@@ -48,7 +48,7 @@ pub(crate) fn not_taken(error: &CodecError) -> CallError {
     }
 }
 
-/// Returns why a call has no answer whose message was handled, and whose answer could not be written or read here.
+/// Returns the error of a call whose message was handled, but whose answer could not be written or read here.
 pub(crate) fn answer_lost(error: &CodecError) -> CallError {
     match error {
         CodecError::TooLong { bytes, .. } => CallError::AnswerTooLong { bytes: *bytes, limit: MAX_MESSAGE },
@@ -57,7 +57,7 @@ pub(crate) fn answer_lost(error: &CodecError) -> CallError {
     }
 }
 
-/// Returns the difference for the rest of the program's life; `None` if there are too many.
+/// Returns a copy of the difference that lives as long as the program; `None` if there are too many.
 fn kept(skew: Skew) -> Option<&'static Skew> {
     static SKEWS: Mutex<Option<HashSet<&'static Skew>>> = Mutex::new(None);
     let mut skews = SKEWS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,13 @@
-//! What travels comes back the same; what does not fit is refused with its reason; no bytes do harm.
+//! Values survive a round trip, anything that does not fit is refused with its reason, and no bytes do harm.
 //!
-//! Seen to fail: by a depth that is not counted for one of struct, enum, list, map, option and unknown field, or is one
-//! too great (the stack overflows); a claimed length that is passed on, elements that are not counted (it never ends);
-//! bytes behind a value, or another codec, that are let pass; an answer that is looked up by the message alone; tables
-//! that are one name out of step; the bit of the named codec left out of the hash; inputs in another order; each limit
-//! of reasons left out, and a variant of each kind of reason that is read as another.
+//! Seen to fail if: the depth is not counted for one of struct, enum, list, map, option and unknown field, or the limit
+//! is one too high (the stack overflows); a claimed length is passed on, or elements are not counted (decoding never
+//! ends); bytes after a value, or another codec, are accepted; an answer is looked up by the message alone; the tables
+//! are off by one name; the hash lacks the bit of the named codec; inputs are in another order; any limit on reasons is
+//! left out; a variant of either kind of reason is read as another.
 //!
-//! Blind spot: types whose own code recurses without serde, or whose values are large on the stack, can overflow it at
-//! any depth.
+//! Blind spot: types whose own code recurses without serde, or whose values are large on the stack, can overflow the
+//! stack at any depth.
 
 use super::*;
 use crate::random::Random;
@@ -123,7 +123,7 @@ fn codecs() -> Codecs {
     Codecs::builder().export::<Account>().export::<Clock>().build().unwrap()
 }
 
-/// Two nodes of the same build, in both directions.
+/// Returns the agreements of two nodes of the same build, in both directions.
 fn pair() -> (Agreement, Agreement) {
     let (here, there) = (codecs(), codecs());
     (here.agree(there.table()), there.agree(here.table()))
@@ -187,7 +187,7 @@ fn values_come_back_the_same() {
     }
 }
 
-/// A process on the other node, started and called with what came as bytes.
+/// A process on the other node is started and called with values that arrived as bytes.
 #[test]
 fn inputs_start_a_process_and_its_messages_reach_it() {
     let (to_there, to_here) = pair();
@@ -211,7 +211,7 @@ fn inputs_start_a_process_and_its_messages_reach_it() {
     assert!(wrong.to_string().contains("`Account` has no entry `serv`; it has `serve`"), "{wrong}");
 }
 
-/// One type of message, two processes that answer it with other types: the answer says which it is.
+/// Two processes answer the same message with different types: the answer says which type it is.
 #[test]
 fn processes_may_answer_one_message_differently() {
     let (to_there, to_here) = pair();
@@ -301,7 +301,7 @@ fn two_builds_understand_each_other_as_far_as_they_can() {
 
     let error = to_old.encode(&mut Payload::new(new::LedgerAdd { amount: 1 })).unwrap_err();
     assert!(matches!(error, CodecError::Incompatible { here, there, .. } if here != there), "{error}");
-    // A node that does not keep to the tables is refused by the other one too.
+    // A node that does not keep to the tables is also refused by the other node.
     let add = |codecs: &Codecs, name: &str| {
         MessageId(codecs.table().iter().position(|(other, _)| other.ends_with(name)).unwrap() as u16)
     };
@@ -335,7 +335,7 @@ fn two_builds_understand_each_other_as_far_as_they_can() {
 fn names_that_meet_are_refused() {
     let error = Codecs::builder().export::<old::Ledger>().export::<new::Ledger>().build().unwrap_err();
     assert!(matches!(error, ExportError::Message { .. }), "{error}");
-    // What is exported twice, and what processes share, is one.
+    // A process that is exported twice, or a message that processes share, is added once.
     let twice = Codecs::builder().export::<Account>().export::<Account>().export::<Clock>().build().unwrap();
     assert_eq!(twice.table(), codecs().table());
     let names: Vec<_> = twice.table().iter().map(|(name, _)| name.rsplit_once("::").unwrap().1).collect();
@@ -363,8 +363,8 @@ struct Clear(Option<Box<Clear>>);
 #[derive(Debug, Serialize, Deserialize)]
 struct Lists(Vec<Lists>);
 
-/// In a thread whose stack is far smaller than what an unguarded decoder needs. The levels that are allowed take up to
-/// 512 KiB without optimization.
+/// Runs in a thread whose stack is far smaller than an unguarded decoder needs. The allowed levels take up to 512 KiB
+/// without optimization.
 fn on_a_small_stack<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap()
 }
@@ -400,12 +400,12 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     assert_eq!(fault, [const { format::Fault::TooDeep }; 3]);
 }
 
-/// In the hostile frame as it would come: the message of a process.
+/// The hostile bytes as they would arrive: as the message of a process.
 #[test]
 fn a_deep_message_is_a_typed_error() {
     let (_, to_here) = pair();
     let sent = pair().0.encode(&mut Payload::new(AccountDraw { shape: Shape::Nothing })).unwrap();
-    // Fields { flag, no bytes, Some(inner) }, again and again.
+    // Fields { flag, no bytes, Some(inner) }, repeated.
     let bytes = [&[1], [3, 0, 0, 1].repeat(100_000).as_slice(), &[0]].concat();
     let error = on_a_small_stack(move || to_here.decode(sent.id, &bytes).unwrap_err());
     assert_eq!(error, CodecError::TooDeep { name: "postroom-cluster::Account::draw".to_owned() });
@@ -414,7 +414,7 @@ fn a_deep_message_is_a_typed_error() {
 
 #[test]
 fn values_as_deep_as_the_limit_come_through() {
-    // The enum counts for each level, and the variant at the end.
+    // Each enum counts as a level, including the variant at the end.
     let nest = |depth: usize| [&[1], [1].repeat(depth).as_slice(), &[0]].concat();
     on_a_small_stack(move || {
         assert!(format::decode::<Nest>(&nest(MAX_DEPTH - 1), WireCodec::Compact).is_ok());
@@ -423,7 +423,7 @@ fn values_as_deep_as_the_limit_come_through() {
     });
 }
 
-/// Deserializes from a list, and records the length that this announced.
+/// Deserializes from a list, and records the length that the list announced.
 #[derive(Debug, PartialEq, Serialize)]
 struct Promised(Option<usize>);
 
@@ -449,7 +449,7 @@ impl<'de> Deserialize<'de> for Promised {
 fn a_claimed_length_reserves_nothing_and_is_no_endless_loop() {
     assert_eq!(format::decode::<Promised>(&[1, 3, 0, 0, 0], WireCodec::Compact), Ok(Promised(None)));
     assert_eq!(format::decode::<Promised>(&[2, 0x93, 0, 0, 0], WireCodec::Named), Ok(Promised(None)));
-    // 2^63 and more, of elements that take no bytes.
+    // 2^64 - 1 elements that take no bytes.
     let endless = [&[1], [0xff].repeat(9).as_slice(), &[1]].concat();
     let fault = format::decode::<Vec<()>>(&endless, WireCodec::Compact).unwrap_err();
     assert_eq!(fault, format::Fault::TooManyElements);
@@ -471,7 +471,7 @@ fn a_value_takes_all_of_its_bytes_and_no_more_than_a_message_may_have() {
     assert!(matches!(format::decode::<u8>(&[1], WireCodec::Compact), Err(Fault::Text(_))));
 
     for codec in [WireCodec::Compact, WireCodec::Named] {
-        // The codec, the length, the text.
+        // The codec byte, the length, the text.
         let longest = "a".repeat(MAX_MESSAGE - 1 - if codec == WireCodec::Compact { 4 } else { 5 });
         let bytes = format::encode(&longest, codec).unwrap();
         assert_eq!(bytes.len(), MAX_MESSAGE);
@@ -506,7 +506,7 @@ fn a_panic_of_the_types_own_code_is_an_error() {
     assert_eq!(fault, format::Fault::Panicked("a value that is no text".to_owned()));
 }
 
-/// Bytes that are nearly right: an error or a value, and never a panic, which would be told as one.
+/// Almost valid bytes give an error or a value, and never a panic, which would be reported as `CodecError::Panicked`.
 #[test]
 fn mangled_bytes_are_refused_or_are_another_value() {
     let (to_there, to_here) = pair();
@@ -622,7 +622,7 @@ fn long_chains_and_texts_are_cut() {
     }
 }
 
-/// The error of the user, whose `Display` panics.
+/// A user error whose `Display` panics.
 #[test]
 fn an_error_without_a_text_travels_all_the_same() {
     #[derive(Debug)]
@@ -647,7 +647,7 @@ fn what_is_no_reason_is_refused() {
     }
 }
 
-/// Names of other nodes that errors hold are kept for good, up to a number.
+/// Names from other nodes that errors hold are kept forever, up to a limit.
 #[test]
 fn names_of_other_nodes_cannot_fill_the_memory() {
     let mut names = reason::KeptNames(Default::default());

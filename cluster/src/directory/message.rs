@@ -1,4 +1,4 @@
-//! Messages between the directories of two nodes. All numbers are big-endian, and a text has its length before it.
+//! Messages between the directories of two nodes. All numbers are big-endian, and each text is preceded by its length.
 //!
 //! ```text
 //! cast      text group | content                             code 0
@@ -15,7 +15,7 @@
 //! content   message u16 | bytes
 //! ```
 //!
-//! The decoder does not trust a byte: it never panics, and reserves no memory that the bytes do not fill.
+//! The decoder trusts no byte: it never panics, and reserves no memory beyond the bytes present.
 
 use super::is_name;
 use crate::codec::{decode_exit_reason, encode_exit_reason};
@@ -23,37 +23,37 @@ use crate::envelope::{Content, EnvelopeError};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::{ExitReason, Pid};
 
-/// The longest text: the reason of a refusal.
+/// The maximum length of a text: the reason of a refusal.
 pub(crate) const MAX_TEXT: usize = 4_096;
 
 /// A message between the directories of two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum DirectoryMessage {
-    /// A message for each member that the receiving node has.
+    /// Carries a message for each member on the receiving node.
     Cast { group: String, content: Content },
-    /// Tell me the members that you have, and each change.
+    /// Requests the receiver's members, and each later change.
     Follow { group: String },
-    /// Tell me no more changes.
+    /// Requests no more changes.
     Unfollow { group: String },
-    /// I have these members.
+    /// Lists the sender's members.
     Members { group: String, members: Vec<Pid> },
-    /// A process of mine is a member.
+    /// A process of the sender has joined.
     Joined { group: String, pid: Pid },
-    /// A process of mine is no member any more.
+    /// A process of the sender has left.
     Left { group: String, pid: Pid, reason: Option<ExitReason> },
-    /// A process of mine claims this eventual name.
+    /// A process of the sender claims this eventual name.
     Claim { name: String, pid: Pid, stamp: u64 },
-    /// No process of mine claims it.
+    /// No process of the sender claims this name any more.
     Unclaim { name: String },
-    /// Which process has this key? Start one if there is none.
+    /// Requests the process of a key, and its start if there is none.
     AskKey { number: u64, process: String, entry: String, key: String },
-    /// This process.
+    /// The process of the key.
     KeyAt { number: u64, pid: Pid },
-    /// None, since.
+    /// Why there is no process for the key.
     NoKey { number: u64, refusal: KeyRefusal },
 }
 
-/// Reads a message and writes it again, for fuzz tests. `None` if the bytes are none.
+/// Decodes a message and encodes it again, for fuzz tests. Returns `None` if the bytes are not a message.
 #[doc(hidden)]
 pub fn recoded(bytes: &[u8]) -> Option<Vec<u8>> {
     let message = DirectoryMessage::decode(Bytes::copy_from_slice(bytes)).ok()?;
@@ -117,7 +117,7 @@ impl DirectoryMessage {
     /// Decodes a message.
     ///
     /// # Errors
-    /// If the bytes are none.
+    /// If the bytes are not exactly one message.
     pub(crate) fn decode(mut bytes: Bytes) -> Result<Self, EnvelopeError> {
         let code = bytes.try_get_u8().map_err(|_| EnvelopeError::Truncated)?;
         let message = match code {
@@ -139,7 +139,7 @@ impl DirectoryMessage {
             4 => Self::Joined { group: take_name(&mut bytes)?, pid: take_pid(&mut bytes)? },
             5 => {
                 let (group, pid) = (take_name(&mut bytes)?, take_pid(&mut bytes)?);
-                // One that cannot be read is still one.
+                // A reason that cannot be decoded is still a reason.
                 let reason = (!bytes.is_empty()).then(|| decode_exit_reason(&bytes).unwrap_or_else(ExitReason::error));
                 return Ok(Self::Left { group, pid, reason });
             }
@@ -170,7 +170,7 @@ fn put(out: &mut BytesMut, code: u8, text: &str) {
     put_text(out, text);
 }
 
-/// Names are shorter; the reason of a refusal is cut.
+/// Writes a text. Names are within the limit; the reason of a refusal is cut.
 fn put_text(out: &mut BytesMut, text: &str) {
     let text = &text[..text.floor_char_boundary(MAX_TEXT)];
     out.put_u16(text.len() as u16);
@@ -199,25 +199,25 @@ fn take_pid(bytes: &mut Bytes) -> Result<Pid, EnvelopeError> {
     Pid::from_bytes(pid.to_be_bytes()).ok_or(EnvelopeError::Pid)
 }
 
-/// Why a node does not give the process of a key.
+/// Why a node does not return the process of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyRefusal {
-    /// It sees another home for the key.
+    /// The node sees another home for the key.
     Moved,
-    /// It does not export the type.
+    /// The node does not export the type.
     NotExported,
-    /// It has as many keys as it may.
+    /// The node has the maximum number of keys, or of waiting requests.
     Full,
-    /// It is not a member at the moment.
+    /// The node is currently not a member.
     NotAMember,
-    /// The process was not started, since.
+    /// The process was not started, for this reason.
     Failed(String),
-    /// Its policy does not allow it.
+    /// The node's policy does not allow the start.
     Denied,
 }
 
 impl KeyRefusal {
-    /// Returns it with a reason of a limited length: an error of the user may have a text of any.
+    /// Shortens the reason: the text of a user error may have any length.
     pub(crate) fn shortened(self) -> Self {
         match self {
             Self::Failed(mut reason) => {
@@ -316,7 +316,7 @@ mod tests {
 
     const MAX_NAME_AND_ONE: usize = super::super::MAX_NAME + 1;
 
-    /// What is accepted encodes to the same bytes again, but for reasons that cannot be read.
+    /// Accepted bytes encode to the same bytes again, except for exit reasons that cannot be decoded.
     #[test]
     fn random_bytes_are_refused_or_have_one_form() {
         let (mut random, mut accepted) = (Random::new(7), 0);

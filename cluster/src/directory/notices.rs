@@ -5,14 +5,14 @@ use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The most notices that are handed out for one process at a time.
+/// The maximum number of notices that are handed out for one process at a time.
 const BATCH: usize = 64;
 
-/// The wait before a process with a full mailbox is tried again. A guess, as for messages of other nodes.
+/// The delay before a process with a full mailbox is tried again. A guess, as for messages from other nodes.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Notices for processes, each process's in their order. The caller delivers a [batch](Self::poll) and says with
-/// [`back`](Self::back) which notices had no room; until then no others are handed out for that process.
+/// Queues of notices, in order for each process. The caller delivers a [batch](Self::poll) and reports with
+/// [`back`](Self::back) which notices had no room; until then no more are handed out for that process.
 pub(crate) struct Notices<T> {
     queues: BTreeMap<Pid, NoticeQueue<T>>,
     ready: BTreeSet<Pid>,
@@ -23,7 +23,7 @@ pub(crate) struct Notices<T> {
 
 struct NoticeQueue<T> {
     waiting: VecDeque<T>,
-    /// A batch has been handed out.
+    /// Whether a batch is out: handed out, and not reported back.
     is_out: bool,
 }
 
@@ -42,17 +42,17 @@ impl<T> Notices<T> {
         }
     }
 
-    /// Returns how many wait for a process.
+    /// Returns how many notices wait for a process.
     pub(crate) fn waiting(&self, pid: Pid) -> usize {
         self.queues.get(&pid).map_or(0, |queue| queue.waiting.len())
     }
 
-    /// Returns whether none waits for a process, and no batch for it is out.
+    /// Returns whether no notice waits for a process, and no batch for it is out.
     pub(crate) fn is_idle(&self, pid: Pid) -> bool {
         !self.queues.contains_key(&pid)
     }
 
-    /// Drops those that wait for a process and of which `keep` says no.
+    /// Drops the notices waiting for a process for which `keep` returns false.
     pub(crate) fn retain(&mut self, pid: Pid, keep: impl FnMut(&T) -> bool) {
         if let Some(queue) = self.queues.get_mut(&pid) {
             queue.waiting.retain(keep);
@@ -62,7 +62,7 @@ impl<T> Notices<T> {
         }
     }
 
-    /// Returns the next batch for a process that has none.
+    /// Returns the next batch for a process that has no batch out.
     pub(crate) fn poll(&mut self) -> Option<(Pid, Vec<T>)> {
         let pid = self.ready.pop_first()?;
         let queue = self.queues.get_mut(&pid)?;
@@ -71,7 +71,8 @@ impl<T> Notices<T> {
         Some((pid, queue.waiting.drain(..count).collect()))
     }
 
-    /// The batch of a process was delivered, but for these. Returns whether nothing is left for it.
+    /// Reports that the batch of a process was delivered, except for the `refused` notices. Returns whether nothing is
+    /// left for the process.
     pub(crate) fn back(&mut self, now: Moment, pid: Pid, refused: Vec<T>) -> bool {
         let Some(queue) = self.queues.get_mut(&pid) else { return true };
         queue.is_out = false;
@@ -90,7 +91,7 @@ impl<T> Notices<T> {
         false
     }
 
-    /// The process has ended: what waits for it is dropped.
+    /// Drops the notices for a process that has ended.
     pub(crate) fn ended(&mut self, pid: Pid) {
         self.queues.remove(&pid);
         self.ready.remove(&pid);
@@ -101,7 +102,7 @@ impl<T> Notices<T> {
         self.retry_at
     }
 
-    /// Tries those with full mailboxes again.
+    /// Makes processes with full mailboxes ready again, once the retry is due.
     pub(crate) fn handle_timeout(&mut self, now: Moment) {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
@@ -115,8 +116,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Mailboxes fill up and have room again at random: each process gets its notices in their order, none is lost, and
-    /// no batch is handed out while another is on its way.
+    /// Mailboxes fill up and drain at random: each process gets its notices in order, none is lost, and no batch is
+    /// handed out while another is out.
     #[test]
     fn each_process_gets_its_notices_in_order_and_once() {
         for seed in 0..1_000 {

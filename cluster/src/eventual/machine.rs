@@ -1,4 +1,4 @@
-//! One node's view of the eventual names, and what it tells others of them.
+//! One node's view of the eventual names, and its messages about them to other nodes.
 
 use super::{ClaimError, NameLost};
 use crate::clock::Moment;
@@ -8,7 +8,7 @@ use crate::directory::notices::Notices;
 use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many names the processes of one node may claim.
+/// The maximum number of names that the processes of one node may claim.
 pub const MAX_CLAIMS: usize = 100_000;
 
 /// One node's view of the eventual names of its cluster. The head of the [module](super) has the protocol.
@@ -25,43 +25,44 @@ pub const MAX_CLAIMS: usize = 100_000;
 /// ```
 pub struct EventualNames {
     node: NodeId,
-    /// The greatest stamp that was seen.
+    /// The greatest stamp seen so far.
     clock: u64,
     /// The claims of processes of this node.
     own: BTreeMap<String, Claim>,
     names_of: BTreeMap<Pid, BTreeSet<String>>,
-    /// Those of others.
+    /// The claims of processes of other nodes.
     claims: BTreeMap<String, BTreeMap<NodeId, Claim>>,
     peers: BTreeMap<NodeId, Listener>,
     notices: Notices<NameLost>,
 }
 
-/// In the order in which claims win.
+/// A claim. Claims are ordered so that the smallest wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     stamp: u64,
     pid: Pid,
 }
 
-/// A node that there is a session with.
+/// A node that this node has a session with.
 #[derive(Default)]
 struct Listener {
-    /// The names that it has not been told of, and that are claimed here.
+    /// Names that are claimed here, and that the peer has not been told of.
     due: BTreeSet<String>,
-    /// Those that it knows as claimed and that are not any more. They go first: it takes so many claims of a node.
+    /// Names that the peer knows as claimed here, but that no longer are. They are sent first, since the peer accepts
+    /// only a limited number of claims from a node.
     gone: BTreeSet<String>,
-    /// The names that it knows as claimed here.
+    /// Names that the peer knows as claimed here.
     told: BTreeSet<String>,
-    /// The names that it claims.
+    /// Names that the peer claims.
     claims: BTreeSet<String>,
 }
 
 impl Listener {
-    /// The claim for a name is another, or none.
+    /// Records that the claim for a name is another one, or is gone.
     fn changed(&mut self, name: &str, is_claimed: bool) {
         let (now, before) = if is_claimed { (&mut self.due, &mut self.gone) } else { (&mut self.gone, &mut self.due) };
         before.remove(name);
-        // One that was never told of a claim needs not hear that it is gone.
+        // A peer that was never told of a claim need not hear that it is gone.
         if is_claimed || self.told.contains(name) {
             now.insert(name.to_owned());
         }
@@ -69,7 +70,7 @@ impl Listener {
 }
 
 impl EventualNames {
-    /// Returns the view of a node that knows of no other.
+    /// Returns the view of a node that does not know any other node.
     pub fn new(node: NodeId) -> Self {
         Self {
             node,
@@ -82,10 +83,12 @@ impl EventualNames {
         }
     }
 
-    /// Claims a name for a process of this node, which holds it at once. Returns whether it did not hold it before.
+    /// Claims a name for a process of this node, which holds it at once. Returns true if the process did not hold it
+    /// before.
     ///
     /// # Errors
-    /// If this node knows of another holder, the name cannot be one, or the process belongs to another node.
+    /// If this node knows of another holder, the name is not valid, the process belongs to another node, or this node
+    /// has the maximum number of claims.
     pub fn claim(&mut self, name: &str, pid: Pid) -> Result<bool, ClaimError> {
         if !is_name(name) {
             return Err(ClaimError::Length { bytes: name.len() });
@@ -106,7 +109,7 @@ impl EventualNames {
         Ok(true)
     }
 
-    /// Gives a name up. Returns whether the process held it.
+    /// Releases a name. Returns whether the process held it.
     pub fn release(&mut self, name: &str, pid: Pid) -> bool {
         let is_held = self.own.get(name).is_some_and(|claim| claim.pid == pid);
         if is_held {
@@ -115,7 +118,7 @@ impl EventualNames {
         is_held
     }
 
-    /// A process of this node has ended: its names are free.
+    /// Handles the end of a process of this node: its names become free.
     pub fn ended(&mut self, pid: Pid) {
         self.notices.ended(pid);
         self.names_of.remove(&pid).unwrap_or_default().iter().for_each(|name| _ = self.withdraw(name));
@@ -133,7 +136,7 @@ impl EventualNames {
         Some(pid)
     }
 
-    /// The claim of this node for a name is another, or none.
+    /// Records for each peer that this node's claim for a name is another one, or is gone.
     fn changed(&mut self, name: &str) {
         let is_claimed = self.own.contains_key(name);
         self.peers.values_mut().for_each(|peer| peer.changed(name, is_claimed));
@@ -145,13 +148,13 @@ impl EventualNames {
         self.own.get(name).into_iter().chain(others).min().map(|claim| claim.pid)
     }
 
-    /// There is a session with a node.
+    /// Handles the start of a session with a node.
     pub fn connected(&mut self, node: NodeId) {
         self.disconnected(node);
         self.peers.insert(node, Listener { due: self.own.keys().cloned().collect(), ..Listener::default() });
     }
 
-    /// The session with a node is over: what it claims is unknown.
+    /// Handles the end of the session with a node, whose claims become unknown.
     pub fn disconnected(&mut self, node: NodeId) {
         let Some(peer) = self.peers.remove(&node) else { return };
         peer.claims.iter().for_each(|name| self.forget(name, node));
@@ -166,8 +169,8 @@ impl EventualNames {
         }
     }
 
-    /// Handles a message of another node. Returns false if it does not speak for its own processes only, or claims too
-    /// much.
+    /// Handles a message from another node. Returns false if the message is not valid: a node may speak only for its
+    /// own processes, and may claim only a limited number of names.
     pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
         let Some(peer) = self.peers.get_mut(&from) else { return true };
         match message {
@@ -194,12 +197,12 @@ impl EventualNames {
         true
     }
 
-    /// Returns whether there is something to say to a node.
+    /// Returns whether there is a message to send to a node.
     pub(crate) fn has_message(&self, node: NodeId) -> bool {
         self.peers.get(&node).is_some_and(|peer| !(peer.due.is_empty() && peer.gone.is_empty()))
     }
 
-    /// Returns the next message for a node that there is a session with.
+    /// Returns the next message for a node that this node has a session with.
     pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
         let peer = self.peers.get_mut(&node)?;
         let name = peer.gone.pop_first().or_else(|| peer.due.pop_first())?;
@@ -215,24 +218,24 @@ impl EventualNames {
         })
     }
 
-    /// The message that was polled last for this node had no room in the session.
+    /// Takes back the message that was polled last for this node, which had no room in the session.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         if let DirectoryMessage::Claim { name, .. } | DirectoryMessage::Unclaim { name } = message {
             let is_claimed = self.own.contains_key(&name);
-            // If it is to hear that there is no claim, it knows of one.
+            // If the message was an `Unclaim`, the peer still knows of the claim.
             peer.told.insert(name.clone());
             peer.changed(&name, is_claimed);
         }
     }
 
-    /// Returns messages for a process that has lost names, to be delivered: until [`told`](Self::told) it gets no
-    /// others.
+    /// Returns messages for a process that has lost names. The caller delivers them; until it calls
+    /// [`told`](Self::told), that process gets no others.
     pub fn poll_lost(&mut self) -> Option<(Pid, Vec<NameLost>)> {
         self.notices.poll()
     }
 
-    /// A process was told, but for these messages, for which it has no room.
+    /// Reports that a process was told, except for the `refused` messages, for which it has no room.
     pub fn told(&mut self, now: Moment, pid: Pid, refused: Vec<NameLost>) {
         self.notices.back(now, pid, refused);
     }
@@ -242,7 +245,7 @@ impl EventualNames {
         self.notices.next_timeout()
     }
 
-    /// Has processes told again that had no room.
+    /// Retries processes that had no room.
     pub fn handle_timeout(&mut self, now: Moment) {
         self.notices.handle_timeout(now);
     }

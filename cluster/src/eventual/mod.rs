@@ -1,32 +1,33 @@
-//! Eventual names: registered at once, also while the cluster is split; after the split one holder is left.
+//! Eventual names: registered at once, even while the cluster is split; after the split, one holder remains.
 //!
-//! A name of [`names`](crate::names) needs a majority of the broker's servers, and has one holder at any time. An
-//! eventual name needs nothing: a process **claims** it on its own node, and each node tells its claims to those that
-//! it has a session with. So the two sides of a split may each have a holder. When they meet, both see both claims and
-//! find the same winner, without a word more. An [`EventualNames`] is one node's view. It is a state machine without
-//! clock, thread or store: a store that cannot be reached in a split is no help, and outside of one the sessions know
-//! all that it would.
+//! A name in [`names`](crate::names) needs a majority of the broker's servers, and has one holder at any time. An
+//! eventual name needs nothing: a process **claims** it on its own node, and each node reports its claims to the nodes
+//! that it has a session with. So the two sides of a split may each have a holder. When they meet, both see both claims
+//! and determine the same winner without further messages. An [`EventualNames`] is one node's view. It is a state
+//! machine without clock, thread or store: a store that cannot be reached during a split does not help, and without a
+//! split the sessions know everything that it would.
 //!
 //! # Protocol
-//! * **claim.** A claim has a **stamp**: one more than the greatest that this node has seen (Lamport 1978). A name of
-//!   which this node knows a holder is refused. Otherwise the claim holds at once, here, and the peers are told.
-//! * **win.** Of several claims the one with the smallest stamp wins, and of equal ones the smaller PID. So a holder
-//!   wins against those that could have known of it.
-//! * **lose.** A node that hears of a better claim than its own withdraws its own, tells its process
-//!   [`NameLost`], and tells the peers.
-//! * **forget.** The claims of a node are unknown when the session with it ends, and are told again when the next one
-//!   begins. A process that ends withdraws its claims.
+//! * **claim.** A claim has a **stamp**: one more than the greatest that this node has seen (Lamport 1978). If this
+//!   node knows of a holder of the name, the claim is refused. Otherwise it holds on this node at once, and the peers
+//!   are told.
+//! * **win.** Of several claims, the one with the smallest stamp wins; among equal stamps, the smallest PID. So a
+//!   holder wins against every claim that could have known of it.
+//! * **lose.** A node that learns of a better claim than its own withdraws its own, sends its process a [`NameLost`],
+//!   and tells the peers.
+//! * **forget.** When the session with a node ends, its claims become unknown; they are reported again when the next
+//!   session begins. A process that ends withdraws its claims.
 //!
 //! # Invariants
-//! 1. Once all nodes have sessions with each other and nothing is on its way, all see the same holder of each name.
-//! 2. The best claim is never withdrawn for another one. A process that loses to a claim that is just given up
-//!    leaves the name free.
+//! 1. Once all nodes have sessions with each other and no message is in flight, all see the same holder of each name.
+//! 2. The best claim is never withdrawn in favor of another. If a process loses to a claim that is just being released,
+//!    the name becomes free.
 //! 3. A process that loses a name is told once.
 //!
 //! # Bounds
-//! A node knows the claims of nodes that it has a session with. Members of a cluster have sessions with each other, so
-//! a split heals when they have. [`MAX_CLAIMS`] claims for each node; to a peer that is slow, only the last state of
-//! each name is told.
+//! A node knows the claims of the nodes that it has a session with. All members of a cluster have sessions with each
+//! other, so a split heals when these sessions open. Each node may have [`MAX_CLAIMS`] claims. A slow peer is told only
+//! the latest state of each name.
 
 mod machine;
 #[cfg(test)]
@@ -37,23 +38,23 @@ pub use machine::{EventualNames, MAX_CLAIMS};
 use crate::directory::MAX_NAME;
 use postroom::Pid;
 
-/// The message to a process that has lost an eventual name: another process has claimed it, on the other side of a
-/// split or at the same moment. The process goes on, unless it ends by itself.
+/// The message to a process that has lost an eventual name because another process claimed it, on the other side of a
+/// split or at the same moment. The process keeps running, unless it ends by itself.
 ///
-/// A process without a method for it gets a dead letter instead.
+/// If the process has no method for the message, it becomes a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameLost {
     /// The name.
     pub name: String,
-    /// The process that holds it now.
+    /// The process that now holds the name.
     pub holder: Pid,
 }
 
-/// Why a process has not claimed an eventual name.
+/// Why a process could not claim an eventual name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// A process has the name, as far as this node knows.
+    /// Another process holds the name, as far as this node knows.
     #[error("`{name}` is held by {holder}; send to the holder, or choose another name")]
     Taken {
         /// The name.
@@ -61,13 +62,13 @@ pub enum ClaimError {
         /// Its holder.
         holder: Pid,
     },
-    /// The name has no bytes, or too many.
+    /// The name is empty or too long.
     #[error("an eventual name has {bytes} bytes; use 1 to {MAX_NAME}")]
     Length {
-        /// How many.
+        /// Its length.
         bytes: usize,
     },
-    /// The process is not one of this node.
+    /// The process does not belong to this node.
     #[error("{pid} is not a process of this node; register it where it runs")]
     Elsewhere {
         /// The process.
@@ -79,10 +80,10 @@ pub enum ClaimError {
         /// The process.
         pid: Pid,
     },
-    /// This node has too many.
+    /// This node has the maximum number of eventual names.
     #[error("this node has {limit} eventual names, the most it may have; release some")]
     Full {
-        /// How many there may be.
+        /// The maximum.
         limit: usize,
     },
     /// This node has left the cluster.

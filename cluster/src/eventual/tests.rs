@@ -1,4 +1,4 @@
-//! Eventual names of several nodes, whose sessions begin and end by chance.
+//! Eventual names of several nodes, whose sessions begin and end at random.
 
 use super::*;
 use crate::clock::Moment;
@@ -12,9 +12,9 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 struct World {
     nodes: Vec<EventualNames>,
-    /// What is on its way, by sender and receiver. There is a session if there is a queue.
+    /// Messages in flight, by sender and receiver. Two nodes have a session if they have a queue.
     sessions: BTreeMap<(usize, usize), VecDeque<DirectoryMessage>>,
-    /// What each process was told.
+    /// The messages that each process received.
     lost: Vec<(Pid, NameLost)>,
 }
 
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Moves one message of a session; some find no room, and stay.
+    /// Moves one message of a session. Some messages find no room and stay.
     fn step(&mut self, from: usize, to: usize, random: &mut Random) -> bool {
         let Some(queue) = self.sessions.get_mut(&(from, to)) else { return false };
         if random.chance(50)
@@ -84,14 +84,14 @@ impl World {
     }
 }
 
-/// Processes claim, release and end while sessions come and go. After all have met, all see the same holder, one of
-/// those that held the name before; and each process that has lost a name that it did not give up was told once.
+/// Processes claim, release and end while sessions come and go. Once all nodes have met, all see the same holder of
+/// each name, one of those that held it before; and each process that lost a name without releasing it was told once.
 #[test]
 fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {
     let (mut splits, mut losers, mut free) = (0, 0, 0);
     for seed in 0..1_000 {
         let (mut random, mut world) = (Random::new(seed), World::new());
-        // Which process holds which name, by what it was told.
+        // Which process holds which name, according to the messages that it received.
         let mut holds: BTreeSet<(String, Pid)> = BTreeSet::new();
         for _ in 0..300 {
             let (at, other) = (random.below(NODES as u64) as usize, random.below(NODES as u64) as usize);
@@ -116,7 +116,8 @@ fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {
             }
             losers += hear(&mut world, &mut holds, seed);
         }
-        // What is on its way may be the claim of a process that has given up; without that, no name is lost by all.
+        // Claims in flight may belong to processes that have given up the name. Without them, no name loses all of its
+        // holders.
         world.settle(&mut random);
         hear(&mut world, &mut holds, seed);
         let before = holds.clone();
@@ -139,7 +140,7 @@ fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {
     assert!(splits > 200 && losers > 500 && free > 100, "{splits} splits, {losers} losers, {free} free");
 }
 
-/// Takes what the losers were told, each of a name that it holds. Returns how many there are.
+/// Takes the messages to the losers, each about a name that the process holds. Returns the number of messages.
 fn hear(world: &mut World, holds: &mut BTreeSet<(String, Pid)>, seed: u64) -> u32 {
     let lost = std::mem::take(&mut world.lost);
     for (pid, NameLost { name, holder }) in &lost {
@@ -149,7 +150,7 @@ fn hear(world: &mut World, holds: &mut BTreeSet<(String, Pid)>, seed: u64) -> u3
     lost.len() as u32
 }
 
-/// A holder wins against a claim that was made when it could be known, however the PIDs compare.
+/// A holder wins against any claim that could have known of it, whatever their PIDs.
 #[test]
 fn the_earlier_of_two_claims_wins_where_one_could_have_known_the_other() {
     let (mut random, mut world) = (Random::new(1), World::new());
@@ -159,7 +160,7 @@ fn the_earlier_of_two_claims_wins_where_one_could_have_known_the_other() {
     }
     world.settle(&mut random);
     assert_eq!(world.nodes[2].claim("b", pid(2, 1)), Err(ClaimError::Taken { name: "b".into(), holder: pid(3, 1) }));
-    // Its stamps are greater than all that it has seen, though these are its first claims.
+    // The stamps of node 2 exceed all that it has seen, although this is its first claim.
     world.disconnect(2, 3);
     world.nodes[2].claim("a", pid(2, 1)).unwrap();
     world.connect(2, 3);
@@ -177,15 +178,15 @@ fn what_cannot_be_claimed_is_refused() {
     names.connected(id(1));
     let claim = |at, stamp| DirectoryMessage::Claim { name: "a".into(), pid: pid(at, 1), stamp };
     assert!(!names.on_message(id(1), claim(2, 1)), "a node speaks for its own processes");
-    // A stamp without a greater one breaks nothing.
+    // The greatest possible stamp does no harm.
     assert!(names.on_message(id(1), claim(1, u64::MAX)));
     assert_eq!(names.claim("b", pid(0, 1)), Ok(true));
 }
 
-/// As many names as a node may claim, and while a peer has no room some are given up and others claimed, which come
-/// first by their names.
+/// A node claims as many names as it may. While its peer has no room for more, it releases some names and claims others
+/// that sort before them.
 ///
-/// Catches: a claim that is refused for ever, since it goes before what makes room for it.
+/// Catches: a claim that is refused forever because it is sent before the withdrawals that make room for it.
 #[test]
 fn who_has_all_its_names_may_change_them() {
     let (mut here, mut there) = (EventualNames::new(id(0)), EventualNames::new(id(1)));

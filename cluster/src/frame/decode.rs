@@ -1,4 +1,4 @@
-//! Bytes to frames, trusting none of them.
+//! Decoding of frames from untrusted bytes.
 
 use super::encode::{
     FLAG_ASK, FLAG_NACK, KIND_END, KIND_GOODBYE, KIND_HELLO, KIND_SEGMENT, PARCEL_FAST, PARCEL_LAST, PARCEL_MORE,
@@ -10,11 +10,11 @@ use crate::engine::{Lane, Revision};
 use bytes::{Buf, Bytes};
 use postroom::Pid;
 
-/// Why bytes are not a frame. The remedy is the same for all: they come from a program that is no node of this
-/// cluster, or from a version that has a fault; the permissions of the broker say who can publish here.
+/// Why bytes are not a frame. The remedy is the same for all errors: the bytes come from a program that is not a node
+/// of this cluster, or from a version with a bug; the broker's permissions say who can publish here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The frame is too long to be looked at.
+    /// The frame is too long and was not examined.
     #[error("a frame of {0} bytes exceeds the limit of {MAX_FRAME}; check who may publish to this node")]
     TooLong(usize),
     /// The frame ends in the middle of a field.
@@ -23,18 +23,18 @@ pub enum DecodeError {
     /// Bytes follow the frame.
     #[error("{0} bytes follow the end of a frame; check who may publish to this node")]
     Trailing(usize),
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("{value} is not a {field} of a frame; check who may publish to this node")]
     Field {
-        /// What it should be.
+        /// The field.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
     },
-    /// The table of messages is not one.
+    /// The table of messages is not valid.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The frame is one of another major version.
+    /// The frame has another major version.
     #[error(transparent)]
     Version(#[from] VersionError),
 }
@@ -42,11 +42,11 @@ pub enum DecodeError {
 impl Frame {
     /// Decodes a frame.
     ///
-    /// A parcel that makes up at least half of its frame shares the frame's memory. A smaller one is copied:
-    /// otherwise a short message that waits would keep up to 64 KiB.
+    /// A parcel that makes up at least half of its frame shares the frame's memory. A smaller one is copied: otherwise
+    /// a short waiting message would keep up to 64 KiB alive.
     ///
     /// # Errors
-    /// If the bytes are anything but exactly one frame.
+    /// If the bytes are not exactly one frame.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         if bytes.len() > MAX_FRAME {
             return Err(DecodeError::TooLong(bytes.len()));
@@ -73,10 +73,10 @@ impl Frame {
     }
 }
 
-/// What is left of a frame.
+/// The rest of a frame that is being decoded.
 struct FrameReader {
     rest: Bytes,
-    /// The length of the frame.
+    /// The length of the whole frame.
     whole: usize,
 }
 
@@ -105,7 +105,7 @@ impl FrameReader {
         self.rest.try_get_u64().map_err(|_| DecodeError::Truncated(field))
     }
 
-    /// `None` if it is all zeros.
+    /// Reads an epoch. Returns `None` if it is all zeros.
     fn epoch(&mut self) -> Result<Option<Epoch>, DecodeError> {
         let (revision, count) = (self.u64("epoch")?, self.u32("epoch")?);
         match Epoch::new(Revision(revision), count) {
@@ -148,7 +148,7 @@ impl FrameReader {
         if first.checked_add(count.into()).is_none() {
             return Err(DecodeError::Field { field: "first number", value: first });
         }
-        // No parcel is shorter than the head of a piece: the count alone reserves nothing.
+        // No parcel is shorter than the header of a piece, so the bytes that are left limit what the count reserves.
         let mut parcels = Vec::with_capacity(usize::from(count).min(self.rest.len() / PIECE));
         for _ in 0..count {
             parcels.push(self.parcel()?);

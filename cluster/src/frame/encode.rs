@@ -1,4 +1,4 @@
-//! Frames to bytes.
+//! Encoding of frames.
 
 use super::{Body, EPOCH, EndCode, Epoch, Frame, HEADER, HELLO, Hello, Parcel, SEGMENT, Segment, lane_code};
 use crate::frame::table::Versions;
@@ -21,8 +21,8 @@ impl Frame {
     /// Encodes the frame. Copies the content of its parcels, in one allocation.
     ///
     /// # Panics
-    /// If a segment is longer than [`MAX_FRAME`](super::MAX_FRAME), which is a fault of the caller: what fills a
-    /// segment counts with [`Parcel::encoded_len`].
+    /// If a segment is longer than [`MAX_FRAME`](super::MAX_FRAME), which is a bug in the caller: it must add up
+    /// [`Parcel::encoded_len`] as it fills a segment.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.encoded_len());
         out.put_u8(Versions::MAJOR);
@@ -84,7 +84,7 @@ fn put_segment(out: &mut BytesMut, segment: &Segment) {
     out.put_u64(segment.ack);
     out.put_u64(segment.credit);
     out.put_u64(segment.first);
-    // The shortest parcel has five bytes, so that fewer than 2^16 fit into the longest frame, as `encode` asserts.
+    // The shortest parcel has five bytes, so fewer than 2^16 fit into the longest frame, which `encode` asserts.
     out.put_u16(segment.parcels.len() as u16);
     for parcel in &segment.parcels {
         match parcel {

@@ -1,7 +1,7 @@
-//! Frames: what travels between two nodes, as bytes.
+//! Frames: the messages between two nodes, as bytes.
 //!
 //! A frame is one message of the broker. It names the sessions of both ends by their [`Epoch`]s, so that a frame of an
-//! earlier session is known as such, however late it arrives. All numbers are big-endian and of fixed size.
+//! earlier session is recognized, however late it arrives. All numbers are big-endian and of fixed size.
 //!
 //! ```text
 //! frame    major u8 | kind u8 | from: epoch | to: epoch, or zeros | body
@@ -16,21 +16,21 @@
 //! ```
 //!
 //! # Invariants
-//! * The first two bytes mean the same in every version, so that a node of another major version can be refused with
-//!   its number.
-//! * **The decoder does not trust a byte.** It never panics. It allocates at most 16 times the length of the frame (a
-//!   parcel of six bytes becomes 40, and an allocation for its one byte of content), since every count is checked
-//!   against the bytes that are left. It does not recurse: a frame is a list of parcels and a parcel is bytes, so there
-//!   is no depth to limit. The depth of a *message* is for its codec to limit.
-//! * What it accepts encodes to the same bytes: there is one form of each frame.
+//! * The first two bytes have the same meaning in every version, so that a node of another major version can be refused
+//!   with its version number.
+//! * **The decoder trusts no byte.** It never panics. It allocates at most 16 times the length of the frame (a parcel
+//!   of six bytes becomes 40, and an allocation for its one byte of content), since every count is checked against the
+//!   bytes that are left. It does not recurse: a frame is a list of parcels and a parcel is bytes, so there is no depth
+//!   to limit. The depth of a *message* is limited by its codec.
+//! * Each frame has a single encoding: what the decoder accepts encodes to the same bytes.
 //!
 //! # Limits
 //! | limit | value | reason |
 //! |---|---|---|
 //! | [`MAX_FRAME`] | 64 KiB + 128 B | a frame delays the next on its lane by this much; brokers take 1 MiB by default |
-//! | [`MAX_PIECE`] | 64 KiB | what one parcel carries: a longer message is cut |
+//! | [`MAX_PIECE`] | 64 KiB | the content of one parcel: a longer message is split |
 //! | [`MAX_TABLE`] | 64 KiB | about 1,300 messages with names of 40 bytes |
-//! | [`MAX_NAME`] | 1,024 B | the limit that names of processes have too |
+//! | [`MAX_NAME`] | 1,024 B | the same limit as for names of processes |
 
 mod decode;
 mod encode;
@@ -46,29 +46,29 @@ use bytes::Bytes;
 use postroom::Pid;
 use std::fmt;
 
-/// The longest frame: the longest parcel or table, and what stands before it.
+/// The maximum length of a frame: the longest parcel or table, and the headers before it.
 pub const MAX_FRAME: usize = (64 << 10) + 128;
-/// The most bytes of a message that one parcel carries.
+/// The maximum number of bytes of a message that one parcel carries.
 pub const MAX_PIECE: usize = 64 << 10;
 
-/// Major, kind, two epochs.
+/// The length of a frame's header: major version, kind, two epochs.
 const HEADER: usize = 2 + 2 * EPOCH;
 const EPOCH: usize = 8 + 4;
-/// What a segment has before its parcels.
+/// The length of a segment before its parcels.
 const SEGMENT: usize = HEADER + 2 + 3 * 8 + 2;
-/// What a piece has before its bytes.
+/// The length of a piece before its bytes.
 const PIECE: usize = 1 + 4;
 const NOTICE: usize = 1 + 16;
-/// What a hello has before its entries.
+/// The length of a hello before its entries.
 const HELLO: usize = HEADER + 2 + 3 * 8 + 2;
 
 const _: () = assert!(size_of::<Parcel>() <= 40);
 const _: () = assert!(SEGMENT + PIECE + MAX_PIECE <= MAX_FRAME && HELLO + MAX_TABLE <= MAX_FRAME);
 
-/// One side's half of the name of a session: which of the sessions of which run of the node.
+/// One side's half of a session's name: the run of the node, and which of its sessions with the peer this is.
 ///
-/// Epochs of one node towards one peer only grow. The revision alone would not do: two nodes may have several sessions
-/// while both keep their records, and frames of the first must not pass for frames of the second.
+/// The epochs of one node toward one peer only grow. The revision alone is not enough: two nodes may have several
+/// sessions while both keep their records, and frames of the first must not pass for frames of the second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch {
     revision: Revision,
@@ -77,8 +77,8 @@ pub struct Epoch {
 
 impl Epoch {
     /// Returns the epoch of the `count`th session with a peer, counted from zero, of the node whose record in
-    /// [`Bucket::Nodes`](crate::engine::Bucket::Nodes) has this revision; `None` for revision zero, which no record
-    /// has.
+    /// [`Bucket::Nodes`](crate::engine::Bucket::Nodes) has this revision. Returns `None` for revision zero, which no
+    /// record has.
     pub fn new(revision: Revision, count: u32) -> Option<Self> {
         (revision.0 != 0).then_some(Self { revision, count })
     }
@@ -106,14 +106,14 @@ impl fmt::Debug for Epoch {
     }
 }
 
-/// What one node tells another.
+/// A message from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The sender's epoch.
     pub from: Epoch,
-    /// The receiver's epoch, if the sender has heard it.
+    /// The receiver's epoch, if the sender knows it.
     pub to: Option<Epoch>,
-    /// The rest.
+    /// The part after the epochs.
     pub body: Body,
 }
 
@@ -122,49 +122,49 @@ pub struct Frame {
 pub enum Body {
     /// Proposes or confirms a session.
     Hello(Hello),
-    /// Carries parcels, and acknowledges those of the other direction.
+    /// Carries parcels, and acknowledges those in the other direction.
     Segment(Segment),
-    /// Announces the end: no parcel follows the ones before these numbers, which are those after the last parcel of
-    /// [`Lane::Data`] and of [`Lane::Control`].
+    /// Announces the end of the session. The numbers are those after the last parcels of [`Lane::Data`] and
+    /// [`Lane::Control`]: no more will follow.
     Goodbye([u64; 2]),
     /// The session is over.
     End(EndCode),
 }
 
-/// What a node says of itself at the start of a session.
+/// What a node says about itself at the start of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The versions that it speaks.
+    /// The protocol versions that the node speaks.
     pub versions: Versions,
-    /// A bit for each optional part of the protocol that it knows.
+    /// One bit for each optional part of the protocol that the node knows.
     pub features: u64,
-    /// The credit that the peer has in each lane to begin with.
+    /// The initial credit of the peer in each lane.
     pub credit: [u64; 2],
-    /// The messages that it can decode.
+    /// The messages that the node can decode.
     pub table: Table,
 }
 
-/// A piece of the stream of one lane.
+/// A part of the stream of one lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The lane.
     pub lane: Lane,
-    /// A parcel is missing at its sender's: send again from `ack`.
+    /// Whether the sender of this segment misses a parcel: the peer must send again from `ack`.
     pub nack: bool,
-    /// Answer at once.
+    /// Whether the peer must answer at once.
     pub ask: bool,
-    /// The number of the parcel that is expected next: all before it have arrived.
+    /// The number of the next expected parcel: all parcels before it have arrived.
     pub ack: u64,
-    /// The total cost of parcels that may be sent in this session. It only grows, so that a lost or late frame can
-    /// take nothing back.
+    /// The total cost of parcels that the peer may send in this session. It only grows, so that a lost or late frame
+    /// cannot withdraw credit.
     pub credit: u64,
-    /// The number of the first parcel; if there is none, of the next that will be sent.
+    /// The number of the first parcel; without parcels, that of the next one to be sent.
     pub first: u64,
     /// The parcels.
     pub parcels: Vec<Parcel>,
 }
 
-/// What is numbered, acknowledged and sent again.
+/// The unit that is numbered, acknowledged and sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parcel {
     /// A message, or a part of one.
@@ -174,14 +174,14 @@ pub enum Parcel {
         /// The content.
         bytes: Bytes,
     },
-    /// Messages to this process wait at the sender of the notice: send no more for now.
+    /// Messages to this process are waiting at the sender of the notice: the peer should send no more for now.
     Slow(Pid),
     /// The process has caught up.
     Fast(Pid),
 }
 
 impl Parcel {
-    /// Returns the length of the parcel in a frame.
+    /// Returns the encoded length of the parcel in a frame.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Piece { bytes, .. } => PIECE + bytes.len(),
@@ -200,13 +200,13 @@ impl Segment {
 pub enum EndCode {
     /// The answer to a goodbye: everything has arrived.
     Done,
-    /// The session that the frame belongs to is not, or no longer, known.
+    /// The frame belongs to a session that is not known, or no longer known.
     Unknown,
-    /// The sender has ended the session, with whatever was on its way.
+    /// The sender has ended the session, including everything in flight.
     Aborted,
     /// The peer has broken the protocol.
     Violation,
-    /// The peer's version is none that the sender speaks.
+    /// The sender does not speak the peer's version.
     Version,
 }
 

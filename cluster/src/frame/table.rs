@@ -1,15 +1,15 @@
-//! What two nodes compare when they meet: versions of the protocol, and the messages that each can decode.
+//! What two nodes compare when they meet: protocol versions, and the messages that each can decode.
 
 use std::sync::Arc;
 
-/// The most bytes that the entries of a [`Table`] take in a frame.
+/// The maximum number of bytes that the entries of a [`Table`] take in a frame.
 pub const MAX_TABLE: usize = 64 << 10;
-/// The longest name in a [`Table`].
+/// The maximum length of a name in a [`Table`].
 pub const MAX_NAME: usize = 1_024;
 
 /// The minor versions of the protocol that a node speaks, within one major version.
 ///
-/// Two nodes speak the smaller of their minor versions, if both still speak that.
+/// Two nodes use the smaller of their newest minor versions, if both still speak it.
 ///
 /// ```
 /// use postroom_cluster::frame::{VersionError, Versions};
@@ -23,22 +23,22 @@ pub const MAX_NAME: usize = 1_024;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Versions {
-    /// The newest.
+    /// The newest minor version.
     pub minor: u8,
-    /// The oldest.
+    /// The oldest minor version.
     pub oldest_minor: u8,
 }
 
 impl Versions {
-    /// The major version: nodes of different major versions do not understand each other.
+    /// The major version. Nodes of different major versions do not understand each other.
     pub const MAJOR: u8 = 1;
-    /// What this crate speaks.
+    /// The versions that this crate speaks.
     pub const CURRENT: Self = Self { minor: 0, oldest_minor: 0 };
 
-    /// Returns the minor version that a node of these versions speaks with one of `theirs`.
+    /// Returns the minor version for sessions between a node of these versions and one of `theirs`.
     ///
     /// # Errors
-    /// If the older of them is too old for the other.
+    /// If one node no longer speaks the minor version of the other.
     pub fn agree(self, theirs: Self) -> Result<u8, VersionError> {
         let minor = self.minor.min(theirs.minor);
         if minor < self.oldest_minor.max(theirs.oldest_minor) {
@@ -59,10 +59,10 @@ pub enum VersionError {
     Major {
         /// The major version of this node.
         here: u8,
-        /// That of the peer.
+        /// The major version of the peer.
         there: u8,
     },
-    /// One of them no longer speaks the minor version of the other.
+    /// One node no longer speaks the minor version of the other.
     #[error(
         "the peer speaks versions {}.{} to {}.{} of the protocol, and this node {}.{} to {}.{}; upgrade the older \
          by way of a release that speaks both",
@@ -72,7 +72,7 @@ pub enum VersionError {
     Minor {
         /// The versions of this node.
         here: Versions,
-        /// Those of the peer.
+        /// The versions of the peer.
         there: Versions,
     },
 }
@@ -94,10 +94,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns the table of these messages, in any order.
+    /// Returns the table of these messages, which may be in any order.
     ///
     /// # Errors
-    /// If a name is given twice, is empty or too long, or the table is.
+    /// If a name occurs twice, is empty or too long, or the table is too long.
     pub fn new<N: Into<Box<str>>>(messages: impl IntoIterator<Item = (N, u64)>) -> Result<Self, TableError> {
         let mut entries: Vec<(Box<str>, u64)> = messages.into_iter().map(|(name, hash)| (name.into(), hash)).collect();
         entries.sort();
@@ -143,25 +143,25 @@ impl Table {
         self.entries.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns how many bytes the entries take in a frame. The shortest entry takes eleven, so that the number of
-    /// entries of a table within its limit fits into sixteen bits.
+    /// Returns how many bytes the entries take in a frame. The shortest entry takes eleven, so the number of entries of
+    /// a table within its limit fits into sixteen bits.
     pub(super) fn encoded_len(&self) -> usize {
         self.entries.iter().map(|(name, _)| 2 + name.len() + 8).sum()
     }
 }
 
-/// Why a list of messages is not a table.
+/// Why a list of messages is not a valid table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// The list is too long for a frame.
     #[error("{names} messages take {bytes} bytes in the handshake, of {MAX_TABLE}; export fewer, or name them shorter")]
     TooLong {
-        /// What it takes.
+        /// Its length in bytes.
         bytes: usize,
         /// The number of messages.
         names: usize,
@@ -175,7 +175,7 @@ pub enum TableError {
     /// A name is empty.
     #[error("the name of a message is empty; use at least one byte")]
     Empty,
-    /// Two messages have one name.
+    /// Two messages have the same name.
     #[error("two messages are called `{name}`; give one of them another name")]
     Twice {
         /// The name.

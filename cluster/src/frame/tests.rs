@@ -1,4 +1,4 @@
-//! What is encoded comes back; what is not a frame is refused, whatever it is.
+//! Frames survive a round trip, and anything else is refused.
 
 use super::*;
 use crate::random::Random;
@@ -100,7 +100,8 @@ fn a_frame_cut_or_prolonged_anywhere_is_refused() {
     }
 }
 
-/// There is one form of each frame: what decodes encodes to the same bytes. So a decoder that ignores a bit fails here.
+/// Each frame has a single encoding: what decodes encodes to the same bytes. So a decoder that ignores a bit fails
+/// here.
 #[test]
 fn changed_frames_are_refused_or_mean_what_they_say() {
     let mut random = Random::new(3);
@@ -132,7 +133,7 @@ fn noise_is_refused() {
     let mut random = Random::new(4);
     for _ in 0..20_000 {
         let mut bytes: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
-        // Without these two, hardly any would get beyond the first byte.
+        // Without these two bytes, hardly any input would get past the first byte.
         if bytes.len() >= 2 {
             (bytes[0], bytes[1]) = (Versions::MAJOR, random.below(6) as u8);
         }
@@ -222,7 +223,7 @@ fn tables_that_are_none_are_refused() {
     assert_eq!(long, Err(TableError::TooLong { bytes: 65 * 1_012, names: 65 }));
 }
 
-/// The entries of a peer's table are in no other order than ours, and are text.
+/// The entries of a peer's table must be sorted, as ours are, and must be text.
 #[test]
 fn a_peers_table_is_checked_too() {
     let table = Table::new([("aa", 1), ("bb", 2)]).unwrap();

@@ -1,5 +1,5 @@
-//! How many members of each group the nodes have, as they say in the store: what this node has it write, and what it
-//! knows of the others.
+//! The number of members that each node has in each group, as recorded in the store: the entries that this node writes,
+//! and those of other nodes that it knows.
 
 use super::CountRequest;
 use super::record::{Count, key, node_of};
@@ -10,19 +10,19 @@ use postroom::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The wait before the store is asked again that could not be reached, and between looks for orphaned entries.
+/// The delay before an unreachable store is asked again, and between searches for orphaned entries.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long an entry must have been without a member of the cluster before it is deleted: the member may have joined
-/// and not have been seen yet.
+/// How long an entry must be orphaned, which means that its node is not a member of the cluster, before it is deleted:
+/// the node may have joined without having been seen yet.
 const ORPHANED: Duration = Bucket::LEASE_TTL;
 
 /// The entries of all nodes, as one node knows them.
 pub(super) struct GroupCounts {
     node: NodeId,
-    /// This node's membership; `None` while it has none.
+    /// The epoch of this node's membership; `None` while it is not a member.
     epoch: Option<Revision>,
-    /// Which memberships the others have.
+    /// The epochs of the other members.
     members: BTreeMap<NodeId, Revision>,
     /// This node's entries, by key.
     own: BTreeMap<String, OwnCount>,
@@ -30,33 +30,34 @@ pub(super) struct GroupCounts {
     known: BTreeMap<String, KnownCount>,
     /// The nodes of `known`, by group.
     nodes_with: BTreeMap<String, BTreeSet<NodeId>>,
-    /// The keys of the snapshot that the watch is reporting.
+    /// The keys in the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<String>>,
     requests: VecDeque<CountRequest>,
     asked: BTreeMap<u64, CountAccess>,
     again_at: Option<Moment>,
-    /// There may be entries of nodes that are no members.
+    /// Whether there may be entries of nodes that are not members.
     has_orphans: bool,
     last_number: u64,
 }
 
-/// What this node says about one group in the store.
+/// This node's count for one group, and the state of its entry in the store.
 struct OwnCount {
     group: String,
     members: u32,
     stored: StoredCount,
     is_asked: bool,
-    /// Up to which revision the entry is gone, as far as the watch has reported. It may do so before the answer comes.
+    /// The revision up to which the watch has reported the entry as gone, perhaps before the answer to the write
+    /// arrives.
     gone: Revision,
-    /// The store could not be reached: not before the next look.
+    /// Whether the store could not be reached, so that the entry has to wait for the next timeout.
     rests: bool,
 }
 
 enum StoredCount {
     Nothing,
-    /// This count, of this membership.
+    /// An entry with this revision; its count and epoch, if it could be decoded.
     Count(Revision, Option<(u32, Revision)>),
-    /// It has to be read.
+    /// An entry that has to be read.
     Unknown,
 }
 
@@ -74,12 +75,12 @@ struct KnownCount {
     group: String,
     epoch: Revision,
     revision: Revision,
-    /// When it was first seen without its node being a member.
+    /// When the entry was first found without its node being a member.
     orphaned: Option<Moment>,
 }
 
 impl GroupCounts {
-    /// Returns what a node knows that is no member yet.
+    /// Returns the counts known to a node that is not a member yet.
     pub(super) fn new(node: NodeId) -> Self {
         Self {
             node,
@@ -102,12 +103,12 @@ impl GroupCounts {
         self.last_number
     }
 
-    /// Returns the other nodes whose entries say that they have members.
+    /// Returns the other nodes that have members of a group according to their entries.
     pub(super) fn nodes_with(&self, group: &str) -> impl Iterator<Item = NodeId> {
         self.nodes_with.get(group).into_iter().flatten().copied()
     }
 
-    /// This node has so many members of a group.
+    /// Sets how many members of a group this node has.
     pub(super) fn set(&mut self, group: &str, members: usize) {
         let key = key(self.node, group);
         let count = self.own.entry(key.clone()).or_insert_with(|| OwnCount {
@@ -118,12 +119,12 @@ impl GroupCounts {
             gone: Revision(0),
             rests: false,
         });
-        // Beyond that it is a matter of degree.
+        // The exact number does not matter beyond this limit.
         count.members = u32::try_from(members).unwrap_or(u32::MAX);
         self.write(&key);
     }
 
-    /// Returns whether anything has changed.
+    /// Sets this node's epoch and the other members. Returns whether anything has changed.
     pub(super) fn set_membership(&mut self, epoch: Option<Revision>, members: &BTreeMap<NodeId, Revision>) -> bool {
         if self.epoch == epoch && self.members == *members {
             return false;
@@ -145,14 +146,14 @@ impl GroupCounts {
         }
         self.epoch = epoch;
         self.has_orphans = true;
-        // The others delete the entries of the membership that is over, some time.
+        // The other nodes will delete the entries of the membership that is over at some time, so read them.
         self.own.values_mut().for_each(|count| (count.stored, count.rests) = (StoredCount::Unknown, false));
         let keys: Vec<_> = self.own.keys().cloned().collect();
         keys.into_iter().for_each(|key| self.write(&key));
         true
     }
 
-    /// Asks the store for what brings the entry to this node's count.
+    /// Requests the access to the store that brings the entry to this node's count.
     fn write(&mut self, key: &str) {
         let (Some(epoch), Some(count)) = (self.epoch, self.own.get_mut(key)) else { return };
         if count.is_asked || count.rests {
@@ -185,7 +186,7 @@ impl GroupCounts {
         count.is_asked = false;
         count.stored = match answer {
             Answer::Written(Ok(revision)) => match wrote {
-                // If the membership has changed meanwhile, it is of the earlier one, and may be deleted.
+                // If the membership has changed meanwhile, the entry belongs to the earlier one and may be deleted.
                 Some(_) if wrote.map(|(_, epoch)| epoch) != epoch || revision <= count.gone => StoredCount::Unknown,
                 Some(wrote) => StoredCount::Count(revision, Some(wrote)),
                 None => StoredCount::Nothing,
@@ -196,7 +197,8 @@ impl GroupCounts {
                 StoredCount::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
             }
             Answer::Written(Err(StoreError::Conflict { .. })) => StoredCount::Unknown,
-            // A read of what is gone may be one by a leader that was cut off, and has the same answer for a while.
+            // A read that returns an entry which is gone may come from a leader that was cut off: it would return the
+            // same for a while.
             Answer::Written(Err(_)) | Answer::Read(_) => {
                 count.rests = true;
                 self.again_at.get_or_insert(now + AGAIN);
@@ -206,7 +208,7 @@ impl GroupCounts {
         self.write(&key);
     }
 
-    /// Returns the group of which another node has members, if it is that which is reported.
+    /// Handles a change from the watch. If another node is reported to have members of a group, returns that group.
     pub(super) fn on_change(&mut self, change: Change) -> Option<String> {
         match change {
             Change::Resync => self.snapshot = Some(BTreeSet::new()),
@@ -245,7 +247,7 @@ impl GroupCounts {
             return None;
         }
         self.forget(&key);
-        // What is no record counts for nothing.
+        // An entry that cannot be decoded counts as no members.
         let Count { group, epoch, .. } = Count::decode(value)?;
         self.nodes_with.entry(group.clone()).or_default().insert(node);
         self.has_orphans |= self.members.get(&node) != Some(&epoch);
@@ -263,8 +265,8 @@ impl GroupCounts {
         }
     }
 
-    /// What this node's entry was up to this revision is gone: another node may have changed it, which took this one
-    /// for lost.
+    /// Records that this node's entry is gone up to this revision: a node that took this one for lost may have changed
+    /// it.
     fn own_entry_gone(&mut self, key: &str, revision: Revision) {
         let Some(count) = self.own.get_mut(key) else { return };
         count.gone = revision.max(count.gone);
@@ -277,7 +279,8 @@ impl GroupCounts {
     fn delete_orphan(&mut self, key: &str) {
         let Some(revision) = self.known.get(key).map(|known| known.revision) else { return };
         let number = self.number();
-        // Not repeated if it fails, but found again. A conflict means that another node was faster.
+        // A deletion that fails is not repeated, since the orphan will be found again. A conflict means that another
+        // node was faster.
         self.asked.insert(number, CountAccess::Orphan);
         self.requests.push_back(CountRequest { number, key: key.to_owned(), access: Access::Delete(revision) });
     }
@@ -318,7 +321,7 @@ impl GroupCounts {
             self.has_orphans = true;
             let since = known.orphaned.get_or_insert(now);
             if now.since(*since) > ORPHANED {
-                // Again in a while, if it is still there.
+                // Try again in a while, if the entry still exists.
                 *since = now;
                 orphans.push(key.clone());
             }
@@ -333,7 +336,7 @@ mod tests {
 
     const NOW: Moment = Moment::START;
 
-    /// What a node knows that has asked the store to create an entry.
+    /// Returns the counts of a node that has requested the creation of an entry, and that request.
     fn asking() -> (GroupCounts, CountRequest) {
         let mut counts = GroupCounts::new(NodeId::new(1).unwrap());
         counts.set_membership(Some(Revision(4)), &BTreeMap::new());
@@ -347,7 +350,7 @@ mod tests {
         counts.poll_request().map(|request| request.access)
     }
 
-    /// Catches: an answer that comes after the watch has reported what became of the entry then.
+    /// Catches: trusting an answer that arrives after the watch has reported a later change of the entry.
     #[test]
     fn an_answer_that_comes_after_a_later_change_is_read_again() {
         for case in ["deleted", "another's", "not in a snapshot", "its own", "deleted before"] {
@@ -367,7 +370,7 @@ mod tests {
         }
     }
 
-    /// The same of a read, which may be one by a leader that was cut off: it is asked again after a while.
+    /// A read may come from a leader that was cut off, so it is repeated after a while.
     #[test]
     fn a_read_of_what_is_gone_is_asked_again_later() {
         let (mut counts, CountRequest { number, key, .. }) = asking();

@@ -1,4 +1,4 @@
-//! One node's view of the groups: its members and subscribers, and what it tells other nodes and hears of them.
+//! One node's view of the groups: its members and subscribers, and its messages to and from other nodes.
 
 use super::counts::GroupCounts;
 use super::{CountRequest, Listed, MembershipError};
@@ -12,29 +12,29 @@ use postroom::{ExitReason, GroupEvent, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// How many changes may wait for a peer, and for a subscriber.
+/// The maximum number of changes that may wait for a peer, or for a subscriber.
 pub const MAX_QUEUED: usize = 1_024;
 
-/// How many members a node may have in one group: their list is one message.
+/// The maximum number of members of one group on a node: their list is one message.
 pub const MAX_MEMBERS: usize = 100_000;
 
-/// How many groups a peer may follow here.
+/// The maximum number of groups that a peer may follow here.
 const MAX_FOLLOWED: usize = 100_000;
 
 /// One node's view of the groups of its cluster. The head of the [module](super) has the protocol.
 pub struct Groups {
     node: NodeId,
-    /// How many members this node may have in one group.
+    /// The maximum number of members of one group on this node.
     most: usize,
-    /// What this node and the others say in the store.
+    /// The member counts of this node and of the others in the store.
     counts: GroupCounts,
-    /// The members that this node has, and how often each has joined.
+    /// The members on this node, and how often each has joined.
     own: BTreeMap<String, BTreeMap<Pid, u32>>,
     /// The groups of each of this node's members and subscribers.
     groups_of: BTreeMap<Pid, BTreeSet<String>>,
-    /// Nodes that there is a session with.
+    /// Nodes that this node has a session with.
     peers: BTreeMap<NodeId, Follower>,
-    /// Those of them that have said more than is kept of one node.
+    /// Nodes that have sent more than is kept for one node.
     floods: BTreeSet<NodeId>,
     followed: BTreeMap<String, Followed>,
     notices: Notices<(u64, GroupEvent)>,
@@ -42,34 +42,34 @@ pub struct Groups {
     last_number: u64,
 }
 
-/// A peer, as one that may follow groups of this node.
+/// A peer, which may follow groups of this node.
 #[derive(Default)]
 struct Follower {
     follows: BTreeSet<String>,
     queue: VecDeque<DirectoryMessage>,
-    /// Groups of which the list of members is to be sent, behind the queue.
+    /// Groups whose list of members is to be sent after the queue.
     due: BTreeSet<String>,
 }
 
 /// A group that this node follows.
 #[derive(Default)]
 struct Followed {
-    /// The members of each node that was asked; `None` until it has answered.
+    /// The members on each node that was asked; `None` until the node has answered.
     nodes: BTreeMap<NodeId, Option<BTreeSet<Pid>>>,
     subscribers: BTreeMap<Pid, GroupSubscriber>,
-    /// Questions for the members that wait for answers.
+    /// Numbers of the questions for the members that have not been answered.
     questions: Vec<u64>,
 }
 
 struct GroupSubscriber {
-    /// The number of the subscription: what an earlier one was to be told does not count.
+    /// The number of the subscription, so that events of an earlier one are dropped.
     number: u64,
-    /// The members as far as it was told of them, once its queue had become too long.
+    /// The members that the subscriber will know of after its queue, once that was too long; otherwise `None`.
     told: Option<BTreeSet<Pid>>,
 }
 
 impl Groups {
-    /// Returns the view of a node that is no member yet.
+    /// Returns the view of a node that is not a member yet.
     pub fn new(node: NodeId) -> Self {
         Self {
             node,
@@ -86,10 +86,10 @@ impl Groups {
         }
     }
 
-    /// Limits the members that this node may have in one group to those whose list fits into a message of that many
-    /// bytes, for sessions with shorter messages than usual.
+    /// Limits the members of one group on this node so that their list fits into a message of `longest` bytes, for
+    /// sessions with shorter messages than usual.
     pub(crate) fn limit_lists(&mut self, longest: usize) {
-        // Beside the list: its code, the name and its length, and the kind of the envelope.
+        // The message also contains its code, the name with its length, and the kind of the envelope.
         self.most = (longest.saturating_sub(MAX_NAME + 4) / size_of::<Pid>()).clamp(1, MAX_MEMBERS);
     }
 
@@ -98,10 +98,10 @@ impl Groups {
         self.last_number
     }
 
-    /// Adds a process of this node, or one more membership. Returns whether it was no member before.
+    /// Adds a process of this node, or one more membership of it. Returns whether it was not a member before.
     ///
     /// # Errors
-    /// If the name cannot be one, or the process belongs to another node.
+    /// If the name is not valid, the process belongs to another node, or the group is full.
     pub fn join(&mut self, group: &str, pid: Pid) -> Result<bool, MembershipError> {
         self.check(group, pid)?;
         let members = self.own.entry(group.to_owned()).or_default();
@@ -137,7 +137,7 @@ impl Groups {
         true
     }
 
-    /// A process of this node has ended: it is no member and no subscriber any more.
+    /// Handles the end of a process of this node, which is no longer a member or a subscriber.
     pub fn ended(&mut self, pid: Pid, reason: &ExitReason) {
         self.notices.ended(pid);
         for group in self.groups_of.remove(&pid).unwrap_or_default() {
@@ -173,7 +173,7 @@ impl Groups {
         }
     }
 
-    /// A process of this node has joined, or has left.
+    /// Updates the count, and tells peers and subscribers, after a process of this node has joined or left.
     fn changed(&mut self, group: &str, pid: Pid, change: Result<(), Option<ExitReason>>) {
         self.counts.set(group, self.own.get(group).map_or(0, BTreeMap::len));
         let message = || match &change {
@@ -181,7 +181,7 @@ impl Groups {
             Err(reason) => DirectoryMessage::Left { group: group.to_owned(), pid, reason: reason.clone() },
         };
         for follower in self.peers.values_mut() {
-            // The list that is due has this change.
+            // A list that is due will include this change.
             if !follower.follows.contains(group) || follower.due.contains(group) {
                 continue;
             }
@@ -195,7 +195,7 @@ impl Groups {
         self.tell(group, pid, change);
     }
 
-    /// Tells the subscribers of this node of a change, which has happened.
+    /// Tells the subscribers on this node about a change that has already been applied.
     fn tell(&mut self, group: &str, pid: Pid, change: Result<(), Option<ExitReason>>) {
         if self.followed.get(group).is_none_or(|followed| followed.subscribers.is_empty()) {
             return;
@@ -210,7 +210,7 @@ impl Groups {
                 self.notices.push(subscriber, (number, event(group, pid, &change)));
                 continue;
             }
-            // It will have heard of these when its queue is empty.
+            // The members that the subscriber will know of when its queue is empty.
             let before = before.get_or_insert_with(|| {
                 let mut members = self.members_known(group);
                 match change {
@@ -237,26 +237,26 @@ impl Groups {
         own.chain(followed.flatten().flatten()).copied().collect()
     }
 
-    /// Returns this node's members.
+    /// Returns the members of a group on this node.
     pub fn own_members(&self, group: &str) -> Vec<Pid> {
         self.own.get(group).map(|members| members.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// Returns the other nodes that have members and that there is a session with.
+    /// Returns the other nodes with members that this node has a session with.
     pub fn nodes_with_members(&self, group: &str) -> Vec<NodeId> {
         self.counts.nodes_with(group).filter(|node| self.peers.contains_key(node)).collect()
     }
 
-    /// Returns the other nodes that have members and that there is no session with: it is about to open, or was lost.
+    /// Returns the other nodes with members that this node has no session with: it is about to open, or was lost.
     pub fn nodes_out_of_reach(&self, group: &str) -> Vec<NodeId> {
         self.counts.nodes_with(group).filter(|node| !self.peers.contains_key(node)).collect()
     }
 
-    /// Has a process of this node told of the changes of a group. Returns the members that are known here; those of
-    /// nodes that are not followed yet come as changes.
+    /// Subscribes a process of this node to the changes of a group. Returns the members that are known here; those of
+    /// nodes that are not followed yet are reported as changes.
     ///
     /// # Errors
-    /// As [`join`](Self::join).
+    /// As for [`join`](Self::join).
     pub fn subscribe(&mut self, group: &str, pid: Pid) -> Result<Vec<Pid>, MembershipError> {
         self.check(group, pid)?;
         self.groups_of.entry(pid).or_default().insert(group.to_owned());
@@ -275,7 +275,7 @@ impl Groups {
         let was_there = removed.is_some();
         if let Some(GroupSubscriber { number, .. }) = removed {
             self.notices.retain(pid, |(of, _)| *of != number);
-            // Those that are behind for it are told by no other batch.
+            // No further batch would make the subscriber catch up in its other groups.
             if self.notices.is_idle(pid) {
                 self.catch_up(pid);
             }
@@ -285,7 +285,7 @@ impl Groups {
         was_there
     }
 
-    /// Asks for the members, on all nodes. Returns the number that [`Listed`] will have.
+    /// Asks all nodes for the members. Returns the number of the [`Listed`] that will answer.
     pub fn ask_members(&mut self, group: &str) -> u64 {
         let number = self.number();
         self.followed.entry(group.to_owned()).or_default().questions.push(number);
@@ -294,7 +294,7 @@ impl Groups {
         number
     }
 
-    /// Asks each node with members for the list, unless it was asked.
+    /// Asks each node with members for the list, unless it was already asked.
     fn follow(&mut self, group: &str) {
         let with_members = self.nodes_with_members(group);
         let Some(followed) = self.followed.get_mut(group) else { return };
@@ -318,7 +318,7 @@ impl Groups {
         }
     }
 
-    /// Answers the questions for the members if all nodes have answered.
+    /// Answers the questions for the members once all nodes have answered.
     fn answer_questions(&mut self, group: &str) {
         let Some(followed) = self.followed.get_mut(group) else { return };
         if followed.questions.is_empty() || followed.nodes.values().any(Option::is_none) {
@@ -330,14 +330,14 @@ impl Groups {
         self.unfollow_if_unused(group);
     }
 
-    /// There is a session with a node.
+    /// Handles the start of a session with a node.
     pub fn connected(&mut self, node: NodeId) {
         self.peers.insert(node, Follower::default());
         let groups: Vec<_> = self.followed.keys().cloned().collect();
         groups.into_iter().for_each(|group| self.follow(&group));
     }
 
-    /// The session with a node is over.
+    /// Handles the end of the session with a node.
     pub fn disconnected(&mut self, node: NodeId) {
         self.peers.remove(&node);
         self.floods.remove(&node);
@@ -353,13 +353,14 @@ impl Groups {
         }
     }
 
-    /// Handles a message of another node. Returns false if it does not speak for its own processes only.
+    /// Handles a message from another node. Returns false if it is not valid: a node may speak only for its own
+    /// processes.
     pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
         match message {
             DirectoryMessage::Follow { group } => {
                 let Some(peer) = self.peers.get_mut(&from) else { return true };
                 if peer.follows.len() == MAX_FOLLOWED && !peer.follows.contains(&group) {
-                    // Else its question for the members would have no answer.
+                    // If this request were just ignored, the peer's question for the members would never be answered.
                     self.floods.insert(from);
                     return true;
                 }
@@ -406,12 +407,12 @@ impl Groups {
         true
     }
 
-    /// Returns the members of a node that has answered.
+    /// Returns the members of a group on a node that has answered.
     fn followed_members(&mut self, group: &str, node: NodeId) -> Option<&mut BTreeSet<Pid>> {
         self.followed.get_mut(group)?.nodes.get_mut(&node)?.as_mut()
     }
 
-    /// A node has said which members it has: what differs from what is known has changed.
+    /// Handles the list of a node's members: each difference from the known members is a change.
     fn listed_by(&mut self, node: NodeId, group: &str, now: BTreeSet<Pid>) {
         let Some(known) = self.followed.get_mut(group).and_then(|followed| followed.nodes.get_mut(&node)) else {
             return;
@@ -428,12 +429,12 @@ impl Groups {
         self.answer_questions(group);
     }
 
-    /// Returns whether there is something to say to a node.
+    /// Returns whether there is a message to send to a node.
     pub(crate) fn has_message(&self, node: NodeId) -> bool {
         self.peers.get(&node).is_some_and(|peer| !peer.queue.is_empty() || !peer.due.is_empty())
     }
 
-    /// Returns the next message for a node that there is a session with.
+    /// Returns the next message for a node that this node has a session with.
     pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
         let peer = self.peers.get_mut(&node)?;
         if let Some(message) = peer.queue.pop_front() {
@@ -444,16 +445,17 @@ impl Groups {
         Some(DirectoryMessage::Members { group, members })
     }
 
-    /// Returns a node that has said more than this one keeps of it: the session with it is to end.
+    /// Returns a node that has sent more than is kept for one node; the session with it must end.
     pub(crate) fn poll_flood(&mut self) -> Option<NodeId> {
         self.floods.pop_first()
     }
 
-    /// The message that was polled last for this node had no room in the session: it is the next again.
+    /// Takes back the message that was polled last for this node, which had no room in the session: it will be sent
+    /// next.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {
-            // It may be out of date when there is room.
+            // The list may be out of date by the time there is room.
             DirectoryMessage::Members { group, .. } => {
                 peer.queue.retain(|queued| !is_about(queued, &group));
                 peer.due.insert(group);
@@ -462,13 +464,13 @@ impl Groups {
         }
     }
 
-    /// Returns events for a subscriber, to be delivered: until [`told`](Self::told), it gets no others.
-    /// Each has the number of its subscription.
+    /// Returns events for a subscriber, each with the number of its subscription. The caller delivers them; until it
+    /// calls [`told`](Self::told), that subscriber gets no others.
     pub fn poll_events(&mut self) -> Option<(Pid, Vec<(u64, GroupEvent)>)> {
         self.notices.poll()
     }
 
-    /// A subscriber was told, but for these events, for which it has no room.
+    /// Reports that a subscriber was told, except for the `refused` events, for which it has no room.
     pub fn told(&mut self, now: Moment, subscriber: Pid, mut refused: Vec<(u64, GroupEvent)>) {
         let numbers = self.groups_of.get(&subscriber).into_iter().flatten();
         let numbers = numbers.filter_map(|group| Some(self.followed.get(group)?.subscribers.get(&subscriber)?.number));
@@ -479,7 +481,8 @@ impl Groups {
         }
     }
 
-    /// A subscriber has heard all that was queued: it is told the difference to what it was not told.
+    /// Queues the net change for a subscriber that has received its whole queue, but was too far behind for each
+    /// change.
     fn catch_up(&mut self, subscriber: Pid) {
         for group in self.groups_of.get(&subscriber).cloned().unwrap_or_default() {
             let known = self.members_known(&group);
@@ -493,26 +496,26 @@ impl Groups {
         }
     }
 
-    /// Returns what came of a question for members.
+    /// Returns the next answer to a question for members.
     pub fn poll_listed(&mut self) -> Option<Listed> {
         self.listed.pop_front()
     }
 }
 
-/// What the store is asked, and reports.
+/// Requests to the store, and its answers and reports.
 impl Groups {
-    /// Says whether this node is a member, with which epoch, and who the others are.
-    /// Returns whether that has changed.
+    /// Sets this node's epoch, if it is a member, and the epochs of the other members. Returns whether anything has
+    /// changed.
     pub fn set_membership(&mut self, epoch: Option<Revision>, members: &BTreeMap<NodeId, Revision>) -> bool {
         self.counts.set_membership(epoch, members)
     }
 
-    /// Handles the answer to a request, which came at `now`.
+    /// Handles the answer to a request, which arrived at `now`.
     pub fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
         self.counts.handle(now, number, answer);
     }
 
-    /// Handles a change that the watch of the groups reports.
+    /// Handles a change that the watch of the groups has reported.
     pub fn on_change(&mut self, change: Change) {
         if let Some(group) = self.counts.on_change(change) {
             self.follow(&group);
@@ -529,7 +532,7 @@ impl Groups {
         [self.counts.next_timeout(), self.notices.next_timeout()].into_iter().flatten().min()
     }
 
-    /// Repeats what the store has not done, and deletes entries whose nodes are gone.
+    /// Repeats accesses that the store has not done, and deletes entries of nodes that are gone.
     pub fn handle_timeout(&mut self, now: Moment) {
         self.notices.handle_timeout(now);
         self.counts.handle_timeout(now);
@@ -537,7 +540,7 @@ impl Groups {
 }
 
 impl Follower {
-    /// Queues a subscribe or unsubscribe, cancelling an unsent opposite one.
+    /// Queues a `Follow` or an `Unfollow`. An `Unfollow` instead cancels a `Follow` that has not been sent.
     fn say_to_follow(&mut self, group: &str, follows: bool) {
         let is_unsaid =
             |message: &DirectoryMessage| matches!(message, DirectoryMessage::Follow { group: of } if of == group);
@@ -549,7 +552,7 @@ impl Follower {
     }
 }
 
-/// Returns whether a message tells of the members of a group.
+/// Returns whether a message is about the members of a group.
 fn is_about(message: &DirectoryMessage, group: &str) -> bool {
     match message {
         DirectoryMessage::Members { group: of, .. }

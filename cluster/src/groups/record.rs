@@ -1,4 +1,4 @@
-//! What the store has about the members of a group on a node, and under which key.
+//! The record in the store of how many members a node has in a group, and the key of that record.
 
 use crate::directory::is_name;
 use crate::engine::Revision;
@@ -6,14 +6,14 @@ use crate::names;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::NodeId;
 
-/// The form of a record that this crate writes.
+/// The record format that this crate writes.
 const FORM: u8 = 1;
 
-/// How many members a node has.
+/// The number of members that a node has in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) group: String,
-    /// The epoch of the node's membership: the record ends with that.
+    /// The epoch of the node's membership. The record is valid only during that membership.
     pub(super) epoch: Revision,
     pub(super) members: u32,
 }
@@ -28,7 +28,7 @@ impl Count {
         out.freeze()
     }
 
-    /// Decodes a record; `None` if it is none.
+    /// Decodes a record; returns `None` if the bytes are not one.
     pub(super) fn decode(mut bytes: Bytes) -> Option<Self> {
         let form = bytes.try_get_u8().ok()?;
         let (epoch, members) = (Revision(bytes.try_get_u64().ok()?), bytes.try_get_u32().ok()?);
@@ -37,16 +37,16 @@ impl Count {
     }
 }
 
-/// Returns the key of a node and group.
+/// Returns the key for a node and a group.
 pub(super) fn key(node: NodeId, group: &str) -> String {
     format!("{node}.{}", names::key(group))
 }
 
-/// Returns the node of a key.
+/// Returns the node that a key names.
 pub(super) fn node_of(key: &str) -> Option<NodeId> {
     let text = key.split_once('.')?.0;
     let node = u64::from_str_radix(text, 16).ok().and_then(NodeId::new)?;
-    // Written in one way only.
+    // Each node has only one spelling.
     (node.to_string() == text).then_some(node)
 }
 

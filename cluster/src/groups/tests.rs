@@ -1,4 +1,4 @@
-//! Groups of several nodes, over one store whose answers are late or lost, and sessions that begin and end by chance.
+//! Groups of several nodes over one store, whose answers are late or lost, with sessions that begin and end at random.
 
 use super::*;
 use crate::access::Answer;
@@ -26,14 +26,14 @@ struct Node {
     inbox: Arc<Mutex<VecDeque<Input>>>,
     _watch: Subscription,
     groups: Groups,
-    /// What each process has joined, and how often.
+    /// How often each process has joined each group.
     joined: BTreeMap<(String, Pid), u32>,
-    /// What each subscriber believes after what it was told.
+    /// The members of which each subscriber knows from what it was told.
     believes: BTreeMap<(String, Pid), BTreeSet<Pid>>,
     asked: BTreeMap<u64, String>,
     listed: BTreeMap<String, Vec<Pid>>,
     answers: u32,
-    /// What percentage of answers is lost, and of messages and events refused.
+    /// Percentage of answers that are lost, and of messages and events that are refused.
     loss: u64,
 }
 
@@ -140,7 +140,7 @@ impl World {
         world
     }
 
-    /// Each node that is a member sees all that are.
+    /// Tells each node that is a member about all members.
     fn tell_members(&mut self) {
         let members: BTreeMap<_, _> =
             self.nodes.iter().filter_map(|node| node.epoch.map(|epoch| (node.id, epoch))).collect();
@@ -195,7 +195,7 @@ impl World {
     fn settle(&mut self, random: &mut Random) {
         self.nodes.iter_mut().for_each(|node| node.loss = 0);
         for _ in 0..200 {
-            // Past the age at which entries without a member are deleted.
+            // In total, longer than entries without a member are kept.
             self.now = self.now + Duration::from_millis(200);
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.run(now, random));
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// What the store has: the group and count of each node.
+    /// Returns the content of the store: the count for each node and group.
     fn stored(&mut self) -> BTreeMap<(NodeId, String), u32> {
         let (client, found) = (self.broker.connect(), Arc::new(Mutex::new(BTreeMap::new())));
         let finds = Arc::clone(&found);
@@ -223,10 +223,10 @@ impl World {
     }
 }
 
-/// Processes join, leave, end and subscribe on three nodes, while sessions come and go, nodes are fenced and join anew,
-/// and answers of the store are lost. When all is at rest, the store has the counts, each node knows which others have
-/// members, and each subscriber believes in the members that there are. On the way, no subscriber hears twice in a row
-/// that a process has joined, or has left; and each question for the members is answered once.
+/// Processes join, leave, end and subscribe on three nodes, while sessions come and go, nodes are fenced and join
+/// again, and answers of the store are lost. At rest, the store has the counts, each node knows which others have
+/// members, and each subscriber knows all members. On the way, no subscriber is told twice in a row that a process has
+/// joined, or has left; and each question for the members is answered once.
 #[test]
 fn at_rest_counts_and_subscribers_have_the_members() {
     let (mut ends, mut fences, mut found) = (0, 0, 0);
@@ -260,7 +260,7 @@ fn at_rest_counts_and_subscribers_have_the_members() {
                 }
                 10..12 => {
                     let members = node.groups.subscribe(group, pid).unwrap();
-                    // Subscribed again, it keeps what it was told: the events that wait belong to that.
+                    // A repeated subscription keeps the known members, since the waiting events build on them.
                     node.believes.entry(key).or_insert_with(|| members.into_iter().collect());
                 }
                 12 => {
@@ -276,7 +276,7 @@ fn at_rest_counts_and_subscribers_have_the_members() {
                     fences += u32::from(node.epoch.is_none());
                     world.tell_members();
                 }
-                // For a moment it takes another for lost, which is a member: it deletes what that has said.
+                // For a moment this node takes the other members for lost, and deletes their entries.
                 18 if node.epoch.is_some() => {
                     node.groups.set_membership(node.epoch, &BTreeMap::new());
                     world.tell_members();
@@ -325,8 +325,8 @@ fn at_rest_counts_and_subscribers_have_the_members() {
     assert!(ends > 1_000 && fences > 1_000 && found > 500, "{ends} ends, {fences} fences, {found} found");
 }
 
-/// A subscriber that takes nothing while more processes come and go than may wait for it, and a peer without room: both
-/// get the net change.
+/// A subscriber takes nothing while more processes come and go than events may wait, and a peer has no room: both get
+/// the net change.
 #[test]
 fn who_is_far_behind_is_told_the_net_change() {
     let (mut random, mut world) = (Random::new(1), World::new(2));
@@ -340,7 +340,8 @@ fn who_is_far_behind_is_told_the_net_change() {
     world.settle(&mut random);
     assert_eq!(world.nodes[0].believes[&("a".into(), subscriber)], BTreeSet::from([first]));
     for at in [0, 1] {
-        // On its own node and on the other, far more than may wait; every second one stays.
+        // On the subscriber's node and on the other, far more processes come than events may wait; every second one
+        // stays.
         for slot in 10..10 + 2 * MAX_QUEUED as u64 {
             let node = &mut world.nodes[at];
             let pid = node.pid(slot);
@@ -365,8 +366,8 @@ fn who_is_far_behind_is_told_the_net_change() {
     assert_eq!(world.nodes[0].believes[&("a".into(), subscriber)], all);
 }
 
-/// Catches: a subscriber to two groups that hears of neither, since its last batch would have come from the one that it
-/// has left.
+/// Catches: a subscriber to two groups that gets no events of either, because the batch that would trigger them was for
+/// the group that it has left.
 #[test]
 fn who_is_behind_in_one_group_and_leaves_the_other_hears_of_the_one() {
     let mut groups = Groups::new(NodeId::new(1).unwrap());
@@ -381,8 +382,8 @@ fn who_is_behind_in_one_group_and_leaves_the_other_hears_of_the_one() {
     assert!(told == subscriber && events.len() == 1 && events.iter().all(joined), "{events:?}");
 }
 
-/// Those of a node that ended while no other watched. The watch may report an entry before its node's record, so it is
-/// not deleted at once.
+/// The entries belong to a node that ended while no other was watching. The watch may report an entry before the record
+/// of its node, so the entry is not deleted at once.
 #[test]
 fn entries_of_a_node_that_is_gone_are_deleted_after_a_while() {
     let (mut random, mut world) = (Random::new(1), World::new(1));
@@ -444,8 +445,8 @@ fn what_cannot_be_a_member_is_refused() {
     assert_eq!(groups.join("a", own), Err(MembershipError::Full { limit: MAX_MEMBERS }));
 }
 
-/// A peer that has more members than it may, or follows too much: nothing of it is kept beyond the limit, and its
-/// session ends.
+/// A peer has more members than it may, or follows too many groups: nothing beyond the limit is kept, and its session
+/// ends.
 #[test]
 fn what_a_peer_may_say_of_groups_has_a_limit() {
     let mut groups = Groups::new(NodeId::new(1).unwrap());

@@ -1,4 +1,4 @@
-//! One node's part of the processes by key.
+//! One node's part in the processes by key.
 
 use super::rendezvous::{KeyHash, home};
 use super::{Found, KeyRefusal, KeyedError, KeyedStart};
@@ -10,36 +10,36 @@ use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How many keys a node may have.
+/// The maximum number of keys on a node.
 pub const MAX_KEYS: usize = 100_000;
 
-/// How many questions may wait at this node for a process that is being started, or ends.
+/// The maximum number of questions that may wait at this node for a process that is starting or ending.
 const MAX_WAITING: usize = 100_000;
 
-/// How many bytes of answers may wait for a node: as many as its session may owe it of other answers.
+/// The maximum number of bytes of answers that may wait for a node: the same as for other answers in its session.
 pub const MAX_ANSWERS: usize = 16 << 20;
 
-/// The wait before a node is asked again that sees another home. A guess: as long as the news of a member takes.
+/// The delay before a question is asked again after a node sees another home. A guess: how long news of a member takes.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// How long a question waits for its answer: as a call does.
+/// How long a question waits for its answer: as long as a call.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a question waits for the first session with a member that may be its home. A guess: longer than two nodes
-/// take to meet, and not so long that a member which cannot be reached makes all calls late.
+/// take to meet, but short enough that a member which cannot be reached does not delay all calls.
 const MEETING: Duration = Duration::from_secs(2);
 
-/// One node's part of the processes by key. The head of the [module](super) has the protocol.
+/// One node's part in the processes by key. The head of the [module](super) has the protocol.
 pub struct KeyedProcesses {
     node: NodeId,
     is_member: bool,
-    /// The other members with which there has been no session yet.
+    /// The other members with which this node has not had a session yet.
     unmet: BTreeSet<NodeId>,
     /// The other members.
     members: BTreeMap<NodeId, Revision>,
     /// The types that this node exports.
     exports: BTreeSet<&'static str>,
-    /// Of the nodes that there is a session with, what they export.
+    /// The nodes that this node has a session with, and the types that they export.
     peers: BTreeMap<NodeId, ExportingPeer>,
     questions: BTreeMap<u64, Question>,
     /// The processes of this node, by type and key.
@@ -49,7 +49,7 @@ pub struct KeyedProcesses {
     starts: VecDeque<KeyedStart>,
     stops: VecDeque<Pid>,
     found: VecDeque<Found>,
-    /// Nodes that have asked for more than they take.
+    /// Nodes that have requested more answers than they take.
     floods: BTreeSet<NodeId>,
     last_number: u64,
 }
@@ -57,19 +57,19 @@ pub struct KeyedProcesses {
 #[derive(Default)]
 struct ExportingPeer {
     exports: BTreeSet<&'static str>,
-    /// The questions that it has not been sent.
+    /// The questions that have not been sent to the peer yet.
     asks: BTreeSet<u64>,
     answers: VecDeque<DirectoryMessage>,
     /// The size of the answers, in bytes.
     owed: usize,
 }
 
-/// What this node asks.
+/// A question of this node for the process of a key.
 struct Question {
     process: String,
     entry: String,
     key: String,
-    /// The node that was asked, and has not answered.
+    /// The node that was asked and has not answered yet.
     asked: Option<NodeId>,
     again_at: Moment,
     until: Moment,
@@ -78,11 +78,11 @@ struct Question {
 enum Place {
     Starting(Vec<Waiter>),
     Running(Pid),
-    /// It was told to stop. If there are waiters, it has a successor.
+    /// The process was told to stop. If anyone waits, its successor then starts at this entry.
     Stopping(Vec<Waiter>, String),
 }
 
-/// Who waits for the process of a key: this node, or another, under the number of its question.
+/// A node that waits for the process of a key, this one or another, and the number of its question.
 #[derive(Clone, Copy)]
 struct Waiter {
     node: NodeId,
@@ -95,7 +95,7 @@ impl Question {
     }
 }
 
-/// Returns what an answer takes in memory.
+/// Returns how many bytes an answer takes in memory.
 fn size_of_answer(answer: &DirectoryMessage) -> usize {
     let text = match answer {
         DirectoryMessage::NoKey { refusal: KeyRefusal::Failed(reason), .. } => reason.len(),
@@ -131,19 +131,19 @@ impl KeyedProcesses {
         self.exports.iter().copied()
     }
 
-    /// Returns the node that a key is at home on, as far as this node sees.
+    /// Returns the home node of a key, as far as this node knows.
     pub fn home(&self, process: &str, key: &str) -> Option<NodeId> {
         let others = self.peers.iter().filter(|(_, peer)| peer.exports.contains(process)).map(|(node, _)| *node);
         home(process, key, others.chain(self.exports.contains(process).then_some(self.node)))
     }
 
-    /// Returns whether a member that this node has not met yet, and whose exports it does not know, may be the home.
+    /// Returns whether a key's home may be a member that this node has not met yet, and whose exports it does not know.
     fn may_be_at_home_with_unmet(&self, known: Option<NodeId>, process: &str, key: &str) -> bool {
         let unmet = self.unmet.iter().copied();
         !self.unmet.is_empty() && home(process, key, unmet.chain(known)) != known
     }
 
-    /// Asks for the process of a key. Returns the number that [`Found`] will have.
+    /// Asks for the process of a key. Returns the number of the [`Found`] that will answer.
     pub fn ask(&mut self, now: Moment, process: &str, entry: &str, key: &str) -> u64 {
         self.last_number += 1;
         let number = self.last_number;
@@ -193,14 +193,14 @@ impl KeyedProcesses {
         self.found.push_back(Found { number, result });
     }
 
-    /// A question is not for this node any more, if it was not sent.
+    /// Withdraws a question that has not been sent.
     fn take_back(&mut self, asked: NodeId, number: u64) {
         if let Some(peer) = self.peers.get_mut(&asked) {
             peer.asks.remove(&number);
         }
     }
 
-    /// A question of another node, or of this one, that is at home here.
+    /// Handles a question, of this node or another, for a key whose home is here.
     fn serve(&mut self, waiter: Waiter, process: String, entry: String, key: String) {
         let (is_full, has_no_room) = (self.waiting >= MAX_WAITING, self.places.len() >= MAX_KEYS);
         let place = (process.clone(), key.clone());
@@ -214,7 +214,7 @@ impl KeyedProcesses {
                 waiters.push(waiter);
                 self.waiting += 1;
             }
-            // It is started anew when it has ended.
+            // The process is started anew when the current one has ended.
             Some(Place::Stopping(waiters, next)) => {
                 *next = entry;
                 waiters.push(waiter);
@@ -229,7 +229,7 @@ impl KeyedProcesses {
         }
     }
 
-    /// Refuses the question of another node.
+    /// Refuses another node's question.
     pub(crate) fn refuse(&mut self, node: NodeId, number: u64, refusal: KeyRefusal) {
         self.tell(Waiter { node, number }, Err(refusal));
     }
@@ -239,7 +239,7 @@ impl KeyedProcesses {
         if node == self.node {
             return self.heard(node, number, result);
         }
-        // One whose session is over asks again.
+        // A node whose session is over will ask again.
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let answer = match result {
             Ok(pid) => DirectoryMessage::KeyAt { number, pid },
@@ -247,7 +247,7 @@ impl KeyedProcesses {
         };
         let size = size_of_answer(&answer);
         if peer.owed + size > MAX_ANSWERS {
-            // It hears of no answer, but of the end of the session.
+            // The node gets no answer: its session ends instead.
             self.floods.insert(node);
             return;
         }
@@ -255,14 +255,14 @@ impl KeyedProcesses {
         peer.answers.push_back(answer);
     }
 
-    /// The node that was asked has answered.
+    /// Handles an answer, if it comes from the node that was asked.
     fn heard(&mut self, from: NodeId, number: u64, result: Result<Pid, KeyRefusal>) {
         let Some(question) = self.questions.get_mut(&number).filter(|question| question.asked == Some(from)) else {
             return;
         };
         let error = match result {
             Ok(pid) => return self.answer(number, Ok(pid)),
-            // It sees other members than this node does.
+            // The node that was asked sees other members than this node.
             Err(KeyRefusal::Moved | KeyRefusal::NotExported | KeyRefusal::NotAMember) => {
                 question.asked = None;
                 return self.take_back(from, number);
@@ -274,7 +274,7 @@ impl KeyedProcesses {
         self.answer(number, Err(error));
     }
 
-    /// A process was started, or not.
+    /// Handles the result of starting a process.
     pub fn started(&mut self, start: &KeyedStart, result: Result<Pid, String>) {
         let place = (start.process.clone(), start.key.clone());
         let Some(Place::Starting(waiters)) = self.places.remove(&place) else { return };
@@ -286,11 +286,11 @@ impl KeyedProcesses {
         for waiter in waiters {
             self.tell(waiter, result.clone().map_err(KeyRefusal::Failed));
         }
-        // The members may have changed meanwhile.
+        // The members may have changed since the start was requested.
         self.move_on(&place);
     }
 
-    /// A process of this node has ended.
+    /// Handles the end of a process of this node.
     pub fn ended(&mut self, pid: Pid) {
         let Some(place) = self.keys_of.remove(&pid) else { return };
         self.stops.retain(|stopped| *stopped != pid);
@@ -302,7 +302,7 @@ impl KeyedProcesses {
         }
     }
 
-    /// A question for a key: served if that is at home here.
+    /// Handles a question for a key, which is served if its home is here.
     fn question_of(&mut self, waiter: Waiter, process: String, entry: String, key: String) {
         let refusal = match () {
             () if !self.is_member => KeyRefusal::NotAMember,
@@ -313,7 +313,7 @@ impl KeyedProcesses {
         self.tell(waiter, Err(refusal));
     }
 
-    /// Stops the process of a key that is at home elsewhere.
+    /// Stops the process of a key whose home is not here.
     fn move_on(&mut self, place: &(String, String)) {
         let is_here = self.is_member && self.home(&place.0, &place.1) == Some(self.node);
         if !is_here {
@@ -328,17 +328,17 @@ impl KeyedProcesses {
         }
     }
 
-    /// Stops the processes that run for keys of which this is true.
+    /// Stops the running processes of the keys for which `moves` returns true.
     fn stop_all(&mut self, moves: impl Fn(&str, &str) -> bool) {
         let running = self.places.iter().filter(|(_, place)| matches!(place, Place::Running(_)));
         let moved: Vec<_> = running.map(|(place, _)| place).filter(|(p, key)| moves(p, key)).cloned().collect();
         moved.iter().for_each(|place| self.stop(place));
     }
 
-    /// Says whether this node is a member.
+    /// Sets whether this node is a member.
     pub fn set_member(&mut self, is_member: bool) {
         if std::mem::replace(&mut self.is_member, is_member) && !is_member {
-            // It meets them anew.
+            // When this node joins again, it has to meet the others again.
             self.members.clear();
             self.unmet.clear();
             self.stop_all(|_, _| true);
@@ -347,7 +347,7 @@ impl KeyedProcesses {
         }
     }
 
-    /// Says which nodes are members, by the revisions of their records.
+    /// Sets the members, with the revisions of their records.
     pub fn set_members(&mut self, members: &BTreeMap<NodeId, Revision>) {
         if self.members == *members {
             return;
@@ -359,9 +359,10 @@ impl KeyedProcesses {
         self.members.clone_from(members);
     }
 
-    /// There is a session with a node, which exports these types.
+    /// Handles the start of a session with a node that exports these types.
     pub fn connected(&mut self, node: NodeId, exports: BTreeSet<&'static str>) {
-        // Of the others, this node is the home of each key whose process runs here.
+        // Each key whose process runs here has its home here among the nodes known so far, so only the new node is
+        // compared.
         let own = self.node;
         self.stop_all(|process, key| {
             let hash = KeyHash::of(process, key);
@@ -371,15 +372,16 @@ impl KeyedProcesses {
         self.peers.insert(node, ExportingPeer { exports, ..ExportingPeer::default() });
     }
 
-    /// The session with a node is over.
+    /// Handles the end of the session with a node.
     pub fn disconnected(&mut self, node: NodeId) {
         self.peers.remove(&node);
         self.floods.remove(&node);
-        // It may have started the process: the next to be asked is another node, or this one in a new session.
+        // The node may have started the process. The next node to be asked is another, or this one in a new session.
         self.questions.values_mut().filter(|question| question.asked == Some(node)).for_each(|q| q.asked = None);
     }
 
-    /// Handles a message of another node. Returns false if it does not speak for its own processes only.
+    /// Handles a message from another node. Returns false if it is not valid: a node may speak only for its own
+    /// processes.
     pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
         match message {
             DirectoryMessage::AskKey { number, process, entry, key } => {
@@ -393,12 +395,12 @@ impl KeyedProcesses {
         true
     }
 
-    /// Returns whether there is something to say to a node.
+    /// Returns whether there is a message to send to a node.
     pub(crate) fn has_message(&self, node: NodeId) -> bool {
         self.peers.get(&node).is_some_and(|peer| !peer.answers.is_empty() || !peer.asks.is_empty())
     }
 
-    /// Returns the next message for a node that there is a session with.
+    /// Returns the next message for a node that this node has a session with.
     pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
         let peer = self.peers.get_mut(&node)?;
         if let Some(answer) = peer.answers.pop_front() {
@@ -410,12 +412,12 @@ impl KeyedProcesses {
         Some(DirectoryMessage::AskKey { number, process, entry, key })
     }
 
-    /// The message that was polled last for this node had no room in the session.
+    /// Takes back the message that was polled last for this node, which had no room in the session.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {
             DirectoryMessage::AskKey { number, .. } => {
-                // Unless it was given up meanwhile.
+                // The question may have been given up meanwhile.
                 if self.questions.get(&number).is_some_and(|question| question.asked == Some(node)) {
                     peer.asks.insert(number);
                 }
@@ -427,7 +429,7 @@ impl KeyedProcesses {
         }
     }
 
-    /// Returns a node that has asked for more than it takes: the session with it is to end.
+    /// Returns a node that has requested more answers than it takes; the session with it must end.
     pub(crate) fn poll_flood(&mut self) -> Option<NodeId> {
         self.floods.pop_first()
     }
@@ -437,7 +439,7 @@ impl KeyedProcesses {
         self.starts.pop_front()
     }
 
-    /// Returns the next process to be stopped.
+    /// Returns the next process to stop.
     pub fn poll_stop(&mut self) -> Option<Pid> {
         self.stops.pop_front()
     }
@@ -455,7 +457,7 @@ impl KeyedProcesses {
         stopping.map(|((_, key), _)| key.as_str())
     }
 
-    /// Returns what came of a question.
+    /// Returns the next answer to a question.
     pub fn poll_found(&mut self) -> Option<Found> {
         self.found.pop_front()
     }
@@ -469,7 +471,7 @@ impl KeyedProcesses {
         self.questions.values().map(due).min()
     }
 
-    /// Asks again, and gives up what has waited too long.
+    /// Asks again where that is due, and gives up questions that have waited too long.
     pub fn handle_timeout(&mut self, now: Moment) {
         let over = |question: &Question| question.until <= now;
         let late: Vec<_> = self.questions.iter().filter(|(_, q)| over(q)).map(|(number, _)| *number).collect();

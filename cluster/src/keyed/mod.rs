@@ -1,34 +1,36 @@
-//! Processes by key: each key has a node, and on it a process that is started when it is first asked for.
+//! Processes by key: each key has a node, on which its process is started on first request.
 //!
-//! Which node that is follows from the key alone: of the nodes that export the type, the one with the greatest hash of
-//! its ID and the key (rendezvous hashing; Thaler and Ravishankar 1998). So nodes that see the same exporters agree
-//! without a word, and when a node comes or goes only its own keys move. A [`KeyedProcesses`] is one node's part: what
-//! it asks others, and the processes that it has. It is a state machine without clock, thread or store.
+//! The node follows from the key alone: of the nodes that export the type, it is the one with the greatest hash of its
+//! ID and the key (rendezvous hashing; Thaler and Ravishankar 1998). So nodes that see the same exporters agree without
+//! communicating, and when a node joins or leaves, only its own keys move. A [`KeyedProcesses`] is one node's part: its
+//! questions to other nodes, and its own processes. It is a state machine without clock, thread or store.
 //!
 //! # Protocol
-//! * **ask.** The node of a key is asked for its process. It answers with the process that it has, or starts one: once,
-//!   however many ask meanwhile.
-//! * **moved.** A node that sees another home for the key refuses. The asker tries again a little later: the two see
-//!   different exporters, and one of them will hear why. So in a steady state no key has two processes.
-//! * **move.** When the exporters change, each node stops its processes of keys that are at home elsewhere now. They
-//!   handle what has arrived. A node that is fenced stops all: their keys move to others.
+//! * **ask.** The node of a key is asked for the process. It answers with the one that it has, or starts one: only
+//!   once, however many nodes ask meanwhile.
+//! * **moved.** A node that sees another home for the key refuses. The asking node tries again a little later: the two
+//!   see different exporters, and one of them is about to learn of the change. So in a steady state no key has two
+//!   processes.
+//! * **move.** When the exporters change, each node stops its processes of keys whose home is now elsewhere. These
+//!   processes still handle the messages that have arrived. A node that is fenced stops all of them: their keys move to
+//!   other nodes.
 //!
 //! # Bounds
-//! A node answers whom it knows. If the answers that another has not taken come to [`MAX_ANSWERS`], no more are kept
-//! for it, and the session with it ends. Questions are not sent after their deadline.
+//! A node answers only peers with a session. If the answers that a peer has not taken reach [`MAX_ANSWERS`], no more
+//! are kept for it, and the session with it ends. Questions are not sent after their deadline.
 //!
-//! # What this is not
-//! **A moved key starts anew**: its state is what the process has stored elsewhere. And while nodes see different
-//! exporters, two processes of a key may live **for a moment**: the store is not asked. If that must never be, register
-//! a name.
+//! # Limitations
+//! **A moved key starts anew**: only the state that its process has stored elsewhere survives. While nodes see
+//! different exporters, a key may have two processes **for a moment**, since the store is not asked. If that must never
+//! happen, register a name.
 //!
 //! # Invariants
-//! 1. A node has at most one process of a key at a time; the next is started when the one before has ended.
-//! 2. Each question is answered once, at the latest at its deadline.
+//! 1. A node has at most one process of a key at a time; the next is started when the previous one has ended.
+//! 2. Each question is answered once, at its deadline at the latest.
 //!
-//! # Seam
-//! [`KeyedStart`] is all that a process by key needs of the rest: its type, its entry, and the key as the only input.
-//! It is the place for a start with a key of another kind.
+//! # Extension point
+//! [`KeyedStart`] is all that a process by key needs from the rest of the crate: its type, its entry, and the key as
+//! the only input. A start with another kind of key belongs there.
 
 mod machine;
 mod rendezvous;
@@ -42,7 +44,7 @@ use crate::directory::MAX_NAME;
 pub use crate::directory::message::KeyRefusal;
 use postroom::Pid;
 
-/// A process to be started on this node, and exactly once answered by [`KeyedProcesses::started`].
+/// A process to start on this node. [`KeyedProcesses::started`] must report the result exactly once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyedStart {
     /// The name of its type.
@@ -53,10 +55,10 @@ pub struct KeyedStart {
     pub entry: String,
 }
 
-/// What came of a question for a key.
+/// The answer to a question for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The number that [`KeyedProcesses::ask`] has returned.
+    /// The number that [`KeyedProcesses::ask`] returned.
     pub number: u64,
     /// The process, or why there is none.
     pub result: Result<Pid, KeyedError>,
@@ -66,13 +68,13 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyedError {
-    /// The key has no bytes, or too many.
+    /// The key is empty or too long.
     #[error("a key has {bytes} bytes; use 1 to {MAX_NAME}")]
     Length {
-        /// How many.
+        /// Its length.
         bytes: usize,
     },
-    /// The type has several entries, or none, and the call does not say which.
+    /// The type has several entries, or none, and the call does not name one.
     #[error("`{process}` has {} entries that other nodes can start; name one with `.entry(\"…\")`", entries.len())]
     Entry {
         /// The type.
@@ -86,22 +88,22 @@ pub enum KeyedError {
         /// The type.
         process: String,
     },
-    /// The node of the key has too many.
+    /// The node of the key has the maximum number of keys, or of waiting questions.
     #[error("the node of this key has {MAX_KEYS} keys, the most it may have; let processes end that are not needed")]
     Full,
     /// The process was not started.
     #[error("the process was not started: {reason}; its entry must take the key, a `String`, as its only input")]
     Failed {
-        /// Why, as its node says.
+        /// The reason that its node reports.
         reason: String,
     },
-    /// The policy of the key's node says no.
+    /// The policy of the key's node does not allow the start.
     #[error("the node of the key does not allow the start; change what it allows with `Builder::allow` there")]
     Denied,
-    /// The nodes do not agree about where the key is, or its node does not answer.
+    /// The nodes do not agree on where the key is, or its node does not answer.
     #[error("the node of the key did not answer in time, or the members change; ask again")]
     Timeout,
-    /// This node is not a member of the cluster at the moment.
+    /// This node is currently not a member of the cluster.
     #[error("this node is not a member of the cluster now; try again when it has joined")]
     NotAMember,
 }

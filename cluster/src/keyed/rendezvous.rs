@@ -1,9 +1,9 @@
-//! Which node a key is at home on.
+//! The choice of a key's home node.
 
 use postroom::NodeId;
 
-/// Returns the node that a key of a type of process is at home on, among those that export the type. All nodes, in any
-/// build, find the same.
+/// Returns the home node of a key of a process type, among the nodes that export the type. All nodes, in any build, get
+/// the same result.
 ///
 /// ```
 /// use postroom::NodeId;
@@ -11,7 +11,7 @@ use postroom::NodeId;
 ///
 /// let nodes = [1, 2, 3].map(|number| NodeId::new(number).unwrap());
 /// let before = home("Account", "acct-7", nodes).unwrap();
-/// // Without another node it stays where it is.
+/// // Removing another node does not move the key.
 /// let others = nodes.into_iter().filter(|node| *node == before || *node != nodes[0]);
 /// assert_eq!(home("Account", "acct-7", others), Some(before));
 /// ```
@@ -20,7 +20,7 @@ pub fn home(process: &str, key: &str, exporters: impl IntoIterator<Item = NodeId
     exporters.into_iter().max_by_key(|node| hash.weight(*node))
 }
 
-/// The hash of a key of a type of process, for the weights of nodes.
+/// The hash of a key and its process type, from which the weights of nodes are computed.
 #[derive(Clone, Copy)]
 pub(super) struct KeyHash(u64);
 
@@ -32,7 +32,7 @@ impl KeyHash {
         Self(bytes.fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
     }
 
-    /// Returns what is greatest for the node that the key is at home on.
+    /// Returns the weight of a node, which is greatest for the key's home.
     pub(super) fn weight(self, node: NodeId) -> (u64, NodeId) {
         #[cfg(test)]
         WEIGHTS.set(WEIGHTS.get() + 1);
@@ -42,11 +42,12 @@ impl KeyHash {
 
 #[cfg(test)]
 thread_local! {
-    /// How many weights this thread has computed.
+    /// Number of weights that this thread has computed.
     pub(super) static WEIGHTS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Spreads each bit over all (the finalizer of SplitMix64, Steele et al. 2014): FNV alone leaves the high ones alike.
+/// Spreads each bit over all others (the finalizer of SplitMix64, Steele et al. 2014): FNV alone leaves the high bits
+/// alike.
 fn mix(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -62,7 +63,7 @@ mod tests {
         (1..=count).map(|number| NodeId::new(number).unwrap()).collect()
     }
 
-    /// Other builds compute the same: a change here moves every key of a cluster.
+    /// All builds must compute the same homes: a change here moves every key of a cluster.
     #[test]
     fn homes_are_those_of_every_build() {
         let homes: Vec<_> =

@@ -1,4 +1,4 @@
-//! Processes by key on several nodes, whose sessions begin and end by chance.
+//! Processes by key on several nodes, with sessions that begin and end at random.
 
 use super::*;
 use crate::clock::Moment;
@@ -16,10 +16,10 @@ struct World {
     sessions: BTreeMap<(usize, usize), VecDeque<DirectoryMessage>>,
     /// Starts that have not been answered.
     starting: Vec<(usize, KeyedStart)>,
-    /// The processes that live, with their keys; those in the second set have been told to stop.
+    /// The live processes with their keys, and those of them that were told to stop.
     living: BTreeMap<Pid, String>,
     stopping: BTreeSet<Pid>,
-    /// What was asked and is not answered: by node and number.
+    /// Unanswered questions, by node and number.
     asked: BTreeMap<(usize, u64), String>,
     found: Vec<(String, Result<Pid, KeyedError>)>,
     now: Moment,
@@ -31,7 +31,7 @@ fn id(at: usize) -> NodeId {
 }
 
 impl World {
-    /// All but the first node export the type.
+    /// Returns a world in which all nodes but the first export the type.
     fn new() -> Self {
         let exports = |at| if at == 0 { BTreeSet::new() } else { BTreeSet::from(["Account"]) };
         let mut nodes: Vec<_> = (0..NODES).map(|at| KeyedProcesses::new(id(at), exports(at))).collect();
@@ -73,7 +73,7 @@ impl World {
         assert!(self.asked.insert((at, number), key.to_owned()).is_none());
     }
 
-    /// Does what one node wants done.
+    /// Carries out what one node requests.
     fn run(&mut self, at: usize, random: &mut Random) {
         self.nodes[at].handle_timeout(self.now);
         while let Some(start) = self.nodes[at].poll_start() {
@@ -127,7 +127,7 @@ impl World {
 
     fn settle(&mut self, random: &mut Random) {
         for _ in 0..150 {
-            // In all, longer than a question waits.
+            // In total, longer than a question waits.
             self.now = self.now + Duration::from_millis(40);
             self.finish_start(false);
             if let Some(pid) = self.stopping.first().copied() {
@@ -141,9 +141,9 @@ impl World {
     }
 }
 
-/// Keys are asked for while nodes meet, part, start and end processes. No node ever has two processes of a key, and
-/// each question is answered once. When all nodes have met, all find the same process for a key: one, where it is at
-/// home.
+/// Keys are requested while nodes meet, part, start and end processes. No node ever has two processes of a key, and
+/// each question is answered once. Once all nodes have met, they find the same process for each key: only one, on its
+/// home node.
 #[test]
 fn when_all_have_met_each_key_has_one_process() {
     let (mut moved, mut errors, mut second) = (0, 0, 0);
@@ -194,7 +194,7 @@ fn when_all_have_met_each_key_has_one_process() {
     assert!(moved > 1_000 && errors > 500 && second > 100, "{moved} moved, {errors} errors, {second} of two at once");
 }
 
-/// A node that exports the type, and another that does.
+/// Returns the part of a node that exports the type, and the ID of another node that does.
 fn two() -> (KeyedProcesses, NodeId) {
     let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
     keys.set_member(true);
@@ -202,7 +202,7 @@ fn two() -> (KeyedProcesses, NodeId) {
     (keys, id(1))
 }
 
-/// Returns a key that is at home there.
+/// Returns a key whose home is `node`.
 fn key_of(keys: &KeyedProcesses, node: NodeId) -> String {
     (0..).map(|key| format!("key-{key}")).find(|key| keys.home("Account", key) == Some(node)).unwrap()
 }
@@ -220,7 +220,7 @@ fn a_node_that_sees_another_home_for_a_key_starts_nothing() {
     assert_eq!(keys.poll_start().map(|start| start.key), Some(here));
 }
 
-/// The node that was asked is lost: the next home is asked, and not only when the question is given up.
+/// If the node that was asked is lost, the next home is asked before the question's deadline.
 #[test]
 fn a_question_to_a_node_that_is_lost_is_asked_elsewhere() {
     let (mut keys, other) = two();
@@ -237,7 +237,7 @@ fn a_question_to_a_node_that_is_lost_is_asked_elsewhere() {
     assert_eq!(keys.poll_found(), Some(Found { number, result: Ok(pid) }));
 }
 
-/// What another node says of a question that it was not asked is nothing.
+/// A node that was not asked cannot answer a question.
 #[test]
 fn only_the_node_that_was_asked_answers() {
     let (mut keys, other) = two();
@@ -272,13 +272,13 @@ fn what_cannot_be_asked_for_is_refused() {
     keys.started(&start, Err("no entry `open`".into()));
     let failed = KeyedError::Failed { reason: "no entry `open`".into() };
     assert_eq!(keys.poll_found().unwrap().result, Err(failed));
-    // A process whose start is never answered.
+    // The start of this process is never answered.
     assert_eq!(ask(&mut keys, "Account", "a"), None);
     keys.handle_timeout(keys.next_timeout().unwrap());
     assert_eq!(keys.poll_found().unwrap().result, Err(KeyedError::Timeout));
 }
 
-/// Has a process started for each of these keys, which are at home on this node.
+/// Starts the processes of `count` keys, whose home is this node.
 fn run_all(keys: &mut KeyedProcesses, count: u64) {
     for number in 0..count {
         keys.ask(Moment::START, "Account", "open", &format!("key-{number}"));
@@ -288,8 +288,8 @@ fn run_all(keys: &mut KeyedProcesses, count: u64) {
     }
 }
 
-/// A node that comes is compared with the home of each key, not with all others. (This has failed: each key was
-/// compared with each of the peers.)
+/// A new node is compared with the home of each key, not with all other nodes. (An earlier version compared each key
+/// with each of the peers.)
 #[test]
 fn a_node_that_comes_costs_two_weights_for_each_key() {
     let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
@@ -311,7 +311,7 @@ fn a_node_that_comes_costs_two_weights_for_each_key() {
     assert_eq!(rendezvous::WEIGHTS.get(), before, "it exports another type");
 }
 
-/// A peer that asks and takes no answer: what is kept for it has a limit, and its session ends.
+/// A peer asks but takes no answer: what is kept for it is limited, and its session ends.
 #[test]
 fn answers_that_are_not_taken_have_a_limit() {
     let (mut keys, other) = two();
@@ -336,7 +336,7 @@ fn answers_that_are_not_taken_have_a_limit() {
         }
         let size = 4_096.min(reason.len()) + size_of::<DirectoryMessage>();
         assert_eq!(asked as usize, MAX_ANSWERS / size + 1);
-        // The next session has room.
+        // The next session has room again.
         keys.disconnected(other);
         keys.connected(other, BTreeSet::from(["Account"]));
         assert!(keys.poll_message(other).is_none() && keys.on_message(other, ask(0)));
@@ -346,7 +346,7 @@ fn answers_that_are_not_taken_have_a_limit() {
     }
 }
 
-/// A question that is given up before there was room for it is not sent.
+/// A question that is given up before there was room to send it is never sent.
 #[test]
 fn what_was_given_up_is_not_asked() {
     let (mut keys, other) = two();
@@ -364,9 +364,9 @@ fn what_was_given_up_is_not_asked() {
     assert!(!keys.has_message(other));
 }
 
-/// A node that has just joined knows a member before there is a session with it.
+/// A node that has just joined knows of a member before it has a session with it.
 ///
-/// Catches: a second process of a key that has one there.
+/// Catches: a second process of a key that already has one on that member.
 #[test]
 fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meeting() {
     let (known, other) = two();
@@ -388,7 +388,7 @@ fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meetin
         matches!(keys.poll_message(other), Some(DirectoryMessage::AskKey { number: asked, .. }) if asked == number)
     );
 
-    // Nor is a type refused that the other may export.
+    // A type that the other node may export is not refused either.
     let mut keys = fresh();
     let number = keys.ask(Moment::START, "Teller", "open", "a");
     assert_eq!(keys.poll_found(), None);
@@ -398,7 +398,7 @@ fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meetin
         matches!(keys.poll_message(other), Some(DirectoryMessage::AskKey { number: asked, .. }) if asked == number)
     );
 
-    // One that cannot be reached does not keep the key for long; one that is lost does not keep it at all.
+    // A member that cannot be reached delays the key only for a while; one that is lost does not delay it at all.
     let mut keys = fresh();
     keys.ask(Moment::START, "Account", "open", &there);
     let mut now = Moment::START;
@@ -414,7 +414,8 @@ fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meetin
     keys.handle_timeout(keys.next_timeout().unwrap());
     assert!(keys.poll_start().is_some());
 
-    // In a session that is over, and when it joins anew, it meets them anew.
+    // A member that was met, but is out of reach, delays nothing. A node that joins again has to meet the members
+    // again.
     let mut keys = fresh();
     keys.connected(other, BTreeSet::from(["Account"]));
     keys.disconnected(other);

@@ -1,53 +1,53 @@
 //! Leases: how long a node may act as a member, and when it must stop.
 //!
 //! A node holds one entry of [`Bucket::Leases`]. The broker deletes the entry when it has not been written for
-//! [`Bucket::LEASE_TTL`]; until then no other node takes over what this one holds. A [`Lease`] writes it anew in time;
-//! if it cannot, it **fences** the node, before the entry can have been deleted. It is a state machine without clock,
-//! thread or store: the caller asks [`poll_request`](Lease::poll_request) for the next access to the store, and passes
-//! the answer to [`handle`](Lease::handle).
+//! [`Bucket::LEASE_TTL`]; until then no other node takes over what this node holds. A [`Lease`] renews the entry in
+//! time; if it cannot, it **fences** the node before the entry can have been deleted. It is a state machine without
+//! clock, thread or store: the caller gets the next access to the store from [`poll_request`](Lease::poll_request), and
+//! passes the answer to [`handle`](Lease::handle).
 //!
 //! # Protocol
 //! * **acquire.** Create the entry.
-//! * **renew.** Every [`Timing::renew`] write it again, expecting the revision of the last write. If there is no answer
-//!   within [`Timing::attempt`], or the store is not available, write again; a late answer still counts.
-//! * **read.** A write that conflicts proves nothing: an earlier attempt may have been written whose answer was lost.
-//!   The entry is read. If it is this holder's, its revision is the one to expect, and it is written again at once; if
-//!   it is another's, or gone, the lease is lost. So it is if it has an earlier revision than was written, in two reads
-//!   an attempt apart: the store is an older copy. One such read proves nothing: a leader that is being cut off from
-//!   the other servers, or a replica, may have missed the last write.
+//! * **renew.** Every [`Timing::renew`], write the entry again, expecting the revision of the last write. If there is
+//!   no answer within [`Timing::attempt`], or the store is not available, write again; a late answer still counts.
+//! * **read.** A conflict proves nothing: an earlier attempt may have been written although its answer was lost. So the
+//!   entry is read. If it belongs to this holder, its revision becomes the expected one, and it is written again at
+//!   once; if it belongs to another holder, or is gone, the lease is lost. The lease is also lost if two reads, an
+//!   attempt apart, return an earlier revision than was written: the store is an older copy. One such read proves
+//!   nothing: a leader that is being cut off from the other servers, or a replica, may have missed the last write.
 //! * **fence.** The lease is valid until [`Timing::fence`] after the last *successful* write was **sent**: the broker
-//!   counts from when it arrived, which is later. From then on [`may_send`](Lease::may_send) is false, whether or not a
-//!   timer has run; that is final. To act as a member again a node joins again, with a new epoch.
+//!   counts from its arrival, which is later. From then on [`may_send`](Lease::may_send) is false, whether or not a
+//!   timer has run, and that is final. To act as a member again, a node joins again with a new epoch.
 //!
 //! # Invariants
 //! 1. When `may_send(now)` is true, the broker will keep the entry for at least `ttl - fence` more, less the drift of
-//!    the clocks. What the node held is given to no other before that has passed.
-//! 2. It never becomes true again.
-//! 3. A lease is not fenced for one change of the store's leader, if its accesses take less than 1.4 s otherwise.
+//!    the clocks. Until then, nothing that the node holds is given to another node.
+//! 2. After a fence, `may_send` never becomes true again.
+//! 3. One change of the store's leader does not fence a lease if its accesses otherwise take less than 1.4 s.
 //!
 //! # Arithmetic
 //! A change of the leader of NATS' store stops writes for about 5.6 s ([`LEADER_CHANGE`]). In the worst case it begins
-//! just before a renewal, and ends just after an attempt. What is left until the fence ([`SLACK`] at least) is for the
-//! accesses themselves. After such a change these are up to five round trips: a renewal reads and writes, which
+//! just before a renewal, and ends just after an attempt. The time left until the fence, at least [`SLACK`], is for the
+//! accesses themselves. After such a change these are up to five round trips: a renewal reads and writes; the write
 //! conflicts if an attempt was written whose answer was lost; then the entry is read, and renewed again. On a machine
-//! that is short of processors, each waits for several threads.
+//! that is short of processors, each round trip waits for several threads.
 //!
 //! ```text
 //!  renew 2.5  +  leader change 5.6  +  next attempt 0.5  +  slack 1.4  =  fence 10.0
 //!  fence 10.0 +  grace 4.0          +  drift 0.1 %: 0.015 = 14.0 <=  ttl   15.0
 //! ```
 //!
-//! A renewal every 5 s does not survive that: 5.0 + 5.6 + 0.5 = 11.1. With one every 3 s and attempts every second,
-//! 0.4 s are left, which was too little for three nodes on two busy cores. Fencing at 12 s instead would leave 3 s
-//! until the entry is deleted, too few for processes that get 4 s to end. Attempts cost nothing while the store
-//! answers. So nodes renew every 2.5 s; a thousand of them write 400 entries a second. [`Timing::check`] refuses other
-//! numbers that break either line.
+//! A renewal every 5 s does not survive such a change: 5.0 + 5.6 + 0.5 = 11.1. With a renewal every 3 s and an attempt
+//! every second, 0.4 s are left, which was too little for three nodes on two busy cores. Fencing at 12 s instead would
+//! leave 3 s until the entry is deleted, too little for processes that get 4 s to end. Attempts cost nothing while the
+//! store answers. So nodes renew every 2.5 s; a thousand of them write 400 entries a second. [`Timing::check`] rejects
+//! other values that break either line.
 //!
 //! # Clock
-//! **The clock must count the time that the machine is suspended** ([`Moment`] says which does). With one that does
-//! not, a node that wakes up would believe a lease that has long expired. Check `may_send` with each frame, as close to
-//! its publishing as possible: what happens between is not covered by any lease. That gap is why a holder of a name
-//! gives its fencing token to whatever it writes to.
+//! **The clock must count the time that the machine is suspended**; [`Moment`] lists clocks that do. With another
+//! clock, a node that wakes up would rely on a lease that has long expired. Check `may_send` for each frame, as close
+//! to its publication as possible: no lease covers what happens in between. Because of that gap, the holder of a name
+//! has to pass its fencing token to whatever it writes to.
 
 #[cfg(test)]
 mod tests;
@@ -59,29 +59,29 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// For how long a change of the store's leader stops writes: measured with NATS on one machine.
+/// How long a change of the store's leader stops writes, as measured with NATS on one machine.
 pub const LEADER_CHANGE: Duration = Duration::from_millis(5_600);
 
-/// What has to be left for the accesses themselves, when the leader changes at the worst time: 0.2 s for each of their
-/// round trips.
+/// The time that must be left for the accesses themselves if the leader changes at the worst moment: 0.2 s for each of
+/// their round trips.
 pub const SLACK: Duration = Duration::from_secs(1);
 
-/// The most attempts whose late answers still count. One is begun each [`Timing::attempt`], so these reach back further
-/// than any lease lasts.
+/// The maximum number of attempts whose late answers still count. One attempt begins every [`Timing::attempt`], so
+/// these reach back further than any lease lasts.
 const REMEMBERED: usize = 32;
 
-/// When a lease is renewed, and when it is given up.
+/// The times at which a lease is renewed and given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long after a write the broker deletes the entry.
+    /// Time after a write at which the broker deletes the entry.
     pub ttl: Duration,
-    /// How long after a write was sent the next is.
+    /// Time from sending a write to sending the next one.
     pub renew: Duration,
-    /// How long a write may take before the next attempt.
+    /// Time that a write may take before the next attempt.
     pub attempt: Duration,
-    /// How long after a successful write was sent the node may act as a member.
+    /// Time after sending a successful write during which the node may act as a member.
     pub fence: Duration,
-    /// How long processes may take to end when the node is fenced.
+    /// Time that processes have to end when the node is fenced.
     pub grace: Duration,
 }
 
@@ -101,7 +101,7 @@ impl Timing {
     /// Checks both lines of the [arithmetic](self).
     ///
     /// # Errors
-    /// If one does not hold.
+    /// If one does not hold, or `ttl` exceeds [`Bucket::LEASE_TTL`].
     pub fn check(&self) -> Result<(), TimingError> {
         let needed = self.renew.saturating_add(LEADER_CHANGE).saturating_add(self.attempt).saturating_add(SLACK);
         if needed > self.fence {
@@ -124,23 +124,23 @@ pub enum TimingError {
     /// A change of the store's leader would fence the node.
     #[error("a change of the store's leader needs {needed:?} until the fence, not {fence:?}; renew more often")]
     FenceTooEarly {
-        /// When it fences.
+        /// The time until the fence.
         fence: Duration,
-        /// When it may.
+        /// The time that is needed until the fence.
         needed: Duration,
     },
-    /// The broker deletes the entry earlier.
+    /// The broker deletes the entry earlier than the node expects.
     #[error("the broker deletes a lease after {:?}, not {ttl:?}; use at most that", Bucket::LEASE_TTL)]
     TtlTooLong {
-        /// When the node expects it.
+        /// When the node expects the deletion.
         ttl: Duration,
     },
-    /// The entry could be deleted before all has ended.
+    /// The entry could be deleted before everything has ended.
     #[error("fencing takes {needed:?} until all has ended, and the lease is over after {ttl:?}; fence earlier")]
     FenceTooLate {
         /// When the broker deletes the entry.
         ttl: Duration,
-        /// When all has ended, by a slow clock.
+        /// When everything has ended, by a slow clock.
         needed: Duration,
     },
 }
@@ -150,38 +150,38 @@ pub enum TimingError {
 pub struct LeaseRequest {
     /// The number to pass to [`Lease::handle`] with the answer.
     pub attempt: u64,
-    /// What to do with the entry.
+    /// The access to make.
     pub access: Access,
 }
 
-/// What became of the lease.
+/// A change in the state of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseEvent {
     /// The node may act as a member.
     Acquired,
-    /// The node may act as a member no more: the last event.
+    /// The node may no longer act as a member. This is the last event.
     Fenced(Fence),
 }
 
-/// Why the node may act as a member no more, or not at all.
+/// Why the node may no longer act as a member, or never could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fence {
-    /// It could not renew its lease in time.
+    /// The lease could not be renewed in time.
     #[error(
         "the lease could not be renewed in time; check the connection with the broker, and whether this program gets \
          enough of a processor"
     )]
     Late,
-    /// The entry is gone, before its time by this node's clock: the broker has deleted it, or has lost its store.
+    /// The entry is gone before its time by this node's clock: the broker has deleted it, or has lost its store.
     #[error(
         "the lease is gone; check whether the broker has lost its store, the clock that this node is given, and who \
          may delete leases"
     )]
     Expired,
-    /// The entry is another node's.
+    /// The entry belongs to another node.
     #[error("another node has this lease; restart the program, which draws another node ID")]
     Taken,
-    /// The store will not have the entry.
+    /// The store refuses the entry.
     #[error("the store refuses the lease; check its limits and this node's permissions")]
     Refused,
     /// The lease was released.
@@ -210,20 +210,20 @@ pub enum Fence {
 /// ```
 pub struct Lease {
     timing: Timing,
-    /// What the entry has: no other holder, and no other run of this one, has the same.
+    /// The value of the entry, which is different for each holder and for each run of a holder.
     holder: Bytes,
-    /// The revision of the entry, if it is this holder's as far as is known.
+    /// The revision of the entry, if it belongs to this holder as far as is known.
     revision: Option<Revision>,
     /// When the last successful write was sent.
     written: Option<Moment>,
-    /// A write has conflicted.
+    /// Whether a write has conflicted, so that the entry has to be read.
     must_read: bool,
-    /// The last read has found an earlier revision than was written.
+    /// Whether the last read returned an earlier revision than was written.
     was_older: bool,
-    /// Requests that may still be answered: number, what it was, when it was sent.
+    /// Requests that may still be answered: the number, the access, and the time of sending.
     attempts: VecDeque<(u64, Access, Moment)>,
     last_attempt: u64,
-    /// When to make the next request; at once, if there is no time.
+    /// When to make the next request; `None` means at once.
     next_at: Option<Moment>,
     /// Whether the entry is to be deleted.
     delete: bool,
@@ -232,7 +232,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Begins to acquire a lease. `holder` becomes the value of its entry; it must be different in each run of each
+    /// Begins to acquire a lease. `holder` becomes the value of its entry, and must be different in each run of each
     /// node.
     pub fn new(timing: Timing, holder: Bytes) -> Self {
         Self {
@@ -251,12 +251,13 @@ impl Lease {
         }
     }
 
-    /// Returns whether the node may act as a member at `now`. Costs a comparison: check it with each frame.
+    /// Returns whether the node may act as a member at `now`. Costs one comparison, so check it for each frame.
     pub fn may_send(&self, now: Moment) -> bool {
         self.fence.is_none() && self.valid_until().is_some_and(|until| now < until)
     }
 
-    /// Returns until when the node may act as a member, if it may at all and is not fenced before.
+    /// Returns the time until which the node may act as a member, unless it is fenced earlier; `None` if it never
+    /// could.
     pub fn valid_until(&self) -> Option<Moment> {
         self.written.map(|written| written + self.timing.fence)
     }
@@ -284,7 +285,7 @@ impl Lease {
         Some(LeaseRequest { attempt: self.last_attempt, access })
     }
 
-    /// Handles the answer to a request, which came at `now`.
+    /// Handles the answer to a request, which arrived at `now`.
     pub fn handle(&mut self, now: Moment, attempt: u64, answer: Answer) {
         self.handle_timeout(now);
         let Some(at) = self.attempts.iter().position(|(number, ..)| *number == attempt) else { return };
@@ -294,11 +295,11 @@ impl Lease {
         }
         match answer {
             Answer::Written(Ok(revision)) => {
-                // An older read, answered late, has seen what was there before this write.
+                // A read that was sent earlier and is answered later may have seen the entry from before this write.
                 self.attempts.retain(|(_, access, _)| *access != Access::Get);
                 self.wrote(now, revision, sent);
             }
-            // Attempts from before a later success expect what is no longer there.
+            // Attempts from before a later success expect a replaced revision, so their conflicts are ignored.
             Answer::Written(Err(StoreError::Conflict { .. })) => {
                 let expected = match access {
                     Access::Update(_, expected) => Some(expected),
@@ -310,7 +311,7 @@ impl Lease {
                 }
             }
             Answer::Read(Ok(entry)) => {
-                // So has a read that was sent before this one.
+                // Reads that were sent before this one may also have seen an older entry.
                 self.attempts.retain(|(number, access, _)| *access != Access::Get || *number > attempt);
                 self.read(entry);
             }
@@ -319,7 +320,7 @@ impl Lease {
                 | StoreError::BadKey { .. }
                 | StoreError::Forbidden { .. }
                 | StoreError::Closed => self.end(Fence::Refused),
-                // Nothing to hurry for: the next attempt has its time.
+                // No hurry: the next attempt is made when it is due.
                 StoreError::Unavailable
                 | StoreError::Unknown
                 | StoreError::Full { .. }
@@ -337,7 +338,8 @@ impl Lease {
         let was_held = self.written.is_some();
         let valid_until = sent + self.timing.fence;
         if now >= valid_until {
-            // It has taken so long that it says nothing. A lease that is held would be fenced by now.
+            // The answer took so long that this write no longer gives a valid lease. A held lease would have been
+            // fenced by now.
             self.next_at = None;
         } else if self.written.is_none_or(|written| written < sent) {
             self.written = Some(sent);
@@ -354,7 +356,7 @@ impl Lease {
             // The next attempt reads again.
             Some(_) if self.was_older && !was_older => {}
             Some(_) if self.was_older => self.end(Fence::Expired),
-            // When it was written is not known, so it is not valid for longer.
+            // The time of the write is not known, so the lease is not extended.
             Some(entry) if entry.value == self.holder => {
                 self.revision = Some(entry.revision);
                 self.must_read = false;
@@ -378,7 +380,7 @@ impl Lease {
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout), and then [`poll_request`](Self::poll_request), have
-    /// something to do; the past if that is now.
+    /// something to do; a time in the past means now.
     pub fn next_timeout(&self) -> Option<Moment> {
         if self.fence.is_some() {
             return self.delete.then_some(Moment::START);
@@ -394,8 +396,8 @@ impl Lease {
         }
     }
 
-    /// Gives the lease up: the node leaves, and has ended all that it held. The entry is deleted, so that others need
-    /// not wait for it to expire.
+    /// Releases the lease when the node leaves and everything that it held has ended. The entry is deleted, so that
+    /// other nodes need not wait for it to expire.
     pub fn release(&mut self) {
         if self.fence.is_none() {
             self.delete = self.revision.is_some();

@@ -1,4 +1,4 @@
-//! A lease against a model of the store: one entry that is deleted when it becomes too old.
+//! A lease against a model of the store with one entry, which is deleted when it becomes too old.
 
 use super::*;
 use crate::random::Random;
@@ -14,7 +14,7 @@ fn at(time: u64) -> Moment {
 
 const HOLDER: &[u8] = b"us";
 
-/// Numbers that are easy to count with.
+/// Returns a timing with round numbers.
 fn timing() -> Timing {
     Timing { renew: Duration::from_secs(3), attempt: Duration::from_secs(1), ..Timing::default() }
 }
@@ -23,7 +23,7 @@ fn lease() -> Lease {
     Lease::new(timing(), Bytes::from_static(HOLDER))
 }
 
-/// A lease that was acquired at zero with revision 1.
+/// Returns a lease that was acquired at time zero with revision 1.
 fn held() -> Lease {
     let mut lease = lease();
     let request = lease.poll_request(at(0)).unwrap();
@@ -67,7 +67,7 @@ fn a_fence_is_final() {
     assert_eq!((lease.poll_request(at(99_000)), lease.next_timeout(), lease.poll_event()), (None, None, None));
 }
 
-/// The answer arrives after a suspend, before any timer has run.
+/// The answer arrives after the machine was suspended, before any timer has run.
 #[test]
 fn an_answer_that_comes_after_the_fence_does_not_lift_it() {
     let mut lease = held();
@@ -88,7 +88,7 @@ fn attempts_are_repeated_and_a_late_answer_counts_from_when_it_was_sent() {
     assert_eq!(lease.poll_request(at(4_999)), None, "no hurry");
     lease.handle(at(4_500), first.attempt, Answer::Written(Ok(Revision(2))));
     assert!(lease.may_send(at(12_999)) && !lease.may_send(at(13_000)));
-    // Answered twice, or never asked.
+    // A second answer to a request, and an answer to a request that was never made.
     lease.handle(at(4_600), first.attempt, conflict());
     lease.handle(at(4_600), 77, conflict());
     assert_eq!(lease.next_timeout(), Some(at(6_000)));
@@ -102,7 +102,7 @@ fn a_conflict_is_read_again_before_it_counts() {
     assert!(lease.may_send(at(3_010)));
     let request = lease.poll_request(at(3_010)).unwrap();
     assert_eq!(request.access, Access::Get);
-    // It was our own write, whose answer was lost; when it was sent is not known.
+    // The entry is this holder's own write, whose answer was lost; when it was sent is not known.
     lease.handle(at(3_020), request.attempt, read(HOLDER, 5));
     assert!(!lease.may_send(at(10_000)));
     let request = lease.poll_request(at(3_020)).unwrap();
@@ -286,7 +286,7 @@ fn numbers_that_break_the_arithmetic_are_refused() {
     assert!(Timing { fence: Duration::MAX, ..usual }.check().is_err());
 }
 
-/// One entry of the store, as it really is.
+/// The actual state of one entry in the store.
 struct Store {
     entry: Option<(Bytes, Revision, Moment)>,
     last: u64,
@@ -326,27 +326,27 @@ impl Store {
     }
 }
 
-/// What happens on the way to the store and back.
+/// An arrival at the store, or of an answer at the holder.
 enum Step {
     Arrives(u64, Access),
     Answered(u64, Answer),
 }
 
-/// How well the store is reached.
+/// The conditions under which the store is reached.
 struct Weather {
-    /// The longest way to the store, or back, in milliseconds.
+    /// The maximum delay in each direction, in milliseconds.
     slowest: u64,
-    /// Percent of answers that are lost, though what was asked for has happened.
+    /// Percentage of answers that are lost although the request was carried out.
     lost: u64,
-    /// When it has no leader.
+    /// When the store has no leader.
     outages: Vec<std::ops::Range<u64>>,
-    /// When the holder does not run. Its clock goes on.
+    /// When the holder is suspended. Its clock continues.
     suspended: Vec<std::ops::Range<u64>>,
-    /// Whether another takes the entry as soon as it is free.
+    /// Whether another node takes the entry as soon as it is free.
     competitor: bool,
 }
 
-/// Runs a lease for a minute. Returns how it ended.
+/// Runs a lease for a minute. Returns why it was fenced, if it was.
 fn run(seed: u64, timing: Timing, weather: &Weather) -> Option<Fence> {
     let mut random = Random::new(seed);
     let mut store = Store { entry: None, last: 0, ttl: timing.ttl };
@@ -360,7 +360,7 @@ fn run(seed: u64, timing: Timing, weather: &Weather) -> Option<Fence> {
         while let Some(step) = steps.first_entry().filter(|step| step.key().0 <= time) {
             let is_answer = matches!(step.get(), Step::Answered(..));
             if is_answer && within(&weather.suspended, time) {
-                // It waits for the holder.
+                // The answer waits until the holder runs again.
                 let step = step.remove();
                 serial += 1;
                 steps.insert((time + 20, serial), step);
@@ -400,21 +400,21 @@ fn run(seed: u64, timing: Timing, weather: &Weather) -> Option<Fence> {
                     LeaseEvent::Acquired => assert!(!std::mem::replace(&mut acquired, true), "acquired twice"),
                     LeaseEvent::Fenced(why) => {
                         assert_eq!(fence.replace(why), None, "fenced twice");
-                        // Found to be gone before its time: no clock here is wrong.
+                        // An acquired lease is not lost before its time, since no clock here is wrong.
                         assert!(!acquired || why == Fence::Late, "{why:?}, seed {seed}");
                     }
                 }
             }
         }
         store.expire(now);
-        // Invariant 1, asked at any time: also by a holder that has been suspended, before it has done anything else.
+        // Invariant 1, checked at any time, even for a holder that was suspended and has not done anything since.
         if lease.may_send(now) {
             let (value, _, written) = store.entry.as_ref().expect("a holder has an entry");
             assert_eq!(value, HOLDER, "two holders, seed {seed}");
             assert!(*written + timing.ttl >= now + (timing.ttl - timing.fence), "the entry is too old, seed {seed}");
             assert_eq!(fence, None);
         }
-        // Not before the holder has had a chance: it is the first to ask.
+        // The competitor waits at first, so that the holder can ask first.
         if weather.competitor && time > 2_000 {
             let _ = store.write(now, Bytes::from_static(b"them"), None);
         }
@@ -446,12 +446,13 @@ fn a_holder_has_its_entry_for_long_enough_whatever_happens() {
         };
         *fences.entry(run(seed, Timing::default(), &weather).map(|fence| format!("{fence:?}"))).or_insert(0) += 1;
     }
-    // Otherwise the runs show nothing.
+    // Otherwise the runs would prove nothing.
     assert!(fences.len() == 3 && fences.values().all(|&runs| runs >= 20), "{fences:?}");
 }
 
-/// The worst case of the arithmetic, at every offset, on a machine whose accesses take over a second; and that the
-/// numbers of earlier designs did not survive it: a renewal every 5 s, and every 3 s with attempts every second.
+/// The worst case of the arithmetic, at every offset, on a machine whose accesses take over a second. Also checks that
+/// the values of earlier designs did not survive it: a renewal every 5 s, and one every 3 s with an attempt every
+/// second.
 #[test]
 fn one_change_of_the_leader_does_not_fence() {
     let fences = |timing: Timing, slowest: u64| {

@@ -39,28 +39,28 @@ pub struct Membership {
     record: Record,
     own: Own,
     members: BTreeMap<NodeId, TrackedMember>,
-    /// Members that were reported lost, though their records may still be seen, with the last revision that was.
+    /// Members that were reported lost although their records may still be seen, with the last revision that was seen.
     departed: BTreeMap<NodeId, Revision>,
     bindings: KnownNames,
-    /// What it waits for before it joins again.
+    /// The proof that this node waits for before it joins again.
     proof: Option<Proof>,
-    /// The keys of the snapshot that the watch is reporting.
+    /// The nodes in the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<NodeId>>,
-    /// When to go on with a node.
+    /// When to continue with a node.
     timers: BTreeMap<NodeId, Moment>,
     requests: VecDeque<MembershipRequest>,
     last_number: u64,
     events: VecDeque<MembershipEvent>,
 }
 
-/// Which name each ID belongs to: that of the first record that was seen with it.
+/// The name that each ID belongs to: that of the first record seen with the ID.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNames {
     names: BTreeMap<NodeId, String>,
 }
 
 impl KnownNames {
-    /// Returns the name that an ID belongs to.
+    /// Returns the name to which an ID belongs.
     pub fn name_of(&self, node: NodeId) -> Option<&str> {
         self.names.get(&node).map(String::as_str)
     }
@@ -83,43 +83,44 @@ impl KnownNames {
     }
 }
 
-/// By which a node knows that the store is that of its earlier membership.
+/// The proof that the store is the one of this node's earlier membership.
 struct Proof {
-    /// Records that were there, with their revisions; none comes with such a revision again in another store.
+    /// Records of that time, with their revisions: a different store never has a record with such a revision.
     records: BTreeMap<NodeId, Revision>,
-    /// When nothing has to be proved any more.
+    /// When no proof is needed any more.
     until: Moment,
 }
 
-/// This node itself.
+/// The state of this node itself.
 struct Own {
     identity: Identity,
-    /// It joins for the first time: no other node has seen its ID.
+    /// Whether this node joins for the first time, so that no other node has seen its ID.
     is_new: bool,
     step: OwnStep,
-    /// The request that is to be answered; the answer to any other is late.
+    /// The number of the request that is to be answered; answers to any other are late.
     pending: u64,
-    /// The last revision of its key that the watch has reported. It may do so before the answer to the creation comes.
+    /// The last revision of this node's key that the watch has reported, perhaps before the answer to the creation
+    /// arrives.
     seen: Revision,
-    /// The last snapshot that did not have its record.
+    /// The revision of the last snapshot that lacked this node's record.
     missing: Revision,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnStep {
-    /// It deletes the record of its earlier membership, which had this revision.
+    /// Deleting the record of the earlier membership, which had this revision.
     Remove(Revision),
-    /// It creates its record.
+    /// Creating the record.
     Create,
-    /// Its creation has conflicted, or had no answer, and it reads whose record that is.
+    /// Reading whose record exists, after the creation has conflicted or had no answer.
     Check,
-    /// It is a member.
+    /// A member with this epoch.
     In(Revision),
-    /// It is a member, whose record a snapshot does not have: it reads whether that is gone.
+    /// A member whose record is missing from a snapshot, reading whether it is gone.
     Doubt(Revision),
-    /// It leaves before it knows whether it has come in, and deletes its record if so.
+    /// Leaving before it is known whether the record was created, and deleting it if so.
     Withdraw,
-    /// It has left, or never came in.
+    /// Has left, or never was a member.
     Out,
 }
 
@@ -129,26 +130,26 @@ struct TrackedMember {
     pending: u64,
 }
 
-/// What is being done about a member.
+/// The current step of the check whether a member is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LossCheck {
-    /// Nothing.
+    /// No check.
     Rest,
-    /// Its record is read: it may be gone. If it is not, go on with that.
+    /// Reading the record, which may be gone. If it exists, this step follows.
     Read(IfThere),
-    /// It is probed for the first time.
+    /// The first probe.
     Probe,
-    /// It had no subscriber, and has until the timer.
+    /// The wait after the first probe found no subscriber.
     Grace,
-    /// It is probed for the second time.
+    /// The second probe.
     ProbeAgain,
-    /// Its record is being deleted: two probes found no subscriber.
+    /// Deleting the record, after two probes found no subscriber.
     Delete,
-    /// Its record is being deleted: its lease is over.
+    /// Deleting the record, because the lease is over.
     Expire,
 }
 
-/// What to do about a member whose record is still there.
+/// The step that follows if a member's record still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IfThere {
     Rest,
@@ -157,7 +158,7 @@ enum IfThere {
 }
 
 impl LossCheck {
-    /// What to do when the record turns out to be there after all.
+    /// Returns the step that follows if the record turns out to exist after all.
     fn if_there(self) -> IfThere {
         match self {
             Self::Rest => IfThere::Rest,
@@ -179,30 +180,30 @@ impl From<IfThere> for LossCheck {
 }
 
 impl Membership {
-    /// Begins to join the cluster as `node`, and to watch it.
+    /// Begins to join the cluster as `node`, and to track its members.
     pub fn new(node: NodeId, record: Record) -> Self {
         Self::begin(node, record, OwnStep::Create)
     }
 
-    /// Begins to join again: this node's membership with epoch `before` is over, but its record may still be there.
+    /// Begins to join again: this node's membership with epoch `before` is over, but its record may still exist.
     pub fn rejoin(node: NodeId, record: Record, before: Revision) -> Self {
         Self::begin(node, record, OwnStep::Remove(before))
     }
 
-    /// Has it not join before `until`, unless the store is the one that it was a member in: it has one of these records
-    /// of that time still. To be called before anything is reported.
+    /// Delays the creation of the record until `until`, unless the store is the one of the earlier membership, which is
+    /// proved if it still has one of these records from that time. Must be called before any change is reported.
     pub fn expect(&mut self, records: BTreeMap<NodeId, Revision>, until: Moment) {
         self.proof = Some(Proof { records, until });
     }
 
-    /// Remembers which names the IDs had that this node has seen in its earlier memberships.
+    /// Restores the names of the IDs that this node saw in its earlier memberships.
     pub fn remember(&mut self, bindings: KnownNames) {
         let own = self.own.identity.clone();
         self.bindings = bindings;
         self.bindings.names.insert(own.id, own.name);
     }
 
-    /// Returns which name each ID belongs to.
+    /// Returns the name that each ID belongs to.
     pub fn bindings(&self) -> &KnownNames {
         &self.bindings
     }
@@ -236,7 +237,7 @@ impl Membership {
         this
     }
 
-    /// Handles a change that the watch of the records reports.
+    /// Handles a change that the watch of the records has reported.
     pub fn on_change(&mut self, change: Change) {
         if matches!(self.own.step, OwnStep::Withdraw | OwnStep::Out) {
             return;
@@ -248,7 +249,7 @@ impl Membership {
                 None => self.unreadable(&entry.key, RecordError::Key),
             },
             Change::Deleted { key, revision } => {
-                // That of a record which was ignored says nothing of the node whose ID it has claimed.
+                // The deletion of an ignored record says nothing about the node whose ID it claimed.
                 if let Some(identity) = Identity::parse(&key).filter(|identity| self.bindings.has(identity)) {
                     self.deleted(identity.id, revision);
                 }
@@ -260,7 +261,8 @@ impl Membership {
     fn put(&mut self, identity: Identity, entry: Entry) {
         let node = identity.id;
         if let Err(error) = self.bindings.bind(&identity) {
-            // Two nodes have drawn one ID. When others know this one's already, it is a claim.
+            // Two nodes have drawn the same ID. If other nodes already know this node's ID, the record is a false
+            // claim.
             if node == self.node && self.own.is_new && matches!(self.own.step, OwnStep::Create | OwnStep::Check) {
                 return self.refuse(JoinRefusal::Collision { node, holder: identity.name });
             }
@@ -278,7 +280,8 @@ impl Membership {
         self.found(identity, entry);
     }
 
-    /// This node's key was written or deleted. A change before its own creation is of an earlier membership.
+    /// Handles a write or deletion of this node's key. A change before its own creation belongs to an earlier
+    /// membership.
     fn own_changed(&mut self, revision: Revision) {
         self.own.seen = self.own.seen.max(revision);
         if let OwnStep::In(own) | OwnStep::Doubt(own) = self.own.step
@@ -293,7 +296,7 @@ impl Membership {
         self.events.push_back(MembershipEvent::Evicted);
     }
 
-    /// There is a record: the member's own, which is known, or that of a membership that begins.
+    /// Handles a record, which is either a member's known one or that of a new membership.
     fn found(&mut self, identity: Identity, entry: Entry) {
         let node = identity.id;
         let known = self.members.get(&node).map(|member| member.revision).max(self.departed.get(&node).copied());
@@ -326,13 +329,13 @@ impl Membership {
         if self.members.get(&node).is_some_and(|member| member.revision < revision) {
             self.lose(node, Loss::Removed);
         }
-        // The watch will report nothing older.
+        // The watch will not report anything older.
         if self.departed.get(&node).is_some_and(|&departed| departed < revision) {
             self.departed.remove(&node);
         }
     }
 
-    /// The snapshot is complete, and covers all up to `revision`.
+    /// Handles the end of a snapshot, which covers everything up to `revision`.
     fn synced(&mut self, revision: Revision) {
         let Some(snapshot) = self.snapshot.take() else { return };
         let missing: Vec<_> = self.members.keys().filter(|node| !snapshot.contains(node)).copied().collect();
@@ -348,7 +351,7 @@ impl Membership {
         }
     }
 
-    /// Forgets the names of IDs that are members no more, if they have become too many.
+    /// Forgets the names of IDs that are no longer members, if there are too many.
     fn forget(&mut self) {
         if self.bindings.names.len() > MAX_BINDINGS {
             let (members, departed, own) = (&self.members, &self.departed, self.node);
@@ -357,7 +360,7 @@ impl Membership {
         }
     }
 
-    /// Reads this node's record if a snapshot does not have it, though it should.
+    /// Reads this node's record if a snapshot lacks it although it should not.
     fn doubt(&mut self) {
         if let OwnStep::In(own) = self.own.step
             && own <= self.own.missing
@@ -366,7 +369,7 @@ impl Membership {
         }
     }
 
-    /// A hint: this node may be down.
+    /// Handles a hint that a node may be down.
     pub fn suspect(&mut self, node: NodeId) {
         match self.members.get_mut(&node).map(|member| &mut member.step) {
             Some(LossCheck::Rest) => self.go(node, LossCheck::Probe),
@@ -375,26 +378,26 @@ impl Membership {
         }
     }
 
-    /// The broker has deleted the lease that the node had for its membership with epoch `revision`. The caller has
-    /// checked that its key has the name that the ID [belongs to](Self::bindings).
+    /// Handles the broker's deletion of the lease that a node had for its membership with epoch `revision`. The caller
+    /// has checked that the lease's key has the name that the ID [belongs to](Self::bindings).
     pub fn lease_expired(&mut self, node: NodeId, revision: Revision) {
         if self.members.get(&node).is_some_and(|member| member.revision == revision) {
             self.go(node, LossCheck::Expire);
         }
-        // It said goodbye, and did not come to deleting its record. Whatever the answer is, it is no member.
+        // The node said goodbye, but its record was not deleted. Whatever the answer, it is not a member.
         if self.departed.get(&node) == Some(&revision) && self.own.step != OwnStep::Out {
             self.request(node, Inquiry::Record(Access::Delete(revision)));
         }
     }
 
-    /// The node has said goodbye, as the member with epoch `revision`.
+    /// Handles a goodbye from a node as the member with epoch `revision`.
     pub fn goodbye(&mut self, node: NodeId, revision: Revision) {
         if self.members.get(&node).is_some_and(|member| member.revision == revision) {
             self.lose(node, Loss::Left);
         }
     }
 
-    /// Leaves: this node's record is deleted. The peers are told by the sessions.
+    /// Leaves the cluster by deleting this node's record. The sessions tell the peers.
     pub fn leave(&mut self) {
         let step = self.own.step;
         self.abandon();
@@ -410,10 +413,10 @@ impl Membership {
         self.request(self.node, Inquiry::Record(Access::Delete(revision)));
     }
 
-    /// Ends the membership without the store: this node's lease is over. All members are reported lost.
+    /// Ends the membership without using the store, since this node's lease is over. All members are reported lost.
     pub fn abandon(&mut self) {
         self.own.step = OwnStep::Out;
-        // Requests that were not taken will not be answered.
+        // Requests that have not been taken will not be answered.
         self.requests.clear();
         self.timers.clear();
         let members: Vec<_> = self.members.keys().copied().collect();
@@ -429,10 +432,10 @@ impl Membership {
         }
     }
 
-    /// Begins a step of a member.
+    /// Begins a step of the check of a member.
     fn go(&mut self, node: NodeId, step: LossCheck) {
         let Some(member) = self.members.get_mut(&node) else { return };
-        // What is still to be answered belongs to an earlier step.
+        // Answers that are still to come belong to an earlier step.
         (member.step, member.pending) = (step, 0);
         self.timers.remove(&node);
         let inquiry = match step {
@@ -460,7 +463,7 @@ impl Membership {
 
     fn request(&mut self, node: NodeId, inquiry: Inquiry) -> u64 {
         self.last_number += 1;
-        // All that anything is asked about are bound.
+        // Each node that a request is about has a bound name.
         let name = self.bindings.name_of(node).unwrap_or_default().to_owned();
         let node = Identity { name, id: node };
         self.requests.push_back(MembershipRequest { number: self.last_number, node, inquiry });
@@ -475,7 +478,7 @@ impl Membership {
     /// Handles the answer to a request.
     ///
     /// # Panics
-    /// If it answers something else than was asked.
+    /// If it is not an answer to that request.
     pub fn handle(&mut self, now: Moment, number: u64, finding: Finding) {
         if self.own.pending == number {
             self.own.pending = 0;
@@ -493,9 +496,9 @@ impl Membership {
             }
             (LossCheck::Delete | LossCheck::Expire, Finding::Record(Answer::Written(answer))) => match answer {
                 Ok(_) => self.lose(node, Loss::Down),
-                // By the time of the next attempt, what the probes have found may be true no more.
+                // By the next attempt, the findings of the probes may no longer hold.
                 Err(StoreError::Unavailable) => self.wait(now + RETRY, node, step.if_there().into()),
-                // Another was quicker, or the answer to this deletion was lost, or the node has joined again.
+                // Another node was faster, or the answer to this deletion was lost, or the node has joined again.
                 Err(_) => self.go(node, LossCheck::Read(step.if_there())),
             },
             (step, finding) => unreachable!("{finding:?} for {step:?} of {node} with {revision}"),
@@ -507,7 +510,7 @@ impl Membership {
             Ok(None) => self.lose(node, Loss::Removed),
             Ok(Some(entry)) => {
                 self.go(node, then.into());
-                // If that is another revision, what was begun belongs to a member that is lost.
+                // If the record has another revision, the step belongs to a member that is lost.
                 let name = self.bindings.name_of(node).unwrap_or_default().to_owned();
                 self.found(Identity { name, id: node }, entry);
             }
@@ -520,12 +523,12 @@ impl Membership {
             (ProbeOutcome::Responders, _) => self.go(node, LossCheck::Rest),
             (ProbeOutcome::NoResponders, LossCheck::ProbeAgain) => self.go(node, LossCheck::Delete),
             (ProbeOutcome::NoResponders, _) => self.wait(now + GRACE, node, LossCheck::Grace),
-            // Both probes again: they are to be a grace apart, without an answer in between.
+            // Repeat both probes: they must find no subscriber a grace apart, without an unknown outcome in between.
             (ProbeOutcome::Unknown, _) => self.wait(now + PROBE_AGAIN, node, LossCheck::Probe),
         }
     }
 
-    /// Begins a step later.
+    /// Schedules a step for later.
     fn wait(&mut self, until: Moment, node: NodeId, step: LossCheck) {
         if let Some(member) = self.members.get_mut(&node) {
             (member.step, member.pending) = (step, 0);
@@ -540,7 +543,7 @@ impl Membership {
                 self.proof = self.proof.take().filter(|proof| !is_known(proof));
                 self.come_in(now);
             }
-            // Another was quicker.
+            // Another node was faster.
             (OwnStep::Remove(_), Answer::Written(Err(StoreError::Conflict { .. }))) => self.come_in(now),
             (OwnStep::Remove(_), Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown))) => {
                 self.wait_own(now);
@@ -558,8 +561,8 @@ impl Membership {
                     return self.enter(entry.revision);
                 }
                 if !self.own.is_new {
-                    // Its key is this node's: no other of its name has drawn the same ID. Not at once, so that one who
-                    // writes it again and again is not answered as quickly as the store can.
+                    // This key belongs to this node: no other node with its name has drawn the same ID. The delay keeps
+                    // a program that rewrites the record again and again from being answered as fast as the store can.
                     self.own.step = OwnStep::Remove(entry.revision);
                     return self.wait_own(now);
                 }
@@ -587,7 +590,7 @@ impl Membership {
         }
     }
 
-    /// This node's earlier record is gone: it joins when it may.
+    /// Handles the end of this node's earlier record: creates the new one as soon as it may.
     fn come_in(&mut self, now: Moment) {
         match &self.proof {
             Some(Proof { until, .. }) if now < *until => {
@@ -598,7 +601,7 @@ impl Membership {
         }
     }
 
-    /// The store is the one that it was.
+    /// The proof has been found: the store is the same one.
     fn proved(&mut self) {
         self.proof = None;
         if self.own.step == OwnStep::Create && self.own.pending == 0 {
@@ -628,7 +631,7 @@ impl Membership {
         self.timers.values().min().copied()
     }
 
-    /// Does what is due by `now`.
+    /// Performs the steps that are due by `now`.
     pub fn handle_timeout(&mut self, now: Moment) {
         let due: Vec<_> = self.timers.iter().filter(|(_, at)| **at <= now).map(|(node, _)| *node).collect();
         for node in due {
@@ -661,7 +664,7 @@ impl Membership {
 mod tests {
     use super::*;
 
-    /// What is kept of members that are lost is given up when the watch can report nothing older.
+    /// The state kept of lost members is dropped once the watch cannot report anything older.
     #[test]
     fn what_is_kept_of_the_lost_does_not_grow() {
         let id = |number| NodeId::new(number).unwrap();

@@ -1,59 +1,58 @@
-//! Membership: which nodes are there, and when one counts as lost.
+//! Membership: which nodes belong to the cluster, and when a node counts as lost.
 //!
 //! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`Identity`]: its name and its
-//! [`NodeId`]. **The records decide**, not who hears from whom: all nodes see the same ones, in one order. A
-//! [`Membership`] is one node's view. It is a state machine without clock, thread or store: the caller passes in what
-//! the watch of the bucket reports, makes the [requests](Membership::poll_request), and hears of
-//! [events](MembershipEvent).
+//! [`NodeId`]. **The records decide** who is a member, not which nodes hear from each other: all nodes see the same
+//! records, in one order. A [`Membership`] is one node's view. It is a state machine without clock, thread or store:
+//! the caller passes in the changes that the watch of the bucket reports, makes the
+//! [requests](Membership::poll_request), and receives [events](MembershipEvent).
 //!
 //! # Protocol
-//! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost;
-//!   if it is another's, two nodes have drawn one ID, and this one does not join. The revision of the record is the
-//!   node's epoch, until it leaves.
-//! * **join again.** A node whose membership is over first deletes its own record, which may be there still, and
-//!   whatever else it finds under its key: it was a member with this ID, so no other node has it. A refusal of the
-//!   store ends that attempt, and not the node: the caller begins another. It can be told to
-//!   [expect](Membership::expect) a record of that time before it creates its own: without one the store may be
-//!   another.
-//! * **watch.** A record that appears is a member that joined; one that disappears, a member that is lost. After an
-//!   interruption the watch reports a snapshot (*resync*): what it does not contain is **read again** before it counts
-//!   as lost, since the snapshot may be older than what is known of that member.
-//! * **suspect.** A hint says that a node may be down: a session is silent, or the broker saw a connection close. Hints
-//!   may be wrong. The suspect is **probed**: a node that runs subscribes to its subject. If the broker says that there
-//!   is no subscriber, then after a **grace** of [`GRACE`] the node is probed again: a connection that was interrupted
-//!   is back by then. If there still is none, the record is **deleted**, if it still has the same revision. No answer
-//!   proves nothing: the probe is repeated, until the lease is over.
+//! * **join.** Create the record. After a conflict the record is read: it may be the node's own, from an attempt whose
+//!   answer was lost; if it belongs to another node, the two have drawn the same ID, and this one does not join. The
+//!   revision of the record is the node's epoch until it leaves.
+//! * **join again.** A node whose membership is over first deletes its own record, which may still exist, and anything
+//!   else that it finds under its key: it was a member with this ID, so no other node has it. If the store refuses,
+//!   only that attempt ends, and the caller begins another. The node can be told to [expect](Membership::expect) a
+//!   record of that time before it creates its own: without one, the store may be a different one.
+//! * **watch.** A record that appears means that a member has joined; one that disappears, that a member is lost. After
+//!   an interruption the watch reports a snapshot (*resync*): a record that is missing from it is **read again** before
+//!   the member counts as lost, since the snapshot may be older than what is known of that member.
+//! * **suspect.** A hint says that a node may be down: its session is silent, or the broker saw its connection close.
+//!   Hints may be wrong, so the suspect is **probed**: a node that runs subscribes to its subject. If the broker says
+//!   that there is no subscriber, the node is probed again after a **grace** of [`GRACE`], when an interrupted
+//!   connection would be back. If there still is no subscriber, the record is **deleted**, provided that it has the
+//!   same revision. A missing answer proves nothing: the probe is repeated until the lease is over.
 //! * **expire.** A member whose lease the broker has deleted has fenced itself; its record is deleted without probes.
-//! * **goodbye.** A member that leaves says so to each peer and counts as lost at once. Its record may be seen for some
-//!   time after that, and does not make it a member again.
-//! * **evict.** A node whose own record is gone, which it reads again before it believes it, is no member: it has to
-//!   fence itself, and to join anew.
+//! * **goodbye.** A member that leaves tells each peer, and counts as lost at once. Its record may remain visible for
+//!   some time, but does not make it a member again.
+//! * **evict.** A node whose own record is deleted or replaced is no longer a member: it has to fence itself, and to
+//!   join anew. If only a snapshot lacks the record, the node reads it again before it believes that.
 //!
 //! * **bind.** The first record that is seen with an ID binds the ID to the name in its key, for as long as this node
-//!   runs. A record that claims the ID under another name is ignored, and so is its deletion: the node of that name may
-//!   write it, but cannot become the other by that. So a node that is away is not replaced while it is.
+//!   runs. A record that claims the ID under another name is ignored, and so is its deletion: the node with that name
+//!   may write the record, but does not take over the ID. So no other node can replace a node while it is away.
 //!
 //! # Invariants
 //! 1. For each node, joins and losses alternate, and the revisions grow: each [`MembershipEvent::Lost`] belongs to the
 //!    [`MembershipEvent::Joined`] before it. So each loss is reported exactly once.
-//! 2. A node that restarts is another node: it has drawn a new ID. One that joins again with its ID has another
-//!    revision, and its peers first hear that the old one is lost.
-//! 3. A record is deleted by others only after two probes found no subscriber, [`GRACE`] apart, or when its lease was
-//!    over; and only in the revision that this was found of.
-//! 4. When nothing changes any more, the members are those with records, except this node and those that said goodbye.
+//! 2. A node that restarts is a different node, since it has drawn a new ID. A node that joins again with its ID has
+//!    another revision, and its peers first hear that the old membership is lost.
+//! 3. Other nodes delete a record only after two probes, [`GRACE`] apart, found no subscriber, or after its lease was
+//!    over; and only in the revision for which that was found.
+//! 4. Once nothing changes any more, the members are those with records, except this node and those that said goodbye.
 //! 5. While this node runs, an ID belongs to one name.
 //!
 //! # Limits
 //! | limit | value | reason |
 //! |---|---|---|
-//! | name of a node | [`MAX_NODE_NAME`] = 64 B | two are in each subject |
-//! | [`MAX_BINDINGS`] | 65,536 | at 100 B each, 7 MB; a node that restarts draws one more |
-//! | [`GRACE`] | 1 s | an interrupted connection is back by then; a loss is heard 1 s after the hint |
-//! | [`RETRY`] | 1 s | between attempts that the store could not answer |
-//! | [`PROBE_AGAIN`] | 0.2 s | after a probe without an answer, which has waited itself |
+//! | name of a node | [`MAX_NODE_NAME`] = 64 B | each subject contains two |
+//! | [`MAX_BINDINGS`] | 65,536 | 7 MB at 100 B each; each restart of a node adds one |
+//! | [`GRACE`] | 1 s | an interrupted connection is back by then; a loss is reported 1 s after the hint |
+//! | [`RETRY`] | 1 s | delay between attempts that the store could not answer |
+//! | [`PROBE_AGAIN`] | 0.2 s | delay after a probe without an answer, which has already taken time |
 //!
-//! The cost of a node is one record, and a few words for each member. A suspect costs each node that was given the hint
-//! two probes, and one deletion, of which the first succeeds.
+//! A node costs one record, and a few words for each member. A suspect costs each node that was given the hint two
+//! probes and one deletion, of which only the first succeeds.
 
 mod machine;
 mod record;
@@ -71,38 +70,38 @@ use crate::engine::{ProbeOutcome, Revision};
 use postroom::NodeId;
 use std::time::Duration;
 
-/// How long after the first probe that found no subscriber the second is made.
+/// Time between the first probe that found no subscriber and the second probe.
 pub const GRACE: Duration = Duration::from_secs(1);
-/// The wait before an attempt is repeated that could not be answered.
+/// The delay before an attempt that could not be answered is repeated.
 pub const RETRY: Duration = Duration::from_secs(1);
-/// The wait before a probe is repeated that had no answer. It is short, since a node that became silent is not known to
-/// be gone before the first probe after the broker has given up its connection; and not zero, since a node that is cut
-/// off from the broker has its answers at once.
+/// The delay before a probe without an answer is repeated. It is short, since the loss of a silent node is found by the
+/// first probe after the broker has given up the node's connection; and not zero, since a node that is cut off from the
+/// broker gets its answers at once.
 pub const PROBE_AGAIN: Duration = Duration::from_millis(200);
-/// How many IDs of nodes that are members no more are remembered with their names.
+/// The maximum number of IDs remembered with their names; beyond it, those that are no longer members are forgotten.
 pub const MAX_BINDINGS: usize = 65_536;
 
-/// What the caller is to do; each is to be answered exactly once.
+/// A request to the caller, to be answered exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipRequest {
     /// The number to pass to [`Membership::handle`] with the answer.
     pub number: u64,
-    /// The node that it is about. Its record has the key that this writes.
+    /// The node that the request is about. The text of this identity is the key of its record.
     pub node: Identity,
-    /// What to do.
+    /// The inquiry to make.
     pub inquiry: Inquiry,
 }
 
-/// What is asked about a node.
+/// An inquiry about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inquiry {
-    /// Make this access to its record.
+    /// An access to its record.
     Record(Access),
-    /// Ask the broker whether it has subscribed to its subject.
+    /// A question to the broker whether the node has subscribed to its subject.
     Probe,
 }
 
-/// What came of a [`MembershipRequest`].
+/// The answer to a [`MembershipRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The answer to [`Inquiry::Record`].
@@ -111,14 +110,14 @@ pub enum Finding {
     Probe(ProbeOutcome),
 }
 
-/// What happened.
+/// A change that a [`Membership`] reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MembershipEvent {
     /// This node is a member, with this epoch.
     Entered(Revision),
-    /// This node cannot join in this attempt: the last event.
+    /// This node cannot join in this attempt. This is the last event.
     Refused(JoinRefusal),
-    /// This node is no member any more. Its peers have been reported lost: the last event.
+    /// This node is no longer a member. Its peers have been reported lost. This is the last event.
     Evicted,
     /// A node has become a member.
     Joined {
@@ -126,23 +125,23 @@ pub enum MembershipEvent {
         node: NodeId,
         /// Its epoch.
         revision: Revision,
-        /// What it says of itself.
+        /// The node's record.
         record: Record,
     },
-    /// A member is lost, with all that ran there.
+    /// A member is lost, with everything that ran on it.
     Lost {
         /// The node.
         node: NodeId,
         /// Its epoch.
         revision: Revision,
-        /// How that was found.
+        /// How the loss was found.
         cause: Loss,
     },
-    /// There is a record that is none. It is ignored.
+    /// A record is not valid, and is ignored.
     Unreadable {
         /// Its key, shortened if it is long.
         key: String,
-        /// What is wrong with it.
+        /// The problem with the record.
         error: RecordError,
     },
 }
@@ -150,22 +149,23 @@ pub enum MembershipEvent {
 /// How a loss was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loss {
-    /// It said goodbye.
+    /// The member said goodbye.
     Left,
-    /// It did not answer probes, or its lease was over; this node has deleted its record, and was the first to know.
+    /// The member had no subscriber when it was probed, or its lease was over; this node deleted its record, and was
+    /// the first to know.
     Down,
-    /// Its record is gone: another node has deleted it, or the node itself as it left.
+    /// The record is gone: another node deleted it, or the member itself as it left.
     Removed,
-    /// It has joined again: the old membership is over.
+    /// The member has joined again, so its old membership is over.
     Rejoined,
-    /// This node itself is no member any more.
+    /// This node itself is no longer a member.
     Fenced,
 }
 
 /// Why a node cannot join.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinRefusal {
-    /// The record with its ID is another's.
+    /// The record with its ID belongs to another node.
     #[error(
         "the node ID {node} belongs to `{holder}`; restart the program, which draws another, or, for several nodes in \
          one program, build each runtime with `Builder::logical_node`"
@@ -173,18 +173,18 @@ pub enum JoinRefusal {
     Collision {
         /// The ID.
         node: NodeId,
-        /// The name of the node that has it; `?` if its record cannot be read.
+        /// The name of the node that has the ID; `?` if its record cannot be read.
         holder: String,
     },
-    /// The store will not have the record.
+    /// The store refuses the record.
     #[error("the store refuses the record of this node: {0}")]
     Store(crate::engine::StoreError),
-    /// The cluster has as many nodes as it may have.
+    /// The cluster has the maximum number of nodes.
     #[error(
         "the cluster has {limit} nodes, the most that this node was built for; set `max_nodes` higher on all nodes"
     )]
     Full {
-        /// The most nodes.
+        /// The maximum.
         limit: usize,
     },
 }

@@ -1,12 +1,12 @@
-//! What a node says of itself in the store, under the key `<name>.<id>`.
+//! A node's record in the store, under the key `<name>.<id>`.
 
 use crate::subject::{Identity, is_name};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The longest name of a node.
+/// The maximum length of a node's name.
 pub const MAX_NODE_NAME: usize = crate::subject::LONGEST_NAME;
 
-/// The form of a record that this crate writes.
+/// The record format that this crate writes.
 const FORM: u8 = 1;
 
 /// The record of a node.
@@ -26,13 +26,14 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the record of a node with this name. `run` is drawn anew for each attempt to join: it tells the node's
-    /// own record from that of another which has drawn the same ID.
+    /// Returns the record of a node with this name. `run` is drawn anew for each attempt to join: it distinguishes the
+    /// node's own record from that of another node which has drawn the same ID.
     ///
-    /// Names are for people and for placement: two nodes may have the same, as a node that restarts does for a while.
+    /// Names are for people and for placement: two nodes may have the same name, as happens for a while when a node
+    /// restarts.
     ///
     /// # Errors
-    /// If the name is empty or too long, or cannot stand between the dots of a subject.
+    /// If the name is empty or too long, or cannot be a part of a subject.
     pub fn new(name: impl Into<String>, run: u64) -> Result<Self, RecordError> {
         let name = name.into();
         match name.len() {
@@ -60,7 +61,7 @@ impl Record {
     /// Decodes a record.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the bytes are not a record.
     pub fn decode(mut bytes: Bytes) -> Result<Self, RecordError> {
         let form = bytes.try_get_u8().map_err(|_| RecordError::Truncated)?;
         if form != FORM {
@@ -74,7 +75,7 @@ impl Record {
     }
 }
 
-/// Reads the record under a key. It says the same name as the key, which only the node of that name may write.
+/// Decodes the record under a key. Its name must be that of the key, which only the node with that name may write.
 pub(super) fn read(identity: &Identity, bytes: Bytes) -> Result<Record, RecordError> {
     let record = Record::decode(bytes)?;
     match record.name == identity.name {
@@ -83,7 +84,7 @@ pub(super) fn read(identity: &Identity, bytes: Bytes) -> Result<Record, RecordEr
     }
 }
 
-/// Why a record is not one.
+/// Why a record is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The node has no name.
@@ -95,16 +96,16 @@ pub enum RecordError {
         /// Its length.
         bytes: usize,
     },
-    /// Its name cannot stand in a subject.
+    /// The name cannot be a part of a subject.
     #[error("`{name}` cannot name a node; use letters, digits, `-` and `_`, at most {MAX_NODE_NAME}")]
     BadName {
         /// The name.
         name: String,
     },
-    /// The record has another form.
+    /// The record has another format.
     #[error("a record has form {form}, and this node reads {FORM}; run one version of postroom-cluster, or upgrade it")]
     Form {
-        /// Its form.
+        /// Its format.
         form: u8,
     },
     /// The record is too short.
@@ -113,23 +114,23 @@ pub enum RecordError {
     /// The name is not UTF-8.
     #[error("a record's name is not UTF-8; check who may write to the bucket of nodes")]
     NotText,
-    /// The key is not that of a node.
+    /// The key does not identify a node.
     #[error("a record's key is not the name and the ID of a node; check who may write to the bucket of nodes")]
     Key,
-    /// The record says another name than its key.
+    /// The names in the record and in its key differ.
     #[error("the record under `{key}` says that it is of `{name}`; check who may write to the bucket of nodes")]
     OtherName {
-        /// The name that it says.
+        /// The name in the record.
         name: String,
         /// Its key.
         key: String,
     },
-    /// The ID is another node's.
+    /// The ID belongs to another node.
     #[error("the record under `{key}` claims the ID of `{holder}`, and is ignored; look into what that node does")]
     Claimed {
         /// Its key.
         key: String,
-        /// The name of the node whose ID that is.
+        /// The name of the node that the ID belongs to.
         holder: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Several nodes, one store, and a broker that delays, loses answers and cuts connections. For tests.
+//! A model for tests: several nodes, one store, and a broker that delays messages, loses answers and cuts connections.
 
 use super::{Finding, Identity, Inquiry, Loss, Membership, MembershipEvent, Record};
 use crate::access::{Access, Answer};
@@ -14,16 +14,16 @@ use std::time::Duration;
 pub(super) struct Machine {
     pub(super) node: NodeId,
     pub(super) members: Membership,
-    /// Its revision, while it is a member.
+    /// Its epoch, while it is a member.
     pub(super) entered: Option<Revision>,
-    /// The revision of its record, since that was written, whether or not it knows.
+    /// The revision of its record once that was written, whether or not the node knows it.
     pub(super) revision: Option<Revision>,
     has_left: bool,
     pub(super) is_alive: bool,
     pub(super) is_cut: bool,
-    /// The changes that the broker has for it, and when they arrive.
+    /// The changes that the broker has for this node, and when they arrive.
     watch: VecDeque<(u64, Change)>,
-    /// The last that it has heard of each node: its revision, and whether it is a member.
+    /// The last report about each node: its revision, and whether it is a member.
     view: BTreeMap<NodeId, (Revision, bool)>,
     pub(super) ends: Vec<MembershipEvent>,
     pub(super) losses: Vec<(NodeId, Revision, Loss)>,
@@ -40,9 +40,9 @@ enum Step {
 pub(super) struct World {
     pub(super) now: u64,
     pub(super) random: Random,
-    /// The longest delay of anything, in milliseconds.
+    /// The maximum delay of anything, in milliseconds.
     pub(super) slowest: u64,
-    /// Percent of answers that are lost.
+    /// Percentage of answers that are lost.
     pub(super) lost: u64,
     pub(super) machines: Vec<Machine>,
     records: BTreeMap<String, (Bytes, Revision)>,
@@ -50,7 +50,7 @@ pub(super) struct World {
     steps: BTreeMap<(u64, u64), Step>,
     serial: u64,
     runs: u64,
-    /// Memberships that may be reported lost: something has happened to them.
+    /// Memberships that may be reported lost, because something has happened to them.
     excused: BTreeSet<(NodeId, Revision)>,
 }
 
@@ -96,7 +96,7 @@ impl World {
         at
     }
 
-    /// The broker begins to report a snapshot to a machine.
+    /// Has the broker report a snapshot to a machine.
     fn resync(&mut self, at: usize) {
         let entries: Vec<_> = self
             .records
@@ -141,7 +141,7 @@ impl World {
         self.machines[at].is_alive = false;
         let (node, revision) = (self.machines[at].node, self.machines[at].revision);
         let Some(revision) = revision else { return };
-        // The broker deletes its lease, which three nodes watch.
+        // The broker deletes the lease of the node, and up to three nodes notice.
         for _ in 0..3 {
             let machine = self.random.below(self.machines.len() as u64) as usize;
             let delay = 15_000 + self.random.below(1_000);
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// The node says goodbye; some do not hear it.
+    /// Has a node leave. Some nodes do not hear its goodbye.
     pub(super) fn leave(&mut self, at: usize) {
         self.excuse(at);
         self.machines[at].has_left = true;
@@ -245,7 +245,7 @@ impl World {
                 if let (true, Some(Answer::Written(Ok(revision)))) = (creates, &answer) {
                     let machine = &mut self.machines[machine];
                     machine.revision = Some(*revision);
-                    // What it asked for has arrived after it.
+                    // The record was created only after the node had left or crashed.
                     if machine.has_left || !machine.is_alive {
                         self.excused.insert((node.id, *revision));
                     }
@@ -294,7 +294,7 @@ impl World {
         Answer::Written(Ok(revision))
     }
 
-    /// Has a machine do all that it can do now.
+    /// Has a machine do everything that it can do now.
     fn settle(&mut self, at: usize) {
         let now = self.moment();
         let machine = &mut self.machines[at];
@@ -310,7 +310,7 @@ impl World {
             self.check(at, event);
         }
         while let Some(request) = self.machines[at].members.poll_request() {
-            // What a node that has crashed asked for may still arrive; it asks for nothing more.
+            // Requests from before a crash may still arrive; a node that has crashed makes no more.
             if self.machines[at].is_alive {
                 let delay = self.random.below(self.slowest + 1);
                 let (number, node, inquiry) = (request.number, request.node, request.inquiry);
@@ -349,7 +349,7 @@ impl World {
         }
     }
 
-    /// Invariant 4: every machine that is a member sees exactly the records of the others.
+    /// Checks invariant 4: every machine that is a member sees exactly the records of the others.
     pub(super) fn check_agreement(&self) {
         let records: BTreeSet<_> = self.records.iter().map(|(key, (_, revision))| (key.clone(), *revision)).collect();
         let alive: BTreeSet<_> = self

@@ -11,7 +11,7 @@ fn seeds(usual: u64) -> std::ops::Range<u64> {
     0..std::env::var("POSTROOM_CLUSTER_SEEDS").map_or(usual, |text| text.parse().expect("a number of seeds"))
 }
 
-/// Nodes 1 to `count`, which know each other.
+/// Returns a world with nodes 1 to `count`, which know each other.
 fn cluster(count: u64) -> World {
     let mut world = World::new(count);
     (1..=count).for_each(|number| {
@@ -23,7 +23,7 @@ fn cluster(count: u64) -> World {
     world
 }
 
-/// One random thing that happens to a cluster.
+/// Does one random thing to a cluster.
 fn act(world: &mut World, next_id: &mut u64) {
     let at = world.random.below(world.machines.len() as u64) as usize;
     let other = world.random.below(world.machines.len() as u64) as usize;
@@ -38,7 +38,7 @@ fn act(world: &mut World, next_id: &mut u64) {
         3 if runs => {
             world.leave(at);
             if world.random.chance(30) {
-                // It does not come to deleting its record.
+                // It may not get to deleting its record.
                 world.crash(at);
             }
         }
@@ -50,7 +50,7 @@ fn act(world: &mut World, next_id: &mut u64) {
     }
 }
 
-/// Nodes that were evicted join again, with the ID that they had.
+/// Has nodes that were evicted join again with the same ID.
 fn rejoin(world: &mut World) {
     for at in 0..world.machines.len() {
         let machine = &mut world.machines[at];
@@ -74,10 +74,10 @@ fn survive(seed: u64, causes: &mut BTreeMap<Loss, u32>) {
         world.run(wait);
         act(&mut world, &mut next_id);
     }
-    // All is well again, every node that has crashed is hinted at, and the leases of those that do not run are over.
+    // All faults end, every node that has crashed is hinted at, and the leases of nodes that do not run expire.
     (world.lost, world.slowest) = (0, 200);
     (0..world.machines.len()).for_each(|at| world.heal(at));
-    // There may be no other.
+    // Start a new node, since no other may be left.
     world.start(id(next_id + 1));
     for _ in 0..3 {
         world.run(20_000);
@@ -105,7 +105,7 @@ fn all_nodes_agree_in_the_end_and_each_loss_is_reported_once() {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| survive(seed, &mut causes)));
         assert!(result.is_ok(), "seed {seed}");
     }
-    // Otherwise the runs show nothing.
+    // Otherwise the runs would prove nothing.
     assert!(causes.len() == 5 && causes.values().all(|&count| count >= 10), "{causes:?}");
 }
 
@@ -121,7 +121,7 @@ fn a_node_that_crashed_is_lost_a_grace_after_the_hint_and_for_all() {
     for machine in &world.machines[..3] {
         assert!(matches!(machine.losses[..], [(node, lost, _)] if node == id(4) && lost == revision));
     }
-    // By its lease it is lost again, which is none.
+    // The end of its lease is not a second loss.
     world.run(20_000);
     assert!(world.machines[..3].iter().all(|machine| machine.losses.len() == 1));
 }
@@ -202,7 +202,7 @@ fn a_record_that_is_left_behind_by_a_goodbye_is_deleted_when_the_lease_is_over()
     assert_eq!(members.poll_request().unwrap().inquiry, Inquiry::Record(Access::Delete(Revision(5))));
 }
 
-/// Without probes: a node that is stopped may still be subscribed.
+/// The loss needs no probes: a node that is stopped may still be subscribed.
 #[test]
 fn a_member_without_a_lease_is_lost_though_it_answers() {
     let mut world = cluster(2);
@@ -232,7 +232,7 @@ fn a_second_node_with_the_same_id_is_refused_with_the_name_of_the_first() {
     assert!(world.machines[1].ends.is_empty());
 }
 
-/// Node 1, a member with revision 3.
+/// Returns the view of node 1, a member with revision 3.
 fn entered() -> Membership {
     let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
     let request = members.poll_request().unwrap();
@@ -296,7 +296,7 @@ fn a_store_that_refuses_the_record_ends_the_attempt_and_one_that_is_away_does_no
     assert_eq!(next(&mut members), MembershipEvent::Refused(JoinRefusal::Store(StoreError::Closed)));
 }
 
-/// The watch is quicker than the answer to the creation.
+/// The watch is faster than the answer to the creation.
 #[test]
 fn an_eviction_before_the_entry_is_known_is_not_missed() {
     let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
@@ -352,7 +352,7 @@ fn what_a_snapshot_does_not_have_is_read_again_before_it_counts() {
     assert_eq!((next(&mut members), members.poll_event()), (MembershipEvent::Evicted, None));
 }
 
-/// A member with revision 5, and the number of the first probe of it.
+/// Returns a view with a suspected member of revision 5, and the number of the first probe.
 fn suspected() -> (Membership, u64) {
     let mut members = entered();
     members.on_change(put(2, 5));
@@ -364,7 +364,7 @@ fn suspected() -> (Membership, u64) {
     (members, request.number)
 }
 
-/// Lets the time pass until the next timer, and returns the request that it brings.
+/// Lets time pass until the next timer, and returns the request that follows.
 fn after_timer(members: &mut Membership) -> MembershipRequest {
     assert_eq!(members.poll_request(), None);
     let next = members.next_timeout().expect("a timer");
@@ -394,11 +394,11 @@ fn no_answer_to_a_probe_proves_nothing_and_begins_anew() {
         probed(&mut members, number, ProbeOutcome::Responders);
         assert_eq!((members.next_timeout(), members.poll_request()), (None, None));
     }
-    // That answer is no longer waited for.
+    // The answer to that probe is no longer awaited.
     answer(&mut members, number, conflict());
 }
 
-/// A suspect whose record is being deleted, and the number of the deletion.
+/// Returns a view that is deleting the record of a suspect, and the number of the deletion.
 fn deleting() -> (Membership, u64) {
     let (mut members, number) = suspected();
     probed(&mut members, number, ProbeOutcome::NoResponders);
@@ -445,7 +445,7 @@ fn an_expired_lease_is_not_forgotten_when_the_deletion_fails_or_the_watch_is_int
     members.on_change(put(1, 3));
     members.on_change(Change::Synced { revision: Revision(5) });
     let read = members.poll_request().unwrap();
-    answer(&mut members, request.number, conflict()); // late: it belongs to the step before
+    answer(&mut members, request.number, conflict()); // late: it belongs to the previous step
     assert_eq!(members.poll_request(), None);
     answer(&mut members, read.number, Answer::Read(Ok(Some(entry(2, 5)))));
     assert_eq!(members.poll_request().unwrap().inquiry, Inquiry::Record(Access::Delete(Revision(5))));
@@ -487,7 +487,7 @@ fn records_that_are_none_are_reported_and_ignored() {
     assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Key, .. }));
     members.on_change(put(2, 5));
     next(&mut members);
-    // Whatever wrote this, the member that was is no more.
+    // Whatever wrote this record, the previous membership is over.
     members.on_change(strange("node-2.2", b"\x09strange"));
     assert_eq!(next(&mut members), lost(2, 5, Loss::Rejoined));
     assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Form { form: 9 }, .. }));
@@ -502,7 +502,7 @@ fn leaving_deletes_the_record_whenever_it_is_written() {
     members.leave();
     assert_eq!(members.poll_request().unwrap().inquiry, Inquiry::Record(Access::Delete(Revision(3))));
 
-    // Before the answer to the creation has come.
+    // The node leaves before the answer to the creation has arrived.
     let record = Record::new("node-1", 7).unwrap();
     let begin = || {
         let mut members = Membership::new(id(1), record.clone());
@@ -528,7 +528,7 @@ fn leaving_deletes_the_record_whenever_it_is_written() {
     assert_eq!(members.poll_request(), None, "another's");
 }
 
-/// A node whose lease was over while it was cut off may find its own record: no other node was there to delete it.
+/// A node whose lease expired while it was cut off may find its own record, if no other node was there to delete it.
 #[test]
 fn a_node_that_joins_again_removes_its_own_record_first() {
     let conflict = || StoreError::Conflict { key: "1".into() };
@@ -558,7 +558,7 @@ fn a_node_that_joins_again_removes_its_own_record_first() {
     assert_eq!((members.poll_request(), members.poll_event()), (None, None), "there is nothing to undo");
 }
 
-/// Catches: a node that joins a store that is another while holders of the old one may act.
+/// Catches: a node that joins a different store while holders of the old one may still act.
 #[test]
 fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over() {
     let (now, until) = (Moment::START, Moment::after_start(Duration::from_secs(15)));
@@ -577,7 +577,7 @@ fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over()
         matches!(inquiry, Some(Inquiry::Record(Access::Create(_))))
     };
     let synced = Change::Synced { revision: Revision(20) };
-    // Its own record was there, or another that it knows is: in any order.
+    // Its own record still existed, or another that it knows does, in any order.
     assert!(joins(&mut removed(Answer::Written(Ok(Revision(6))), vec![])));
     assert!(joins(&mut removed(conflict(), vec![Change::Resync, put(2, 5)])));
     let mut members = removed(Answer::Written(Err(StoreError::Unavailable)), vec![Change::Resync, put(2, 5)]);
@@ -586,7 +586,7 @@ fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over()
     members.handle(now, request.number, Finding::Record(conflict()));
     assert!(joins(&mut members));
 
-    // Records of other nodes, or of other memberships, prove nothing; nor does what an earlier watch has reported.
+    // Records of other nodes or of other memberships prove nothing; nor do the reports of an earlier watch.
     for reported in [
         vec![],
         vec![Change::Resync, synced.clone()],
@@ -601,7 +601,7 @@ fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over()
     }
 }
 
-/// What a node that has a key of its own can write, and what it must not become by that.
+/// What a node with a key of its own can write, and must not gain by that.
 #[test]
 fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     let claim = |revision| {
@@ -616,7 +616,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
         assert!(error.to_string().contains("`thief.2`") && error.to_string().contains("`node-2`"));
         assert_eq!(event, MembershipEvent::Unreadable { key: "thief.2".into(), error });
     };
-    // While it is a member; and when it is away, and comes back.
+    // A claim while the owner is a member, and while it is away; then the owner comes back.
     members.on_change(claim(6));
     is_claim(next(&mut members));
     members.on_change(Change::Deleted { key: "thief.2".into(), revision: Revision(7) });
@@ -628,7 +628,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     members.on_change(put(2, 10));
     assert!(matches!(next(&mut members), MembershipEvent::Joined { revision: Revision(10), .. }));
 
-    // It is remembered when this node joins again.
+    // The binding is remembered when this node joins again.
     let bindings = members.bindings().clone();
     let mut members = Membership::rejoin(id(1), Record::new("node-1", 8).unwrap(), Revision(3));
     members.remember(bindings);
@@ -638,7 +638,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     members.on_change(Change::Synced { revision: Revision(11) });
     assert_eq!((members.poll_event(), members.members().count()), (None, 0));
 
-    // Nor is it kept out by a claim on its own ID, made while it was away.
+    // Nor does a claim on this node's own ID, made while it was away, keep it out.
     let request = members.poll_request().unwrap();
     answer(&mut members, request.number, Answer::Written(Ok(Revision(12))));
     let record = Record::new("thief", 1).unwrap();
@@ -649,7 +649,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     answer(&mut members, request.number, Answer::Written(Ok(Revision(13))));
     assert_eq!(next(&mut members), MembershipEvent::Entered(Revision(13)));
 
-    // No one takes this node's own ID from it.
+    // No other node takes this node's own ID from it.
     let mut members = entered();
     let record = Record::new("thief", 1).unwrap();
     let entry = Entry { key: "thief.1".into(), value: record.encode(), revision: Revision(6) };

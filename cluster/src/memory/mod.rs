@@ -1,25 +1,24 @@
-//! An engine within one program: for tests, simulations and examples, without a server.
+//! An engine within one program, for tests, simulations and examples without a server.
 //!
-//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. Unless it is told
-//! to [run](Broker::run), **nothing happens by itself**: each call of [`Broker::step`] does one thing, in the order in
-//! which it was asked for, and runs at most one callback, on the calling thread. So a test sees each state between two
-//! steps, and a simulator decides when the next step comes. The broker's clock goes on with [`Broker::advance`] only;
-//! it is what leases expire by.
+//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. Unless the broker
+//! is told to [run](Broker::run), **nothing happens by itself**: each call of [`Broker::step`] performs the oldest
+//! request, and runs at most one callback, on the calling thread. So a test sees each state between two steps, and a
+//! simulator decides when the next step comes. The broker's clock, by which leases expire, advances only with
+//! [`Broker::advance`].
 //!
-//! It does what a real broker does when a connection breaks ([`Client::disconnect`]): what is on its way to the client
-//! is lost, what the client publishes is refused, its accesses fail, and others that probe it find no subscriber. When
-//! it is back, its subscriptions are too, and its watches begin with a snapshot. Random loss and delay are for the
-//! caller to add: it can drop or keep what a callback receives. The store can be [lost](Broker::lose_store), and an
-//! older copy of it [come back](Broker::restore).
+//! When a connection breaks ([`Client::disconnect`]), the broker does what a real one does: everything in flight to the
+//! client is lost, the client's messages are refused, its accesses fail, and other clients that probe it find no
+//! subscriber. When the connection is back, so are its subscriptions, and its watches begin with a snapshot. The caller
+//! has to add random loss and delay: it can drop or keep what a callback receives. The store can be
+//! [lost](Broker::lose_store), and can be [replaced](Broker::restore) by an older copy.
 //!
-//! A client that [has a name](Broker::connect_as) may do what a [node of that name](crate::rights) may, as with the
-//! permissions of a real broker, and the broker [counts](Engine::refused) what it refuses. One without a name may do
-//! anything: a test can forge with it.
+//! A client that [has a name](Broker::connect_as) has the rights of a [node of that name](crate::rights), like the
+//! permissions of a real broker, and the broker [counts](Engine::refused) what it refuses. A client without a name may
+//! do anything, so a test can use it to forge messages.
 //!
 //! # Limits
-//! Each client may have [`MAX_QUEUED`] messages that the broker has not looked at, in each lane. A message and a value
-//! have at most [`MAX_PAYLOAD`] bytes, as with NATS by default. A watch can go on after the last [`MAX_HISTORY`]
-//! changes.
+//! Each client may have [`MAX_QUEUED`] unprocessed messages in each lane. A message and a value have at most
+//! [`MAX_PAYLOAD`] bytes, as with NATS by default. A watch can resume if it has missed at most [`MAX_HISTORY`] changes.
 
 #[cfg(any(test, feature = "test"))]
 pub mod simulated;
@@ -45,10 +44,10 @@ use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The most messages of a client and lane that the broker has not looked at.
+/// The maximum number of unprocessed messages for each client and lane.
 pub const MAX_QUEUED: usize = 1_024;
 
-/// A broker in memory. Clones are the same one.
+/// A broker in memory. Clones refer to the same broker.
 ///
 /// ```
 /// use postroom_cluster::engine::{Engine, Lane};
@@ -71,11 +70,11 @@ pub const MAX_QUEUED: usize = 1_024;
 #[derive(Clone, Default)]
 pub struct Broker {
     state: Arc<Mutex<BrokerState>>,
-    /// There is a job.
+    /// Notified when there is a job.
     asked: Arc<Condvar>,
 }
 
-/// A broker that runs by itself: made by [`Broker::run`].
+/// A broker that runs by itself, created by [`Broker::run`].
 #[must_use = "the broker stops when this is dropped"]
 pub struct RunningBroker {
     broker: Broker,
@@ -88,13 +87,13 @@ impl Drop for RunningBroker {
         self.stop.store(true, Ordering::Relaxed);
         self.broker.asked.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It panics never: callbacks that do are contained.
+            // The thread never panics: panics of callbacks are caught.
             let _ = thread.join();
         }
     }
 }
 
-/// One node's engine.
+/// The engine of one node.
 pub struct Client {
     broker: Broker,
     number: usize,
@@ -106,12 +105,12 @@ impl Broker {
         Self::default()
     }
 
-    /// Returns the engine of another node, which may do anything.
+    /// Returns the engine of another node, without any restrictions.
     pub fn connect(&self) -> Client {
         self.add(None)
     }
 
-    /// Returns the engine of the node `node` of `cluster`, which may do what that node may.
+    /// Returns the engine of the node `node` of `cluster`, with the rights of that node.
     pub fn connect_as(&self, cluster: &str, node: &str) -> Client {
         self.add(Some(Rights::of(cluster, node)))
     }
@@ -120,14 +119,14 @@ impl Broker {
         let mut state = self.lock();
         let number = state.clients.len();
         state.clients.push(Connection::new(rights));
-        // It may be the first that comes to a store which was lost.
+        // The client may be the first to connect to a store that was lost.
         state.prepare(number);
         Client { broker: self.clone(), number }
     }
 
-    /// Does the next thing that was asked for. Returns false if there is none.
+    /// Performs the next request. Returns false if there is none.
     ///
-    /// Called by a callback, or by a thread while another is in a step, it does nothing and returns false.
+    /// If it is called by a callback, or while another thread is in a step, it does nothing and returns false.
     pub fn step(&self) -> bool {
         let mut state = self.lock();
         if state.in_step {
@@ -135,30 +134,30 @@ impl Broker {
         }
         let Some(job) = state.jobs.pop_front() else { return false };
         state.in_step = true;
-        // A panic costs what the callback was called with.
+        // A panic of the callback costs only the value that it was called with.
         self.perform(state, job);
         self.lock().in_step = false;
         true
     }
 
-    /// Returns the store as it is: for [`restore`](Self::restore).
+    /// Returns a copy of the store, for [`restore`](Self::restore).
     pub fn copy_store(&self) -> StoreCopy {
         self.lock().copy()
     }
 
-    /// Has the store be lost, as if its server had been started again without its files. All connections are broken,
-    /// and what is on its way is lost; the first client that [reconnects](Client::reconnect) creates the tables anew.
+    /// Loses the store, as if its server had been restarted without its files. All connections break, and everything in
+    /// flight is lost; the first client that [reconnects](Client::reconnect) creates the tables anew.
     pub fn lose_store(&self) {
         self.lock().replace(None);
     }
 
-    /// Puts an older copy in the place of the store, as if its server had been started again with the files of that
-    /// time. All connections are broken, and what is on its way is lost.
+    /// Replaces the store by an older copy, as if its server had been restarted with the files of that time. All
+    /// connections break, and everything in flight is lost.
     pub fn restore(&self, copy: StoreCopy) {
         self.lock().replace(Some(copy));
     }
 
-    /// Lets time pass. Leases that become too old are deleted, which watches report in later steps.
+    /// Advances the clock. Leases that become too old are deleted, which watches report in later steps.
     pub fn advance(&self, time: Duration) {
         let mut state = self.lock();
         state.now = state.now + time;
@@ -171,18 +170,18 @@ impl Broker {
         }
     }
 
-    /// Has a thread do what is asked for, at once and by the system's clock: for programs and examples. It ends when
-    /// the returned value is dropped.
+    /// Starts a thread that performs requests at once and follows the system's clock, for programs and examples. It
+    /// ends when the returned value is dropped.
     ///
     /// # Panics
-    /// If the system gives no thread.
+    /// If the operating system does not provide a thread.
     pub fn run(&self) -> RunningBroker {
         let (broker, stop) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let stops = Arc::clone(&stop);
         let run = move || {
             let mut last = Instant::now();
             while !stops.load(Ordering::Relaxed) {
-                // Not without an end: time passes under load, too.
+                // The loop is bounded, since time must pass under load too.
                 for _ in 0..MAX_QUEUED {
                     if !broker.step() {
                         break;
@@ -198,7 +197,7 @@ impl Broker {
         RunningBroker { broker: self.clone(), stop, thread: Some(thread.expect("a thread for the broker")) }
     }
 
-    /// Waits until something is asked for, for at most `time`.
+    /// Waits until there is a request, for at most `time`.
     fn wait(&self, time: Duration) {
         let is_idle = |state: &mut BrokerState| state.jobs.is_empty();
         let waited = self.asked.wait_timeout_while(self.lock(), time, is_idle);
@@ -211,7 +210,7 @@ impl Broker {
         self.notify(state);
     }
 
-    /// Has what was asked for done, by the thread or the process that runs the broker.
+    /// Wakes the thread or process that runs the broker.
     fn notify(&self, mut state: MutexGuard<'_, BrokerState>) {
         let waker = state.waker.take();
         drop(state);
@@ -220,11 +219,11 @@ impl Broker {
     }
 
     fn lock(&self) -> MutexGuard<'_, BrokerState> {
-        // Nothing panics while it is locked.
+        // No code panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Callbacks run without the lock. Returns false if one has panicked.
+    /// Performs a job. Callbacks run without the lock. Returns false if one has panicked.
     fn perform(&self, mut state: MutexGuard<'_, BrokerState>, job: BrokerJob) -> bool {
         match job {
             BrokerJob::Publish { client, lane, message } => state.publish(client, lane, &message),
@@ -267,7 +266,7 @@ impl Broker {
     }
 }
 
-/// A callback that panics costs what it was called with. Returns whether it has not.
+/// Runs a callback and catches its panic, which costs only the value passed to it. Returns false if it panicked.
 fn run(callback: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(callback)).is_ok()
 }
@@ -284,7 +283,7 @@ impl Client {
         self.number
     }
 
-    /// Lets the node do what these rights say, and no more; anything without them.
+    /// Sets the client's rights; `None` removes all restrictions.
     #[cfg(test)]
     pub(crate) fn set_rights(&self, rights: Option<Rights>) {
         self.broker.lock().clients[self.number].rights = rights;
@@ -306,7 +305,7 @@ impl Client {
         }
     }
 
-    /// Closes the engine for good. What was asked for and is not done is answered with an error.
+    /// Closes the engine for good. Requests that have not been performed are answered with an error.
     pub fn close(&self) {
         let mut state = self.broker.lock();
         state.clients[self.number].state = ConnectionState::Closed;
@@ -324,7 +323,7 @@ impl Client {
     }
 }
 
-/// An [`OnWrite`] as what takes any answer.
+/// Adapts an [`OnWrite`] to accept any answer.
 fn written(then: OnWrite) -> Box<dyn FnOnce(Answer) + Send> {
     Box::new(|answer| match answer {
         Answer::Written(written) => then(written),
@@ -367,7 +366,7 @@ impl Engine for Client {
             return Err(SubscribeError::Closed);
         }
         if state.refuses(self.number, |rights| rights.may_subscribe(pattern)) {
-            // As a real broker does it, which answers nothing: there is a subscription, and nothing comes.
+            // A real broker does not report the refusal either: the subscription exists, but receives nothing.
             return Ok(Subscription::new(|| {}));
         }
         let number = state.number();
@@ -376,7 +375,7 @@ impl Engine for Client {
         state.subscriptions.insert(number, subscriber);
         let broker = self.broker.clone();
         Ok(Subscription::new(move || {
-            // Dropped without the lock: a callback may own anything.
+            // Dropped outside the lock, since a callback may own anything.
             let removed = broker.lock().subscriptions.remove(&number);
             drop(removed);
         }))

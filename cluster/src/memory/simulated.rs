@@ -1,6 +1,6 @@
-//! The broker in memory as a part of a simulated test: it takes turns with the processes of the test, in its virtual
-//! time, and what is on its way is late, lost, repeated or cut off as the test asks, by chance that follows from the
-//! seed. What holds of every cluster it checks by itself: see [`SimulatedBroker`].
+//! The broker in memory as part of a simulated test. It takes turns with the processes of the test, in virtual time,
+//! and delays, loses, duplicates or cuts off messages as the test asks, at random as determined by the seed. It checks
+//! by itself what holds for every cluster: see [`SimulatedBroker`].
 
 mod network;
 
@@ -20,17 +20,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A broker of a simulation: made by [`Broker::simulated`]. Clones are the same one.
+/// A broker in a simulation, created by [`Broker::simulated`]. Clones refer to the same broker.
 ///
 /// # What it checks
-/// * A node publishes nothing while it has no lease, whether it was paused, cut off, or has left. One that was in a
-///   store which is lost counts as long as it would have lasted.
-/// * A name passes on when its last holder has ended, or its own node has given it up (which is believed), or its node
-///   is paused, and with a larger token; until the store is lost or replaced, since what the store has is not what
-///   holders were told, then.
+/// * A node publishes nothing while it has no lease, whether it was paused, was cut off, or has left. A lease in a lost
+///   store counts for as long as it would have lasted.
+/// * A name changes its holder only after the last holder has ended, its own node has given the name up (which is
+///   believed), or its node is paused; and only with a larger token. This is no longer checked once the store is
+///   lost or replaced, since the store then differs from what holders were told.
 /// * No callback panics.
 ///
-/// The test panics with what was found when it asks the broker for something, and in the end.
+/// If a check has failed, the test panics when it next calls the broker, or at its end.
 #[derive(Clone)]
 pub struct SimulatedBroker {
     pub(crate) shared: Arc<SimulatedShared>,
@@ -45,55 +45,55 @@ pub(crate) struct SimulatedShared {
 #[derive(Default)]
 struct SimulatedState {
     network: Network,
-    /// The keys of the leases that nodes have acquired.
+    /// The key of the lease that each client has acquired.
     leases: BTreeMap<usize, String>,
-    /// When all leases are over that were in a store which is lost: until then a node may act by one of them.
+    /// When all leases of a lost store are over: until then, a node may act by one of them.
     lost_leases_end: Moment,
-    /// Clients that were paused, and until when.
+    /// Clients that are paused, and until when.
     paused: BTreeMap<usize, Moment>,
     traffic: BTreeMap<usize, Traffic>,
     objections: Vec<String>,
     observers: Vec<Observer>,
 }
 
-/// What one node has published, and asked the store for.
+/// Counters of what one node has published and requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
     /// Messages to other nodes.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of these messages.
     pub bytes: u64,
     /// Requests to the store, and probes.
     pub requests: u64,
-    /// Changes of the store that it was told of.
+    /// Changes of the store that were reported to the node.
     pub reports: u64,
 }
 
-/// A write that the store has done.
+/// A write that the store has performed.
 pub(crate) struct Written<'a> {
     pub(crate) bucket: Bucket,
     pub(crate) key: &'a str,
     pub(crate) access: &'a Access,
     pub(crate) revision: u64,
-    /// The key of the lease of the node that has written it, if it has one.
+    /// The key of the writer's lease, if it has one.
     pub(crate) writer: Option<&'a str>,
-    /// The keys of the leases of nodes that are paused.
+    /// The keys of the leases of paused nodes.
     pub(crate) paused: &'a [String],
 }
 
-/// What an observer sees.
+/// An event that an observer sees.
 pub(crate) enum Seen<'a> {
     /// A write.
     Written(Written<'a>),
-    /// The store is another from now on.
+    /// The store has been replaced by a different one.
     Replaced,
 }
 
-/// Is told what the store has done. Returns what it objects to.
+/// A callback that sees what the store has done. Returns its objection, if it has one.
 pub(crate) type Observer = Box<dyn FnMut(&Seen<'_>) -> Option<String> + Send>;
 
-/// For how long a server is away at most, whose store is lost or replaced.
+/// The maximum downtime of a server whose store is lost or replaced.
 const COMES_BACK: Duration = Duration::from_secs(14);
 
 impl Broker {
@@ -101,7 +101,7 @@ impl Broker {
     pub fn simulated(sim: &Sim) -> SimulatedBroker {
         let shared = Arc::new(SimulatedShared { broker: Self::new(), sim: sim.clone(), state: Mutex::default() });
         let turns = BrokerTurns { shared: Arc::clone(&shared), passed: Duration::ZERO };
-        // A simulation's host refuses no process while the test runs.
+        // The host of a simulation refuses no process while the test runs.
         let _running = sim.spawn(turns).run().unwrap_or_else(|error| panic!("the simulated broker: {error}"));
         SimulatedBroker { shared }
     }
@@ -113,18 +113,18 @@ impl SimulatedBroker {
         self.shared.broker.connect()
     }
 
-    /// Sets what goes wrong from now on. A schedule that fails is made smaller by leaving out such faults.
+    /// Sets the faults from now on. A failing schedule is made smaller by leaving out such faults.
     pub fn faults(&self, faults: Faults) {
         self.shared.lock().network.faults = faults;
         self.check();
     }
 
-    /// Returns what a client has published, and asked the store for.
+    /// Returns what a client has published and requested.
     pub fn traffic(&self, client: &Client) -> Traffic {
         self.shared.lock().traffic.get(&client.number).copied().unwrap_or_default()
     }
 
-    /// Has all writes of the store observed by what `make` returns, unless something observes them already.
+    /// Has the observer that `make` returns see all writes to the store, unless there already is an observer.
     pub(crate) fn observe(&self, make: impl FnOnce() -> Observer) {
         let mut state = self.shared.lock();
         if state.observers.is_empty() {
@@ -137,7 +137,8 @@ impl SimulatedBroker {
         &self.shared.sim
     }
 
-    /// Cuts the way from some clients to others, and to or from the store, which stays with `with_store`.
+    /// Cuts the way from some clients to others. The store is on the side `store_is_with`, and is cut off in the same
+    /// direction.
     pub(crate) fn cut(&self, from: &[usize], to: &[usize], store_is_with: Side) {
         self.check();
         let mut state = self.shared.lock();
@@ -156,7 +157,7 @@ impl SimulatedBroker {
         self.check();
         let nodes = self.shared.lock().network.heal();
         for node in nodes {
-            // One that could not come back when the store did.
+            // The client may have been unable to reconnect when the store came back.
             Client { broker: self.shared.broker.clone(), number: node }.reconnect();
             let mut broker = self.shared.broker.lock();
             broker.resync(node);
@@ -164,14 +165,14 @@ impl SimulatedBroker {
         }
     }
 
-    /// Has the server of the store end, and lose what it has stored. It comes back some seconds later, and the nodes
-    /// connect with it one after the other. The clock by which the first of them has the tables begin is right or, in
-    /// half of the cases, stands at zero.
+    /// Stops the server of the store, which loses everything stored. It comes back some seconds later, and the nodes
+    /// reconnect one after the other. The clock at which the first of them begins the tables is right or, in half of
+    /// the cases, stands at zero.
     pub fn lose_store(&self) {
         self.replace_store(None);
     }
 
-    /// Returns what the store has now: for [`restore_store`](Self::restore_store).
+    /// Returns a copy of the store, for [`restore_store`](Self::restore_store).
     pub fn copy_store(&self) -> StoreCopy {
         self.shared.broker.copy_store()
     }
@@ -189,7 +190,7 @@ impl SimulatedBroker {
         broker.has_no_clock = shared.sim.chance(0.5);
         state.lost_leases_end = now + Bucket::LEASE_TTL;
         broker.replace(by);
-        // What the nodes publish is refused when it is taken.
+        // Messages that the nodes have published are refused when they are taken from the queue.
         let (asked, others): (VecDeque<_>, _) =
             std::mem::take(&mut broker.jobs).into_iter().partition(|job| asks(job).is_some());
         broker.jobs = others;
@@ -210,7 +211,7 @@ impl SimulatedBroker {
         shared.broker.notify(broker);
     }
 
-    /// Gives a client nothing for that long.
+    /// Delivers nothing to a client for this long.
     pub(crate) fn pause_client(&self, client: usize, time: Duration) {
         self.check();
         let until = self.shared.now() + time;
@@ -219,8 +220,10 @@ impl SimulatedBroker {
         state.paused.insert(client, until);
     }
 
+    /// Checks that there was no objection.
+    ///
     /// # Panics
-    /// If there is an objection.
+    /// If there was one.
     pub(crate) fn check(&self) {
         let objections = std::mem::take(&mut self.shared.lock().objections);
         assert!(objections.is_empty(), "the simulated cluster has broken its promises: {}", objections.join("; "));
@@ -235,7 +238,7 @@ impl Drop for SimulatedBroker {
     }
 }
 
-/// Who waits for the answer to a job.
+/// Returns the client that waits for the answer to a job.
 fn asks(job: &BrokerJob) -> Option<usize> {
     match job {
         BrokerJob::Probe { client, .. } | BrokerJob::Access { client, .. } => Some(*client),
@@ -243,7 +246,7 @@ fn asks(job: &BrokerJob) -> Option<usize> {
     }
 }
 
-/// On which side of a cut the store is.
+/// The side of a cut that the store is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     From,
@@ -257,7 +260,7 @@ impl std::fmt::Debug for SimulatedBroker {
 }
 
 impl SimulatedShared {
-    /// Connects a client again, if the way is not cut: else it is when that has healed.
+    /// Reconnects a client, unless the way is cut: then it reconnects when the cut has healed.
     fn reconnect(&self, client: usize) {
         let (store, node) = (Endpoint::Store, Endpoint::Node(client));
         let state = self.lock();
@@ -275,7 +278,7 @@ impl SimulatedShared {
         Moment::after_start(self.sim.elapsed())
     }
 
-    /// Takes what was asked of the broker, and sends it on its way.
+    /// Takes the requests to the broker, and sends them on their way.
     fn take_all(&self, now: Moment) {
         loop {
             let mut broker = self.broker.lock();
@@ -323,10 +326,10 @@ impl SimulatedShared {
                     let Some(client) = broker.watches.get(&watch).map(|watch| watch.client) else { continue };
                     let end = Endpoint::Node(client);
                     if network.is_cut(end, Endpoint::Store) || network.is_cut(Endpoint::Store, end) {
-                        // It begins when that has healed.
+                        // The watch begins when the cut has healed.
                         continue;
                     }
-                    // They are older than what it begins with.
+                    // These reports are older than what the watch begins with.
                     network.remove(|flight| flight.reports_to(watch));
                     broker.begin_watch(watch, breaks, after);
                 }
@@ -343,7 +346,7 @@ impl SimulatedShared {
         }
     }
 
-    /// Does what has come to its end. Returns false if there is nothing.
+    /// Handles one flight that has arrived by `now`. Returns false if there is none.
     fn arrive(&self, now: Moment) -> bool {
         let (flight, is_cut) = {
             let mut state = self.lock();
@@ -422,7 +425,7 @@ impl SimulatedShared {
         }
     }
 
-    /// Whom the broker knows no subscriber of, on the side of a cut where it is asked, is not there.
+    /// Probes a subject for a client. A subscriber that is cut off in both directions from the client counts as absent.
     fn probe(&self, client: usize, subject: &str) -> ProbeOutcome {
         let broker = self.broker.lock();
         if !broker.is_up(client) {
@@ -446,7 +449,7 @@ impl SimulatedShared {
         if bucket == Bucket::Leases && matches!(access, Access::Create(_)) {
             state.leases.insert(client, key.to_owned());
         }
-        // One that goes on at this moment may not have had a turn.
+        // A node whose pause ends at this moment may not have had a turn yet.
         let is_paused = |client: &usize| state.paused.get(client).is_some_and(|until| now <= *until);
         let paused: Vec<_> =
             state.leases.iter().filter(|(client, _)| is_paused(client)).map(|(_, key)| key.clone()).collect();
@@ -467,14 +470,14 @@ impl SimulatedShared {
         }
     }
 
-    /// Returns when there is something to do.
+    /// Returns when the next flight or expiry is due.
     fn next(&self) -> Option<Moment> {
         let expiry = self.broker.lock().next_expiry();
         self.lock().network.next().into_iter().chain(expiry).min()
     }
 }
 
-/// The answer to a request of which nothing is known.
+/// Returns the answer to a request whose outcome is unknown.
 fn unanswered(job: BrokerJob) -> Cargo {
     let give: Box<dyn FnOnce() + Send> = match job {
         BrokerJob::Probe { then, .. } => Box::new(move || then(ProbeOutcome::Unknown)),
@@ -492,7 +495,7 @@ fn unknown(is_read: bool) -> Answer {
 #[process]
 struct BrokerTurns {
     shared: Arc<SimulatedShared>,
-    /// The time that has passed for the broker.
+    /// The time to which the broker's clock has been advanced.
     passed: Duration,
 }
 
@@ -507,7 +510,7 @@ impl BrokerTurns {
             let now = Moment::after_start(now);
             self.shared.take_all(now);
             if self.shared.arrive(now) {
-                // Others may have their turns between two arrivals.
+                // Lets others have their turns between two arrivals.
                 let mut has_waited = false;
                 poll_fn(|context| {
                     context.waker().wake_by_ref();

@@ -1,4 +1,4 @@
-//! The store and the subscriptions of a broker in memory, and what one step changes of them.
+//! The store and the subscriptions of a broker in memory, and how one step changes them.
 
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
@@ -12,9 +12,9 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
-/// The longest message, and the longest value with its key.
+/// The maximum length of a message, and of a value with its key.
 pub const MAX_PAYLOAD: usize = 1 << 20;
-/// How many changes of a bucket are kept, for watches that go on.
+/// The number of changes of a bucket that are kept, so that watches can resume.
 pub const MAX_HISTORY: usize = 1_024;
 
 #[derive(Default)]
@@ -26,27 +26,27 @@ pub(super) struct BrokerState {
     pub(super) watches: BTreeMap<u64, Watcher>,
     pub(super) last_number: u64,
     pub(super) buckets: BTreeMap<Bucket, Records>,
-    /// The store was lost, and these tables have not been created anew.
+    /// Tables of a lost store that have not been created anew.
     pub(super) missing: BTreeSet<Bucket>,
-    /// The clock by which tables begin stands at zero: that of a machine which is wrong.
+    /// Whether the clock at which tables begin stands at zero, as on a machine whose clock is wrong.
     pub(super) has_no_clock: bool,
     /// Wakes the process that runs the broker, in a simulation.
     pub(super) waker: Option<Waker>,
-    /// A step is running its callback: another would break the order.
+    /// Whether a step is running its callback: another step would break the order.
     pub(super) in_step: bool,
 }
 
 pub(super) struct Connection {
     pub(super) state: ConnectionState,
-    /// Counts the disconnects, so that what was on its way at one is not delivered after it.
+    /// Number of disconnects, so that nothing in flight at a disconnect is delivered after it.
     pub(super) breaks: u64,
-    /// Messages that the broker has not looked at, by lane.
+    /// Number of unprocessed messages, by lane.
     pub(super) queued: BTreeMap<Lane, usize>,
-    /// What it may do; anything if there are none.
+    /// The client's rights; `None` means no restrictions.
     pub(super) rights: Option<Rights>,
-    /// What it has done without a right to.
+    /// Number of operations that were refused for lack of a right.
     pub(super) refused: u64,
-    /// What it has seen of each table.
+    /// The revisions that the client has seen of each table.
     pub(super) floor: Floor,
 }
 
@@ -60,7 +60,7 @@ pub(super) enum ConnectionState {
 pub(super) struct BrokerSubscriber {
     pub(super) client: usize,
     pub(super) pattern: String,
-    /// Taken while it runs.
+    /// `None` while the callback runs.
     pub(super) on_message: Option<OnMessage>,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Records {
     pub(super) history: VecDeque<Change>,
 }
 
-/// The tables of a store, as they were at a moment.
+/// A copy of the tables of a store.
 #[derive(Clone)]
 pub struct StoreCopy(BTreeMap<Bucket, Records>);
 
@@ -88,7 +88,7 @@ impl std::fmt::Debug for StoreCopy {
     }
 }
 
-/// What a step does.
+/// The work of one step.
 pub(super) enum BrokerJob {
     Publish { client: usize, lane: Lane, message: Message },
     Deliver { subscription: u64, breaks: u64, message: Message },
@@ -108,7 +108,7 @@ impl BrokerState {
         self.clients[client].state == ConnectionState::Up
     }
 
-    /// Returns whether a client has no right to do something, and counts it then.
+    /// Returns whether a client lacks the right to do something, and counts that as refused.
     pub(super) fn refuses(&mut self, client: usize, may: impl FnOnce(&Rights) -> bool) -> bool {
         let connection = &mut self.clients[client];
         let is_refused = connection.rights.as_ref().is_some_and(|rights| !may(rights));
@@ -121,14 +121,14 @@ impl BrokerState {
         self.buckets.get(&bucket).is_some_and(|records| records.entries.contains_key(key))
     }
 
-    /// Returns when the first lease is over.
+    /// Returns when the first lease expires.
     #[cfg(any(test, feature = "test"))]
     pub(super) fn next_expiry(&self) -> Option<Moment> {
         let leases = self.buckets.get(&Bucket::Leases)?;
         leases.entries.values().map(|(.., written)| *written + Bucket::LEASE_TTL).min()
     }
 
-    /// Returns whether what was sent to a client may arrive.
+    /// Returns whether something sent to a client may still arrive: it must not have disconnected since.
     fn arrives(&self, client: usize, breaks: u64) -> bool {
         self.is_up(client) && self.clients[client].breaks == breaks
     }
@@ -273,8 +273,7 @@ impl BrokerState {
         StoreCopy(self.buckets.clone())
     }
 
-    /// Replaces the store by a copy, or by nothing, as if its server had ended and been started again: all connections
-    /// are broken.
+    /// Replaces the store by a copy, or by an empty one, as if its server had been restarted: all connections break.
     pub(super) fn replace(&mut self, by: Option<StoreCopy>) {
         self.missing = if by.is_none() { Bucket::ALL.into() } else { BTreeSet::new() };
         self.buckets = by.map_or_else(BTreeMap::new, |copy| copy.0);
@@ -283,7 +282,7 @@ impl BrokerState {
         }
     }
 
-    /// Does what an engine does on a new connection, before anything else: the head of [`floor`](crate::floor) has it.
+    /// Does what an engine does first on a new connection: see the head of [`floor`](crate::floor).
     pub(super) fn prepare(&mut self, client: usize) {
         let clock = if self.has_no_clock { 0 } else { self.now.since(Moment::START).as_micros() as u64 };
         let floor = &self.clients[client].floor;
@@ -307,8 +306,7 @@ impl BrokerState {
         self.jobs.extend(jobs);
     }
 
-    /// Reports what a watch begins with. What is reported meanwhile stands in the queue behind it, and is older than
-    /// the snapshot: it is taken out.
+    /// Queues the first reports of a watch. They include everything that was queued for it meanwhile, which is removed.
     pub(super) fn begin_watch(&mut self, watch: u64, breaks: u64, after: Option<Revision>) {
         let Some(Watcher { client, bucket, .. }) = self.watches.get(&watch) else { return };
         if !self.arrives(*client, breaks) {
@@ -320,7 +318,7 @@ impl BrokerState {
         self.jobs.extend(changes.into_iter().map(|change| BrokerJob::Report { watch, breaks, change }));
     }
 
-    /// Has the watches of a client begin anew.
+    /// Has the watches of a client start over.
     pub(super) fn resync(&mut self, client: usize) {
         let breaks = self.clients[client].breaks;
         let watches = self.watches.iter().filter(|(_, watcher)| watcher.client == client);
@@ -335,7 +333,7 @@ impl Connection {
         Self { state: ConnectionState::Up, breaks: 0, queued, rights, refused: 0, floor }
     }
 
-    /// Breaks it, if it is up.
+    /// Breaks the connection, if it is up.
     pub(super) fn disconnect(&mut self) {
         if self.state == ConnectionState::Up {
             self.state = ConnectionState::Down;
@@ -343,7 +341,7 @@ impl Connection {
         }
     }
 
-    /// Notes what a change tells of the revisions of a table.
+    /// Records what a change tells about the revisions of a table.
     pub(super) fn was_told(&self, bucket: Bucket, change: &Change) {
         if let Change::Put(Entry { revision, .. }) | Change::Deleted { revision, .. } | Change::Synced { revision } =
             change
@@ -352,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// Notes what an answer tells of the revisions of a table.
+    /// Records what an answer tells about the revisions of a table.
     pub(super) fn was_answered(&self, bucket: Bucket, answer: &Answer) {
         if let Answer::Written(Ok(revision)) | Answer::Read(Ok(Some(Entry { revision, .. }))) = answer {
             self.floor.saw(bucket, *revision);
@@ -361,12 +359,12 @@ impl Connection {
 }
 
 impl Records {
-    /// An empty table.
+    /// Returns an empty table that begins with this revision.
     fn beginning_with(first: Revision) -> Self {
         Self { last_revision: first.0.saturating_sub(1), ..Self::default() }
     }
 
-    /// `None` if not all of them are known.
+    /// Returns the changes after a revision; `None` if some of them are no longer kept.
     fn changes_after(&self, after: Option<Revision>) -> Option<Vec<Change>> {
         let after = after.filter(|after| after.0 <= self.last_revision)?;
         let missed = self.last_revision - after.0;

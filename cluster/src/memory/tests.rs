@@ -1,11 +1,11 @@
-//! The engine in memory: the contract of engines, and what it promises besides.
+//! The engine in memory: the contract of engines, and its own promises.
 
 use super::*;
 use crate::conformance::{Rig, check};
 use crate::engine::{Change, Entry, ProbeOutcome, StoreError};
 use std::sync::mpsc;
 
-/// Sends all that a callback receives to a channel.
+/// Returns a callback that sends everything it receives to a channel.
 fn channel<T: Send + 'static>() -> (Box<dyn FnMut(T) + Send>, mpsc::Receiver<T>) {
     let (sender, receiver) = mpsc::channel();
     (Box::new(move |value| drop(sender.send(value))), receiver)
@@ -87,7 +87,7 @@ fn a_broken_connection_loses_what_is_on_its_way_and_comes_back_with_a_snapshot()
     there.probe("a", push);
     let (push, own) = channel();
     here.probe("a", push);
-    // Back before what was on its way is looked at.
+    // All five jobs are processed while the connection is down.
     let tries: Vec<_> = (0..6).map(|_| broker.step()).collect();
     assert_eq!(tries, [true, true, true, true, true, false]);
     assert_eq!(all(&refused), [Err(StoreError::Unavailable)]);
@@ -220,7 +220,7 @@ fn written(broker: &Broker, client: &Client, bucket: Bucket, key: &str) -> Revis
     answers.try_recv().unwrap().unwrap()
 }
 
-/// Whatever becomes of the store, its revisions grow, and watches report what it is now. Without a clock, too.
+/// Whatever happens to the store, its revisions grow, and watches report its new state, even without a clock.
 #[test]
 fn revisions_grow_from_one_store_to_the_next() {
     for has_no_clock in [false, true] {
@@ -241,7 +241,7 @@ fn revisions_grow_from_one_store_to_the_next() {
                 1 => broker.restore(copy),
                 _ => broker.lose_store(),
             }
-            // The one that has heard of it only is the first to come back, and then the one that has written.
+            // The client that has only heard of the revision reconnects first, then the one that wrote it.
             there.reconnect();
             here.reconnect();
             run(&broker);
@@ -256,7 +256,7 @@ fn revisions_grow_from_one_store_to_the_next() {
     }
 }
 
-/// A copy that is the store as it was, and not an older one, is the store.
+/// A copy of the store's current state is not an older store: nothing is lost.
 #[test]
 fn a_copy_of_what_is_there_loses_nothing() {
     let broker = Broker::new();

@@ -1,9 +1,9 @@
-//! What `#[process]` expands to: typed addresses, calls, contexts, and the state machine that owns a struct.
+//! The expansion of `#[process]`: typed addresses, calls, contexts, and the state machine that owns a struct.
 //!
 //! From the bottom up:
 //! * [`tasks`]: the waits of a process, and how answers find them;
 //! * [`send`]: messages, calls, delayed sends and operations by PID;
-//! * [`definition`]: what the macro generates: entries, messages, protocols, placement; the context of methods;
+//! * [`definition`]: the generated definitions: entries, messages, protocols, placement; the context of methods;
 //! * [`handle`]: typed addresses;
 //! * [`machine`]: the state machine that owns a struct; [`spawn`]: spawning it.
 

@@ -7,8 +7,8 @@ use std::future::Future;
 
 /// Runs `future` to completion on the calling thread, which it blocks: like
 /// [`Runtime::block_on`](crate::Runtime::block_on), for code that has no runtime, such as a library whose function
-/// waits. Inside a process this costs a thread, as [`Call::wait`](crate::Call::wait) does. In a
-/// [simulated test](mod@crate::test) the processes take their turns meanwhile.
+/// waits. Inside a process this costs a thread, as [`Call::wait`](crate::Call::wait) does. In a [simulated
+/// test](mod@crate::test), the simulated processes run meanwhile.
 ///
 /// ```
 /// assert_eq!(postroom::block_on(async { 1 + 2 }), 3);

@@ -53,7 +53,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// ```
 #[must_use = "nothing runs until `.build()`"]
 pub struct Builder {
-    /// Complete but for the number of workers.
+    /// Complete except for the number of workers.
     config: Config,
     workers: Option<usize>,
     seed: Option<u64>,
@@ -75,7 +75,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Returns a builder with the defaults: one worker for each core, or as many as `POSTROOM_WORKERS` says; mailboxes
+    /// Returns a builder with the defaults: one worker for each core, or the number in `POSTROOM_WORKERS`; mailboxes
     /// of [`Bound::DEFAULT`]; any number of processes.
     pub fn new() -> Self {
         let config = Config {
@@ -105,13 +105,15 @@ impl Builder {
         }
     }
 
-    /// Names the host; its threads carry the name too. The default is `postroom`. Several hosts may have one name.
+    /// Names the host; its threads carry the name too. The default is `postroom`. Several hosts may have the same
+    /// name.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.config.name = name.into();
         self
     }
 
-    /// Sets how many steps run at once, overriding `POSTROOM_WORKERS`. From 1 to 1,024.
+    /// Sets the number of workers, which is how many steps can run at once. Overrides `POSTROOM_WORKERS`. From 1 to
+    /// 1,024.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -125,8 +127,8 @@ impl Builder {
         self
     }
 
-    /// Seeds the random choices of the scheduler, such as where to steal. They follow from the seed; the order of
-    /// threads does not: for tests that repeat exactly there are [simulations](mod@crate::test).
+    /// Seeds the random choices of the scheduler, such as where to steal. The seed determines these choices, but not
+    /// the order in which threads run: for tests that repeat exactly, use [simulations](mod@crate::test).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -139,8 +141,8 @@ impl Builder {
         self
     }
 
-    /// Sets the default bound of its processes' mailboxes, which a spawn can override: see [`Spawn::mailbox`]. Zero,
-    /// and a soft bound above [`Bound::MOST_SOFT`], are refused.
+    /// Sets the default bound of the mailboxes of its processes, which a spawn can override: see [`Spawn::mailbox`].
+    /// Zero, and a soft bound above [`Bound::MOST_SOFT`], are refused.
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
     pub fn mailbox(mut self, bound: Bound) -> Self {
@@ -148,8 +150,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long a shutdown, and the drop of the [`Runtime`], waits for processes to end before it kills them. The
-    /// default is five seconds. Zero kills them at once; [`Duration::MAX`] never does.
+    /// Sets how long a shutdown, and the drop of the [`Runtime`], waits for processes to end before it kills them.
+    /// The default is five seconds. Zero kills them at once; with [`Duration::MAX`], they are never killed.
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
@@ -161,7 +163,7 @@ impl Builder {
         self
     }
 
-    /// Sets the clock of its processes: the system's, or one that a test advances. Runtimes may share a clock.
+    /// Sets the clock of the processes: the system's, or one that a test advances. Runtimes may share a clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -189,17 +191,17 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each stalled step: when it is noticed and when the step has ended. The hook runs on a thread
-    /// that does nothing else; a second one replaces the first. While it blocks, up to 256 reports are queued; further
-    /// ones are only counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). Its panics
-    /// are contained.
+    /// Calls `hook` for each stalled step: when the stall is noticed and when the step has ended. The hook runs on a
+    /// thread that does nothing else; a second hook replaces the first. While it blocks, up to 256 reports are
+    /// queued; further ones are only counted in
+    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). Its panics are contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self
     }
 
-    /// Sets how many threads there may be beyond the workers: as many steps can block at a time, in `ctx.blocking(…)`
-    /// and in `.wait()`s, while the workers run others. 512 by default; from 1 to 65,536.
+    /// Sets the maximum number of threads in addition to the workers: as many steps can block at a time, in
+    /// `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. 512 by default; from 1 to 65,536.
     ///
     /// Beyond that, an async `blocking` waits for a thread and a sync one blocks its worker. Only a `.wait()` for
     /// another process may exceed the limit, if all workers would be blocked otherwise.
@@ -220,32 +222,33 @@ impl Builder {
         self
     }
 
-    /// Sets how long an idle thread stays that was started because a step blocked. The default is ten seconds; zero
-    /// ends it at once.
+    /// Sets how long an idle thread is kept if it was started because a step blocked. The default is ten seconds;
+    /// zero ends it at once.
     pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
         self.config.keep_alive = idle;
         self
     }
 
-    /// Sets the handler of commands of type `C`. `handle` gets the command and the completion to answer it with, on the
-    /// worker whose process asked; it should hand off long work. A second handler for a type replaces the first.
+    /// Sets the handler of commands of type `C`. `handle` gets the command and the completion to answer it with, on
+    /// the worker whose process performs the command; it should hand off long work. A second handler for a type
+    /// replaces the first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
         self.handlers.add(handle);
         self
     }
 
-    /// Adds a hook that is called at each start and end of a process: see [`Hook`]. Hooks start in the order in which
-    /// they were added. Costs each spawn and exit their calls.
+    /// Adds a hook that is called at each start and end of a process: see [`Hook`]. At a start, hooks are called in
+    /// the order in which they were added. Costs each spawn and exit their calls.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.hooks.push(Box::new(hook));
         self
     }
 
-    /// Sets a hook for messages that no process will handle. It runs on the thread that meets the message, so it should
-    /// be short. A panic in it is contained. A second hook replaces the first.
+    /// Sets a hook for messages that no process will handle. It runs on the thread that encounters the message, so it
+    /// should be short. A panic in it is contained. A second hook replaces the first.
     ///
-    /// For messages of other nodes it runs on a thread of its own, one after the other; when 65,536 wait there, further
-    /// ones are only counted.
+    /// For messages from other nodes, the hook runs on a separate thread, for one message at a time; while 65,536
+    /// messages wait there, further ones are only counted.
     pub fn on_dead_letter(mut self, hook: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
         self.hooks.dead_letter = Some(Box::new(hook));
         self
@@ -254,10 +257,10 @@ impl Builder {
     /// Lets Tokio's sockets, timers, files and tasks work inside the processes and in [`Runtime::block_on`]: the host
     /// has its own Tokio runtime, which ends with it.
     ///
-    /// The workers drive it: an idle worker waits for the system there, and busy ones poll it every so many steps, so a
-    /// socket wakes its process without a thread in between. Steps pay nothing for it. Tasks from `tokio::spawn` run on
-    /// the workers too, between two steps, and must not block, as in any Tokio program. While all workers are in long
-    /// steps, a thread of the host takes over.
+    /// The workers drive it: an idle worker waits for the system there, and busy workers poll it every so many steps,
+    /// so a socket wakes its process without a thread in between. Steps pay nothing for it. Tasks from `tokio::spawn`
+    /// run on the workers too, between two steps, and must not block, as in any Tokio program. While all workers are
+    /// in long steps, a thread of the host takes over.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -268,7 +271,7 @@ impl Builder {
     ///
     /// #[process]
     /// impl Greeter {
-    ///     /// Writes one line to the first who connects.
+    ///     /// Writes one line to the first client.
     ///     #[entry]
     ///     async fn greet(&mut self, listener: TcpListener) -> std::io::Result<()> {
     ///         let (stream, _) = listener.accept().await?;
@@ -300,7 +303,8 @@ impl Builder {
 
     /// Uses an existing Tokio runtime: `tokio_handle(Handle::current())` inside `#[tokio::main]`. It adds no thread;
     /// that runtime must outlive this one. Inside it, wait for the end with [`Runtime::shutdown_async`]: a drop or a
-    /// blocking shutdown also keeps its thread from running what processes need to end, until the deadline.
+    /// blocking shutdown would, until the deadline, also keep its thread from running the tasks that processes need
+    /// to end.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -335,15 +339,16 @@ impl Builder {
         self
     }
 
-    /// Makes the runtime a node of its own, for simulations and tests of what runs on several: its PIDs name `node`,
-    /// and [`this_node`](crate::this_node) in its processes is `node`.
+    /// Makes the runtime a node of its own, for simulations and tests of code that runs on several nodes: its PIDs
+    /// name `node`, and [`this_node`](crate::this_node) in its processes is `node`.
     ///
-    /// Whatever a process of it sends to another node (a message, a call, a link, a stop) goes to the transport that
-    /// [`Router::of_node`](crate::routing::Router::of_node) has for that node, and is refused if there is none,
-    /// although both are in one program; and so in the other direction. Runtimes with the same `node` are one node, and
-    /// those without are that of the program. Code outside of runtimes, such as a test, observes: it reaches the
-    /// processes of all nodes directly, unless it acts as one of them with
-    /// [`Node::enter`](crate::routing::Node::enter). Names, groups and topics belong to a host, and are not kept apart.
+    /// Everything that a process of this runtime sends to another node (a message, a call, a link, a stop) goes to
+    /// the transport that [`Router::of_node`](crate::routing::Router::of_node) has for that node, and is refused if
+    /// there is none, although both are in one program. The same applies in the other direction. Runtimes with the
+    /// same `node` form one node, and those without one belong to the program's node. Code outside of runtimes, such
+    /// as a test, is an observer: it reaches the processes of all nodes directly, unless it acts as one of them with
+    /// [`Node::enter`](crate::routing::Node::enter). Names, groups and topics belong to a host, and are not separated
+    /// by node.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -379,7 +384,7 @@ impl Builder {
         self.build_anywhere()
     }
 
-    /// Builds the runtime, for a simulation too, which plays its workers.
+    /// Builds the runtime, also for a simulation, which plays the part of its workers.
     pub(crate) fn build_anywhere(mut self) -> Result<Runtime, BuildError> {
         self.config.permits = self.count_workers()?;
         let Config { limit, mailbox, stall_limit, blocking_threads, stack, .. } = &self.config;
@@ -434,7 +439,7 @@ impl Builder {
 }
 
 impl Runtime {
-    /// Starts a runtime with one worker per core, or as many as `POSTROOM_WORKERS` says.
+    /// Starts a runtime with one worker per core, or the number in `POSTROOM_WORKERS`.
     ///
     /// # Errors
     /// [`BuildError`] if `POSTROOM_WORKERS` is invalid, or if threads cannot be started.

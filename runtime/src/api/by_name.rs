@@ -13,10 +13,10 @@ use crate::util::panics::{Site, contain, dispose};
 use crate::{ExitReason, Payload, Payloads, Pid, Spawn};
 use std::panic::Location;
 
-/// What is done when a process that was started by name ends.
+/// The action at the end of a process that was started by name.
 struct OnEnd(Mutex<Option<TakesReason>>);
 
-/// Called with the reason of the end and the type of the message in which the process failed, once.
+/// A closure that is called once, with the exit reason and the type of the message in which the process failed.
 type TakesReason = Box<dyn FnOnce(&ExitReason, Option<&'static str>) + Send>;
 
 impl EndWaiter for OnEnd {
@@ -25,7 +25,7 @@ impl EndWaiter for OnEnd {
     }
 
     fn ended_while(&self, reason: &ExitReason, result: Option<Payload>, handling: Option<&'static str>) {
-        // The result of an async entry, which nothing asks for.
+        // The result of an async entry, which nothing waits for.
         dispose(Site::ValueDrop, result);
         let Some(on_end) = lock(&self.0).take() else { return };
         if let Err(panic) = contain(Site::RemoteAnswer, || on_end(reason, handling)) {
@@ -36,13 +36,13 @@ impl EndWaiter for OnEnd {
 
 impl Host {
     /// Registers `P` under its type name: such processes can be started by name, and sent messages by the names of
-    /// their methods. Each starts as `P::default()`.
+    /// their methods. Each process starts from `P::default()`.
     pub fn register_type<P: Migratable + Default>(self) {
         self.register_type_with(P::NAME, P::default);
     }
 
-    /// Registers `P` under `name`: such processes can be started by that name, and sent messages by the names of their
-    /// methods. Each starts as the value of `make`. No effect on a host that has ended.
+    /// Registers `P` under `name`: such processes can be started by that name, and sent messages by the names of
+    /// their methods. Each process starts from the value of `make`. No effect on a host that has ended.
     pub fn register_type_with<P: Migratable>(
         self,
         name: impl Into<String>,
@@ -81,10 +81,10 @@ impl Host {
         self.start_tied(process, entry, inputs, StartTies::default())
     }
 
-    /// Like [`start`](Self::start), for code that starts a process on behalf of others, such as another node. `on_end`
-    /// is called once, on the thread that ends the process, with the reason of its end and the type of the message in
-    /// which it failed, if it did in one; however soon that is, since it is part of the start. A process that was not
-    /// started has no end. `on_end` must not block; a panic in it is contained.
+    /// Like [`start`](Self::start), for code that starts a process on behalf of others, such as another node.
+    /// `on_end` is called once, on the thread that ends the process, with the exit reason and the type of the message
+    /// in which the process failed, if it failed in one. It is part of the start, so it is called however soon the
+    /// process ends; it is not called if the start fails. `on_end` must not block; a panic in it is contained.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -149,7 +149,7 @@ impl Host {
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is
     /// [registered](Self::register_type). The method may belong to a protocol that the process implements; the
-    /// process's own take precedence. The answer is dropped, as with any message that is sent and not called.
+    /// process's own methods take precedence. The answer is dropped, as with any message that is sent, not called.
     ///
     /// Inputs are converted as in [`Host::start`]. Costs a lookup and two allocations more than a [`send`](Self::send).
     ///

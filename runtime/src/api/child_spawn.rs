@@ -1,4 +1,5 @@
-//! The argument of a child's closure in a supervisor or a pool: how the child is spawned, and what may be returned.
+//! The argument of a child's closure in a supervisor or a pool, which spawns the child, and the permitted return
+//! types.
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, KindOf, Migratable};
@@ -7,14 +8,14 @@ use crate::process::{Process, guardian::Guardian};
 use crate::{Address, Pid, Running, Spawn, actor::spawn::SpawnProcess, slots::ProcessKind};
 use std::{any::Any, fmt::Display, panic::Location, sync::Arc};
 
-/// A record of a supervisor, whose type is not known here: its registry of children, or the run of one.
+/// A record of a supervisor, whose type is unknown here: its registry of children, or one run of a child.
 pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 
-/// Spawns one child: the argument of the closure with which a supervisor or a pool makes its processes.
+/// Spawns one child: the argument of the closure with which a supervisor or a pool creates its processes.
 ///
-/// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its parent.
-/// Other processes that the child needs are spawned on the [`host`](Self::host), unsupervised.
-/// If the closure then fails, or returns another process, the start has failed, and what was spawned through this is
+/// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its
+/// parent. Other processes that the child needs are spawned on the [`host`](Self::host), unsupervised. If the closure
+/// then fails, or returns another process, the start has failed, and the process that was spawned through this is
 /// killed.
 pub struct ChildSpawn {
     host: Host,
@@ -27,7 +28,7 @@ pub struct ChildSpawn {
     siblings: Option<AnyRegistry>,
     /// The supervisor's record of this run of the child.
     run: Option<AnyRegistry>,
-    /// Where the child is noted, which its parent ends if the closure fails.
+    /// Where the PID of the child is recorded, so that its parent can end the child if the closure fails.
     noted: Option<Noted>,
 }
 
@@ -43,12 +44,12 @@ impl ChildSpawn {
         Self { host, is_owned: false, guardian: None, subtree: None, siblings: None, run: None, noted: None }
     }
 
-    /// The spawning process monitors and owns the child.
+    /// Creates one for a child that the spawning process monitors and owns.
     pub(crate) fn owned(host: Host, noted: Noted) -> Self {
         Self { is_owned: true, noted: Some(noted), ..Self::new(host) }
     }
 
-    /// For a supervised child: `run` is notified of its end; `siblings` are the supervisor's children.
+    /// Creates one for a supervised child: `run` is notified of its end; `siblings` are the supervisor's children.
     pub(crate) fn guarded<R: Guardian + 'static>(
         host: Host,
         run: Arc<R>,
@@ -109,7 +110,7 @@ impl ChildSpawn {
         self.noted.clone()
     }
 
-    /// Notes a child that is an alias.
+    /// Records the PID of a child that is an alias.
     pub(crate) fn note(&self, pid: Pid) {
         if let Some(noted) = &self.noted {
             let _first = noted.set(pid);
@@ -124,17 +125,17 @@ impl ChildSpawn {
 
 crate::util::debug::impl_debug!([] ChildSpawn, self => "ChildSpawn" { host: self.host, .. });
 
-/// A process spawned by a [`ChildSpawn`], as its entry returns it: an [`Address`], a [`Running`] (which is dropped; the
-/// process runs on), or a [`Pid`].
+/// A process spawned by a [`ChildSpawn`], as its entry returns it: an [`Address`], a [`Running`] (which is dropped;
+/// the process continues), or a [`Pid`].
 pub trait Spawned {
-    /// Its type; `()` if it is unknown.
+    /// The type of the process; `()` if it is unknown.
     type Process: KnownType;
 
-    /// Whether it is a supervisor, which has a tree besides its process.
+    /// Whether the child is a supervisor, which has a tree besides its process.
     #[doc(hidden)]
     const IS_TREE: bool = false;
 
-    /// Returns its PID.
+    /// Returns the PID of the process.
     fn pid(&self) -> Pid;
 
     /// Returns the tree of a supervisor.

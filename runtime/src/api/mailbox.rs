@@ -27,7 +27,7 @@ use std::{future::poll_fn, time::Duration};
 /// A mailbox with its own PID, owned by a thread or a task.
 ///
 /// Processes send to it as to any PID, and its owner can answer. Dropping it makes the PID unroutable; unreceived
-/// messages become dead letters, and their callers are told.
+/// messages become dead letters, and their callers are notified.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -45,11 +45,11 @@ pub struct Mailbox {
     joined: Vec<Join>,
 }
 
-/// Takes the place of a process's host. Recycled and never freed, like host records.
+/// Stands in for the host of a process. Recycled and never freed, like host records.
 struct MailboxOwner {
     cell: Mutex<TokenCell>,
     home: OnceLock<&'static SlotOwner>,
-    /// Keeps the timers for the mailbox; threads keep none themselves.
+    /// The timekeeper of the mailbox; threads keep no timers themselves.
     time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
     loss_limits: LossLimits,
 }
@@ -63,10 +63,10 @@ struct TokenCell {
 
 static UNUSED: World<Mutex<Vec<&'static MailboxOwner>>> = World::new(Mutex::new(Vec::new()));
 
-/// Lends the token to the owner of the mailbox; returned on drop, also by a panic.
+/// A token that is lent to the owner of the mailbox; it is returned on drop, even during a panic.
 struct InUse {
     owner: &'static MailboxOwner,
-    /// None only after it was parked, or inside the drop.
+    /// `None` only after the token was parked, or during the drop.
     token: Option<Token>,
 }
 
@@ -125,7 +125,7 @@ impl Mailbox {
         Self::of_node(this_node(), None)
     }
 
-    /// Creates a mailbox of a node, with a keeper of its timers.
+    /// Creates a mailbox of a node, with a timekeeper.
     pub(crate) fn of_node(node: NodeId, time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
         let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);
@@ -138,7 +138,7 @@ impl Mailbox {
         Ok(Self { owner, pid, joined: Vec::new() })
     }
 
-    /// Returns its PID.
+    /// Returns the PID of the mailbox.
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -151,12 +151,13 @@ impl Mailbox {
         }
     }
 
-    /// Blocks the thread until there is a package. Inside a process another thread runs the others meanwhile.
+    /// Blocks the thread until there is a package. Inside a process, another thread runs the other processes
+    /// meanwhile.
     pub fn receive(&mut self) -> Package {
         while_blocked(|| block_on(self.received()))
     }
 
-    /// Blocks for at most `timeout`, by the system's time. `None`: no package came.
+    /// Blocks for at most `timeout`, by the system's time. Returns `None` if no package arrived.
     pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| block_on_until(pin!(self.received()), deadline))
@@ -169,7 +170,7 @@ impl Mailbox {
 
     fn poll_package(&mut self, context: &mut Context<'_>) -> Poll<Package> {
         loop {
-            // Cloned and dropped outside the lock: a waker is code of its executor.
+            // Cloned and dropped outside the lock: a waker runs code of its executor.
             let mut waker = Some(context.waker().clone());
             let mut cell = lock(&self.owner.cell);
             let Some(token) = cell.token.take() else {
@@ -182,7 +183,7 @@ impl Mailbox {
             self.take_controls(used.token());
             let envelope = used.token().lanes().pop_data();
             let Some(envelope) = envelope else {
-                // The next sender takes the parked token and wakes this.
+                // The next sender takes the parked token and wakes this task.
                 if !used.park_idle() {
                     // A send is in progress.
                     yield_now();
@@ -194,7 +195,8 @@ impl Mailbox {
                 continue;
             }
             if envelope.kind == NodeKind::Notice {
-                // First the requests that came before the notice: the end of a linked process, whose link is removed.
+                // The end of a linked process, whose link is removed. Requests that arrived before the notice are
+                // handled first.
                 self.take_controls(used.token());
                 if let Some(Ok(Control::Link(sent))) = envelope.payload.map(Payload::take::<Control>) {
                     receive(used.token(), *sent);
@@ -205,7 +207,7 @@ impl Mailbox {
             if envelope.kind == NodeKind::Message {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
                 let package = unsafe { package_of(self.pid, envelope) };
-                // The owner may pass it on, or answer it when the mailbox is gone.
+                // The owner may pass the package on, or answer it after the mailbox is gone.
                 if package.keep() {
                     return Poll::Ready(package);
                 }
@@ -214,7 +216,8 @@ impl Mailbox {
         }
     }
 
-    /// Handles requests: a mailbox is not stopped, cancelled or killed, only joined.
+    /// Handles requests: a mailbox can be joined, linked, monitored and inspected, but not stopped, cancelled or
+    /// killed.
     fn take_controls(&mut self, token: &mut Token) {
         let mut controls = token.lanes().take_control();
         while let Some(mut node) = controls.pop() {
@@ -279,7 +282,7 @@ impl Drop for Mailbox {
         }
         TABLE.take_back(token);
         let cell = std::mem::take(&mut *lock(&self.owner.cell));
-        // Outside the lock: a waker is code of its executor.
+        // Outside the lock: a waker runs code of its executor.
         dispose(Site::MailboxWaker, cell.waker);
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.notify(&ExitReason::Normal));

@@ -1,11 +1,12 @@
-//! The entry points of users.
+//! The public entry points.
 //!
 //! * [`runtime`], [`builder`], [`shutdown`], `interrupt`: a runtime from its configuration to its end;
 //! * [`block_on`](mod@block_on): waiting for a future without a runtime;
 //! * [`naming`], [`by_name`]: processes by name; [`context_ext`], [`child_spawn`]: spawning inside processes;
 //! * [`mailbox`]: a mailbox for code outside processes; [`probe`]: one for tests;
-//! * [`record`]: recordings of what the threads do;
-//! * [`statistics`]: snapshots of workers, threads and processes; [`observation`]: what only those who look pay for.
+//! * [`record`]: recordings of the activity of threads;
+//! * [`statistics`]: snapshots of workers, threads and processes; [`observation`]: observations that cost nothing
+//!   while they are not used.
 
 pub(crate) mod block_on;
 pub(crate) mod builder;

@@ -8,11 +8,12 @@ use crate::routing::Pointer;
 use crate::{Address, Context, Group, Pid, SendError, Topic, names::name::Name, sync::Arc};
 
 impl Host {
-    /// Registers a process under a name. It may have several names, and may have this one already. The name is free
-    /// again before the process's end is reported. The process may belong to another host of the program, be a
-    /// stand-alone [`Mailbox`](crate::Mailbox), or the target of an [alias](Pid::is_alias).
+    /// Registers a process under a name. A process may have several names, and registering it again under its own
+    /// name is no error. The name is free again before the process's end is reported. The process may belong to
+    /// another host of the program, be a stand-alone [`Mailbox`](crate::Mailbox), or the target of an
+    /// [alias](Pid::is_alias).
     ///
-    /// Of several concurrent registrations of a name, one succeeds.
+    /// Of several concurrent registrations of a name, only one succeeds.
     ///
     /// ```
     /// use postroom::{Mailbox, Runtime};
@@ -39,12 +40,12 @@ impl Host {
         self.scheduler().names.register(&name, process.into())
     }
 
-    /// Removes a name, and returns its holder; `None` if it had none.
+    /// Removes a name, and returns its holder; `None` if no process had the name.
     pub fn unregister_name(self, name: &str) -> Option<Pid> {
         self.scheduler().names.unregister(name)
     }
 
-    /// Returns the holder of a name. Costs hashing the name and a read lock that some other names share.
+    /// Returns the holder of a name. Costs a hash of the name and a read lock that some other names share.
     pub fn whereis(self, name: &str) -> Option<Pid> {
         self.scheduler().names.whereis(name)
     }
@@ -62,8 +63,9 @@ impl Host {
     /// process has the name, messages are returned with [`SendFailure::UnknownName`], and calls fail. Whether the
     /// holder is a `P` is checked at delivery. A send costs an additional lookup of the name.
     ///
-    /// Each name has one such address while a process holds it. Of names without a holder, the addresses of the 1,024
-    /// that lost theirs most recently are kept; any other is like that of an ended process: ask for it again.
+    /// Each name has one such address while a process holds it. Of the names without a holder, the 1,024 that lost
+    /// theirs most recently keep their addresses; any other such address behaves like that of an ended process:
+    /// request it again.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -87,12 +89,13 @@ impl Host {
         Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
     }
 
-    /// Returns a PID that stands for the process that `now` returns, at each send and other operation anew: of this
-    /// program or of another node. For code that knows names of its own, such as those of a cluster. While `now`
-    /// returns `None`, messages are returned with [`SendFailure::UnknownName`], and calls fail.
+    /// Returns a pointer whose PID stands for the process that `now` returns, a process of this program or of another
+    /// node. `now` is called anew for each send and each other operation. For code that has names of its own, such as
+    /// those of a cluster. While `now` returns `None`, messages are returned with [`SendFailure::UnknownName`], and
+    /// calls fail.
     ///
-    /// `now` runs on the thread that sends, without a lock. It should not block. If it panics, that is logged, and
-    /// counts as `None`.
+    /// `now` runs on the sending thread, without a lock. It should not block. A panic in it is logged, and counts as
+    /// `None`.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -153,8 +156,8 @@ impl Host {
         Topic::of_type(self.of_host(|record| &record.topics))
     }
 
-    /// Sends a copy of `event` to each subscriber of its type, and returns how many got it. Never waits: copies without
-    /// room in a mailbox become dead letters.
+    /// Sends a copy of `event` to each subscriber of its type, and returns how many received it. Never waits: copies
+    /// that find no room in a mailbox become dead letters.
     pub fn publish<E: Clone + Send + 'static>(self, event: E) -> usize {
         self.event_topic().publish(event)
     }
@@ -176,7 +179,7 @@ impl Host {
     }
 }
 
-/// On the process's own host; a machine that is driven by hand has none.
+/// Operations on the process's own host, which a machine that is driven by hand does not have.
 impl<P: Actor> Context<P> {
     /// Returns the holder of a name on the same host; `None` also in a machine that is driven by hand.
     pub fn whereis(&self, name: &str) -> Option<Pid> {
@@ -223,7 +226,7 @@ impl<P: Actor> Context<P> {
     where
         P: Handles<E>,
     {
-        // It is alive, since this runs in it.
+        // The process is alive, since this runs in it.
         self.host_or_panic().subscribe::<E>(self.address()).unwrap_or(false)
     }
 

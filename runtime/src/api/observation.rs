@@ -1,4 +1,5 @@
-//! What costs something only while someone looks: what goes wrong, what threads run, how long messages wait.
+//! Observations that cost something only while they are made: incidents, running steps, and the waiting time of
+//! messages.
 
 use super::runtime::Host;
 use super::statistics::{ThreadState, pid_of, state_of};
@@ -14,7 +15,8 @@ use crate::slots::{SendPolicy, TABLE};
 use crate::sync::Arc;
 use std::ptr;
 
-/// Keeps the last abnormal ends, stalls and dead letters of a host, until it is dropped: made by [`Host::incidents`].
+/// Keeps the last abnormal ends, stalls and dead letters of a host, until it is dropped: created by
+/// [`Host::incidents`].
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -47,13 +49,13 @@ pub struct Incidents {
 }
 
 impl Incidents {
-    /// Returns the last ends for another reason than [`Normal`](crate::ExitReason::Normal) or
+    /// Returns the last ends for reasons other than [`Normal`](crate::ExitReason::Normal) and
     /// [`Shutdown`](crate::ExitReason::Shutdown).
     pub fn ends(&self) -> Recent<AbnormalEnd> {
         self.rings.ends()
     }
 
-    /// Returns the last stalls. One that is over replaces the report of its beginning.
+    /// Returns the last stalls. The report of a stall's end replaces that of its beginning.
     pub fn stalls(&self) -> Recent<KeptStall> {
         self.rings.stalls()
     }
@@ -63,8 +65,9 @@ impl Incidents {
         self.rings.lost()
     }
 
-    /// Returns how many were neither kept nor counted above, because another thread was at their place: a worker does
-    /// not wait for that. Above zero under a flood only; the [statistics](Host::statistics) count all dead letters.
+    /// Returns the number of incidents that were neither kept nor counted above, because another thread was writing
+    /// to the same place, for which a worker does not wait. Above zero only during a flood; the
+    /// [statistics](Host::statistics) count all dead letters.
     pub fn missed(&self) -> usize {
         self.rings.missed()
     }
@@ -78,40 +81,41 @@ impl Drop for Incidents {
 
 crate::util::debug::impl_debug!([] Incidents, self => "Incidents" { host: self.host, .. });
 
-/// What a thread runs, at the moment of a look.
+/// The step that a thread runs, at the moment of the observation.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RunningStep {
-    /// The thread, by its number in the host; those of pinned processes follow the others.
+    /// The thread, by its number in the host; threads of pinned processes follow the others.
     pub thread: usize,
     /// The state of the thread.
     pub state: ThreadState,
-    /// The worker that it holds.
+    /// The worker that the thread holds.
     pub worker: Option<usize>,
     /// The process.
     pub pid: Pid,
     /// The name of its type.
     pub process: &'static str,
-    /// The type of the last message in this time slice: the one being handled, unless it was stashed. `None` in a step
-    /// about something else: an answer, a timer, a signal.
+    /// The type of the last message in this time slice: the one being handled, unless it was stashed. `None` in a
+    /// step with other input: an answer, a timer, a signal.
     pub message: Option<&'static str>,
-    /// How many steps the thread had run before: the same number in two looks means the same step.
+    /// The number of steps that the thread had run before. Two observations with the same number are of the same
+    /// step.
     pub steps: u64,
 }
 
 impl Host {
-    /// Begins to keep the last `most` abnormal ends, stalls and dead letters each, for one who looks; there can be
-    /// several. Hooks are called as without.
+    /// Begins to keep the last `most` abnormal ends, and as many stalls and dead letters, until the result is
+    /// dropped. Several observers can do so at once. Hooks are called as usual.
     ///
-    /// Meanwhile each of these events costs its thread about a microsecond. Nothing is kept for those who do not look.
+    /// Meanwhile each of these events costs its thread about a microsecond. Without observers, nothing is kept.
     pub fn incidents(self, most: usize) -> Incidents {
         let rings = Arc::new(IncidentRings::new(most));
         self.scheduler().incidents.add(rings.clone());
         Incidents { host: self, rings }
     }
 
-    /// Looks at what each thread runs, those of pinned processes included. Costs the threads nothing, and the caller
-    /// a microsecond for each thread or less: for a statistical profile, call it often.
+    /// Samples the step that each thread runs, including threads of pinned processes. Costs the threads nothing, and
+    /// the caller at most a microsecond for each thread: for a statistical profile, call it often.
     pub fn running_steps(self) -> Vec<RunningStep> {
         let host = self.scheduler();
         let workers = host.threads_in_use().filter_map(|(number, thread)| {
@@ -125,8 +129,8 @@ impl Host {
         workers.chain(pinned).collect()
     }
 
-    /// Returns how long the handling of some messages took, and asks each thread to time one more: the first of the
-    /// next process that it takes up. If several callers do this, each gets a part.
+    /// Returns how long the handling of some messages took, and asks each thread to time one more: the first message
+    /// of the next process that it runs. If several callers do this, each gets a part of the measurements.
     pub fn time_steps(self) -> Vec<TimedStep> {
         let host = self.scheduler();
         let timed = std::iter::from_fn(|| host.timed.pop()).collect();
@@ -153,10 +157,12 @@ fn running_step(
 }
 
 impl Pid {
-    /// Puts a note among the messages of this process, which measures how long one that arrives now waits. `None` if
-    /// its mailbox is empty (then a message waits for a worker at most), or if it is not alive in this program.
+    /// Queues a probe among the messages of this process, to measure how long a message that arrives now waits.
+    /// Returns `None` if the mailbox is empty (a message then waits only for a worker), or if the process is not
+    /// alive in this program.
     ///
-    /// The process does not see the note. A process that takes its messages selectively comes to it like to any other.
+    /// The process does not see the probe. A process that receives selectively reaches it as it would any other
+    /// message.
     pub fn measure_wait(self) -> Option<WaitMeasurement> {
         let pid = self.resolve().filter(|pid| !is_elsewhere(*pid))?;
         let slot = TABLE.living(pid).filter(|slot| slot.lanes.depth() > 0)?;

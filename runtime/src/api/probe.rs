@@ -7,17 +7,18 @@ use crate::time::virtual_clock::ClockError;
 use crate::{Package, Pid, Recipient, SpawnError};
 use std::{any::type_name, convert::Infallible, marker::PhantomData, time::Duration};
 
-/// The limit of an expectation, by the system's time, where the runtime uses it. A guess: far more than a test takes.
+/// The time limit of an expectation if the runtime uses the system's time. A guess: far longer than a test takes.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The wait for outside threads once the runtime is idle. A guess: only a failing test waits that long, or one whose
-/// messages come from a thread that it does not join.
+/// The time to wait for outside threads once the runtime is idle. A guess: only a failing test waits that long, or
+/// one that receives messages from a thread that it does not join.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Receives messages of type `M` in a test, and checks expectations. Usable like a [`Recipient`] or a PID.
 ///
-/// Its methods are for the thread of a test: the `expect` methods panic if the expectation fails, and show what came
-/// instead; `try_next`, `next_within` and `next_package` do not. Dropping the probe makes its PID unroutable.
+/// Its methods are for the thread of a test: the `expect` methods panic if the expectation fails, and show the
+/// message that arrived instead; `try_next`, `next_within` and `next_package` do not. Dropping the probe makes its
+/// PID unroutable.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -45,7 +46,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `T` and `E` are the answer's types of its [`recipient`](Self::recipient), for a probe that stands in for a process
+/// `T` and `E` are the answer types of its [`recipient`](Self::recipient), for a probe that stands in for a process
 /// that is called: [`next_package`](Self::next_package) returns the call, and [`Package::answer`] or
 /// [`Package::answer_result`] answers it.
 pub struct Probe<M, T = (), E = Infallible> {
@@ -58,7 +59,7 @@ pub struct Probe<M, T = (), E = Infallible> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     #[error("expected a `{expected}`, but nothing arrived within {waited:?}")]
     Nothing {
         /// The expected type.
@@ -66,7 +67,7 @@ pub enum ProbeError {
         /// The time waited.
         waited: Duration,
     },
-    /// Nothing came, and nothing can come before the clock is advanced.
+    /// Nothing arrived, and nothing can arrive before the clock is advanced.
     #[error(
         "expected a `{expected}`, but nothing arrived; the runtime is idle, so nothing will before its clock is \
          advanced with `advance` or `expect_within`"
@@ -75,12 +76,12 @@ pub enum ProbeError {
         /// The expected type.
         expected: &'static str,
     },
-    /// A message of another type came, and was dropped.
+    /// A message of another type arrived, and was dropped.
     #[error("expected a `{expected}`, but a `{found}` arrived")]
     Other {
         /// The expected type.
         expected: &'static str,
-        /// The type that came.
+        /// The type that arrived.
         found: &'static str,
     },
     /// The clock cannot be advanced, or the runtime cannot be waited for.
@@ -89,7 +90,7 @@ pub enum ProbeError {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
-    /// Creates a probe for messages from processes of `host`, with their clock.
+    /// Creates a probe for messages from processes of `host`. It uses their clock.
     ///
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
@@ -97,17 +98,18 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         Ok(Self { mailbox: Mailbox::of_node(host.node(), Some(host.scheduler()))?, host, types: PhantomData })
     }
 
-    /// Returns its PID.
+    /// Returns the PID of the probe.
     pub fn pid(&self) -> Pid {
         self.mailbox.pid()
     }
 
-    /// Returns its address.
+    /// Returns the address of the probe.
     pub fn recipient(&self) -> Recipient<M, T, E> {
         Recipient::of(self.pid())
     }
 
-    /// Returns the next message, if there is one now. After [`Host::until_idle`], all that processes sent has come.
+    /// Returns the next message, if there is one now. After [`Host::until_idle`], all messages from processes have
+    /// arrived.
     ///
     /// # Panics
     /// If there is a message of another type.
@@ -118,29 +120,31 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
     }
 
     /// Returns the next message. With a manual clock, which is not advanced, it waits until the runtime is idle, and
-    /// one second more for outside threads; otherwise ten seconds. Both by the system's time.
+    /// at most one second more for outside threads; with another clock, at most ten seconds. Both limits are in
+    /// system time.
     ///
     /// # Panics
-    /// If there is none, or if a message of another type comes.
+    /// If no message arrives, or one of another type.
     #[track_caller]
     pub fn expect(&mut self) -> M {
         expected(self.next_package().and_then(Self::open))
     }
 
-    /// Returns the next message, which must come within `duration` of the runtime's clock; a manual clock is advanced
-    /// until it comes.
+    /// Returns the next message, which must arrive within `duration` of the runtime's clock; a manual clock is
+    /// advanced until it arrives.
     ///
     /// # Panics
-    /// If none comes, or one of another type.
+    /// If no message arrives, or one of another type.
     #[track_caller]
     pub fn expect_within(&mut self, duration: Duration) -> M {
         expected(self.next_within(duration))
     }
 
-    /// Checks that nothing comes for `duration` of the runtime's clock: a manual clock is advanced, any other awaited.
+    /// Checks that nothing arrives for `duration` of the runtime's clock: a manual clock is advanced, any other
+    /// awaited.
     ///
     /// # Panics
-    /// If anything comes, or if the clock cannot be advanced.
+    /// If anything arrives, or if the clock cannot be advanced.
     #[track_caller]
     pub fn expect_nothing_for(&mut self, duration: Duration) {
         match self.package_within(duration) {
@@ -168,7 +172,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
             let package = self.mailbox.receive_timeout(LIMIT);
             return package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: LIMIT });
         }
-        // All messages of processes have arrived after that; a process that has sent may run for ever.
+        // By then, all messages from processes have arrived. On an error too: a process may have sent, and run
+        // forever.
         let idle = self.host.until_idle();
         if let Some(package) = self.mailbox.try_receive() {
             return Ok(package);

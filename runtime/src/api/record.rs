@@ -1,4 +1,4 @@
-//! Recordings of a host, for some time or always.
+//! Recordings of a host, for a limited time or continuously.
 
 use super::runtime::Host;
 use crate::engine::blocking::block_in_place::while_blocked;
@@ -17,26 +17,26 @@ use std::num::NonZeroU64;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// The longest recording.
+/// The maximum duration of a recording.
 const MOST_DURATION: Duration = Duration::from_secs(3_600);
 
-/// How long a sample takes: no sample contains the whole of a longer message. Shorter samples would also wake an idle
-/// program more often.
+/// The duration of a sample: a message whose handling takes longer is never contained in one sample. Shorter samples
+/// would wake an idle program more often.
 const SAMPLE: Duration = Duration::from_millis(10);
 
-/// How many times as long as a sample the time from one to the next is, unless set. A message between two processes of
-/// a worker takes three to four times as long while it is recorded (`benches/instructions`, `timed`), so on average it
-/// takes two or three hundredths longer.
+/// The time from one sample to the next, as a multiple of the duration of a sample, unless set. A message between two
+/// processes of a worker takes three to four times as long while it is recorded (`benches/instructions`, `timed`), so
+/// on average it takes two to three percent longer.
 const ONE_IN: u32 = 100;
 
 /// The reason why nothing is recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// As many recordings of the host run as may.
+    /// The host already has the maximum number of recordings.
     #[error("{most} recordings of this host run, the flight recorder included, and no more may; end one of them first")]
     TooMany {
-        /// How many may run at a time.
+        /// The maximum number of recordings that can run at a time.
         most: usize,
     },
     /// The duration is zero or too long.
@@ -45,29 +45,29 @@ pub enum RecordError {
          keeps the newest records"
     )]
     Duration {
-        /// The duration that was given.
+        /// The requested duration.
         came: Duration,
         /// The longest duration.
         most: Duration,
     },
-    /// The memory is too little or too much.
+    /// The memory of the recording is out of range.
     #[error("a recording cannot have {came} bytes of memory; use from {least} to {most}")]
     Memory {
-        /// The number of bytes that was given.
+        /// The requested number of bytes.
         came: usize,
-        /// The least number: that of each thread.
+        /// The minimum: that of each thread.
         least: usize,
-        /// The greatest number.
+        /// The maximum.
         most: usize,
     },
-    /// The memory for each thread is too little or too much.
+    /// The memory for each thread is out of range.
     #[error("a thread cannot have {came} bytes of a recording's {most}; use at least {least}")]
     ThreadMemory {
-        /// The number of bytes that was given.
+        /// The requested number of bytes.
         came: usize,
-        /// The least number.
+        /// The minimum.
         least: usize,
-        /// The greatest number: that of the whole recording.
+        /// The maximum: that of the whole recording.
         most: usize,
     },
     /// The host has been shut down.
@@ -79,13 +79,14 @@ pub enum RecordError {
 }
 
 impl Host {
-    /// Records what the host's threads do, event by event: slices of processes, messages from their send to the end of
-    /// their handling, calls and answers, spawns and ends, and what the threads rest and wait for. Set options, then
-    /// [wait](RecordingOptions::wait) for the end of that time, or [start](RecordingOptions::start) the recording and
-    /// go on.
+    /// Records the activity of the host's threads, event by event: slices of processes, messages from their send to
+    /// the end of their handling, calls and answers, spawns and ends, and the rests and waits of threads. Set
+    /// options, then [wait](RecordingOptions::wait) until the duration is over, or [start](RecordingOptions::start)
+    /// the recording and continue.
     ///
-    /// A host that is not recorded pays nothing for this. While it is, each event takes some tens of nanoseconds and 32
-    /// bytes of a ring that its thread alone writes; when that is full, the oldest records are overwritten and counted.
+    /// A host that is not recorded pays nothing for this. During a recording, each event takes some tens of
+    /// nanoseconds and 32 bytes of a ring that only its thread writes; when the ring is full, the oldest records are
+    /// overwritten and counted.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -116,16 +117,16 @@ impl Host {
         RecordingOptions { host: self, duration, memory: Memory { all: MOST_MEMORY, thread: THREAD_MEMORY } }
     }
 
-    /// Records always, and keeps the newest records: see [`FlightRecorder`]. Ends when the result is dropped.
+    /// Records continuously, and keeps the newest records: see [`FlightRecorder`]. Ends when the result is dropped.
     ///
     /// # Errors
-    /// [`RecordError`], if its memory is beyond the limits, two recordings of the host run, or the host has been shut
-    /// down.
+    /// [`RecordError`] if the memory is out of range, if two recordings of the host are running, or if the host has
+    /// been shut down.
     pub fn flight_recorder(self, recorder: FlightRecorder) -> Result<FlightRecording, RecordError> {
         recorder.start(self)
     }
 
-    /// Returns the first part of the PIDs of its processes.
+    /// Returns the first part of the PIDs of the host's processes.
     fn place(self) -> NonZeroU64 {
         crate::Pid::new(self.node(), self.number(), 0, 0).place()
     }
@@ -151,12 +152,12 @@ impl Host {
     }
 }
 
-/// A recording that runs; ends when it is dropped.
+/// A recording that runs. It ends on drop.
 struct RunningSession {
     scheduler: &'static Scheduler,
     place: NonZeroU64,
     begun: Begun,
-    /// Open as long as the recording runs, unless that takes samples.
+    /// Open for as long as the recording runs, unless it takes samples.
     sample: Option<OpenSample>,
 }
 
@@ -184,26 +185,26 @@ pub struct RecordingOptions {
 }
 
 impl RecordingOptions {
-    /// Sets how much memory the rings of all threads may take: 256 MiB by default, which is also the most. A thread for
-    /// which none is left records nothing, and its events are counted as lost.
+    /// Sets how much memory the rings of all threads may take: 256 MiB by default, which is also the maximum. A
+    /// thread for which none is left records nothing, and its events are counted as lost.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory.all = bytes;
         self.memory.thread = self.memory.thread.min(bytes);
         self
     }
 
-    /// Sets the size of each thread's ring: 8 MiB by default, for 262,144 records. What is not written takes no memory.
-    /// If another recording of the host runs, it has set the sizes for both.
+    /// Sets the size of each thread's ring: 8 MiB by default, for 262,144 records. Only the written part takes up
+    /// memory. If another recording of the host is already running, its sizes apply to both.
     pub fn thread_memory(mut self, bytes: usize) -> Self {
         self.memory.thread = bytes;
         self
     }
 
-    /// Begins to record.
+    /// Starts the recording.
     ///
     /// # Errors
-    /// [`RecordError`], if the duration or the memory is beyond the limits, two recordings of the host run, or the host
-    /// has been shut down.
+    /// [`RecordError`] if the duration or the memory is out of range, if two recordings of the host are running, or
+    /// if the host has been shut down.
     pub fn start(self) -> Result<ActiveRecording, RecordError> {
         if self.duration.is_zero() || self.duration > MOST_DURATION {
             return Err(RecordError::Duration { came: self.duration, most: MOST_DURATION });
@@ -212,8 +213,8 @@ impl RecordingOptions {
         Ok(ActiveRecording { session, until: instant_now() + self.duration })
     }
 
-    /// Records for that time, and blocks the thread meanwhile. The time is the system's, also if the host has a virtual
-    /// clock.
+    /// Records for the whole duration, and blocks the thread meanwhile. The duration is in system time, even if the
+    /// host has a virtual clock.
     ///
     /// # Errors
     /// As [`RecordingOptions::start`].
@@ -222,7 +223,7 @@ impl RecordingOptions {
     }
 }
 
-/// A recording that runs. Dropping it ends it, and discards what was recorded.
+/// A recording that runs. Dropping it ends the recording and discards the records.
 #[must_use = "the recording ends when this is dropped"]
 pub struct ActiveRecording {
     session: RunningSession,
@@ -254,7 +255,7 @@ fn rest(until: Instant) {
 
 type DumpHook = Box<dyn FnMut(DumpCause, Recording) + Send>;
 
-/// A recorder that always runs and keeps the newest records: see [`Host::flight_recorder`].
+/// A recorder that runs continuously and keeps the newest records: see [`Host::flight_recorder`].
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -286,7 +287,8 @@ impl Default for FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Keeps the last ten seconds, in at most 32 MiB, and records slices and messages a hundredth of the time.
+    /// Creates a flight recorder that keeps the last ten seconds, in at most 32 MiB, and records slices and messages
+    /// for a hundredth of the time.
     pub fn new() -> Self {
         Self {
             keep: Duration::from_secs(10),
@@ -297,32 +299,33 @@ impl FlightRecorder {
         }
     }
 
-    /// Sets how much of the past a snapshot has, if the memory suffices.
+    /// Sets how far back a snapshot reaches, if the memory suffices.
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Sets how much memory the rings of all threads may take; each has a sixteenth of it.
+    /// Sets how much memory the rings of all threads may take; each thread has a sixteenth of it.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = Memory { all: bytes, thread: (bytes / 16).max(LEAST_THREAD_MEMORY).min(bytes) };
         self
     }
 
-    /// Records slices and messages for ten milliseconds, then not for `one_in` - 1 times as long, and so on: 100 by
-    /// default, with which passing messages takes two or three hundredths longer. With 1 (or 0) all is recorded always.
+    /// Sets the sampling rate: slices and messages are recorded for ten milliseconds, then not recorded for
+    /// `one_in - 1` times as long, and so on. The default is 100, with which passing messages takes two to three
+    /// percent longer. With 1 (or 0), everything is always recorded.
     ///
-    /// In a sample, everything is recorded; between two, only abnormal ends, stalls, suspensions and blocking. The
-    /// events [`SampleBegan`](crate::record::EventKind::SampleBegan) and
-    /// [`SampleEnded`](crate::record::EventKind::SampleEnded) say when that was. Another sample is taken before the
+    /// In a sample, everything is recorded; between two samples, only abnormal ends, stalls, suspensions and
+    /// blocking. The events [`SampleBegan`](crate::record::EventKind::SampleBegan) and
+    /// [`SampleEnded`](crate::record::EventKind::SampleEnded) mark the samples. Another sample is taken before the
     /// [hook](Self::on_dump) is called, and while a [recording](Host::record) runs. A host with a virtual clock takes
-    /// no samples: all is recorded.
+    /// no samples: everything is recorded.
     pub fn sample(mut self, one_in: u32) -> Self {
         self.one_in = one_in;
         self
     }
 
-    /// Sets how much of that memory each thread has.
+    /// Sets how much of the memory each thread has.
     pub fn thread_memory(mut self, bytes: usize) -> Self {
         self.memory.thread = bytes;
         self
@@ -335,8 +338,8 @@ impl FlightRecorder {
         self
     }
 
-    /// Sets how much time must be between two calls of the hook: a minute by default. Causes before that, and while the
-    /// hook runs, are [counted](FlightRecording::skipped) and cause no call.
+    /// Sets the minimum time between two calls of the hook: a minute by default. Causes that come sooner, or while
+    /// the hook runs, are only [counted](FlightRecording::skipped).
     pub fn dump_every(mut self, least: Duration) -> Self {
         self.every = least;
         self
@@ -362,7 +365,8 @@ impl FlightRecorder {
     }
 }
 
-/// Starts the thread that takes samples, after the `first`, which has begun. It ends when the result is dropped.
+/// Starts the thread that takes samples after `first`, which has already begun. The thread ends when the result is
+/// dropped.
 fn sample_thread(
     host: Host,
     session: &RunningSession,
@@ -378,7 +382,7 @@ fn sample_thread(
                 return;
             }
             drop(sample);
-            // By what it took, so that the share holds however late the system wakes this thread.
+            // Measured, so that the sampled share is right however late the system wakes this thread.
             let others = instant_now().saturating_duration_since(begun).saturating_mul(one_in - 1);
             if over.recv_timeout(others) != Err(RecvTimeoutError::Timeout) {
                 return;
@@ -392,7 +396,7 @@ fn sample_thread(
     Ok(running)
 }
 
-/// Starts the thread that calls the hook, which ends with the flight recording. Returns what triggers it.
+/// Starts the thread that calls the hook; it ends with the flight recording. Returns its trigger.
 fn dump_thread(
     host: Host,
     session: &Arc<RunningSession>,
@@ -410,7 +414,7 @@ fn dump_thread(
         contain_thread();
         for cause in causes {
             if is_sampled {
-                // What the host does at the time of the cause.
+                // Samples the activity of the host at the time of the cause.
                 let _sample = OpenSample::begin_brief(scheduler, begun.clone());
                 rest(instant_now() + SAMPLE);
             }
@@ -430,24 +434,24 @@ fn dump_thread(
     Ok(host.scheduler().recorder.on_dump(sender, every, skipped))
 }
 
-/// A flight recorder that runs. Dropping it ends it.
+/// A flight recorder that runs. Dropping it ends the recording.
 #[must_use = "the flight recorder ends when this is dropped"]
 pub struct FlightRecording {
     session: Arc<RunningSession>,
     keep: Duration,
     skipped: Arc<AtomicU64>,
-    /// Dropped with this: then the thread that calls the hook ends, and that which takes samples.
+    /// Dropping this ends the thread that calls the hook; dropping `samples` ends the thread that takes samples.
     dumps: Option<DumpTrigger>,
     samples: Option<SyncSender<Infallible>>,
 }
 
 impl FlightRecording {
-    /// Returns what has happened lately. Stops no thread.
+    /// Returns a recording of the recent past. Stops no thread.
     pub fn snapshot(&self) -> Recording {
         self.session.recorded(Some(self.keep))
     }
 
-    /// Returns how many causes for a dump have led to none, as another had been shortly before.
+    /// Returns the number of causes for which the hook was not called, because of another call shortly before.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }

@@ -23,12 +23,12 @@ use crate::{
 };
 use std::{any::TypeId, collections::BTreeMap, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
 
-/// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid for ever: a host that
-/// was shut down refuses all requests, and its statistics are zero.
+/// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid forever: a host
+/// that was shut down refuses all requests, and its statistics are zero.
 #[derive(Clone, Copy)]
 pub struct Host {
     record: &'static HostRecord,
-    /// Which life of the record this host is.
+    /// The generation of the record, which is reused for later hosts.
     generation: u32,
     number: u16,
     node: NodeId,
@@ -52,7 +52,7 @@ fn records() -> &'static RwLock<BTreeMap<u16, &'static HostRecord>> {
 /// The records of hosts whose runtime is gone.
 struct UnusedRecords {
     free: Vec<&'static HostRecord>,
-    /// Those in which a thread still was at the last look.
+    /// The records of hosts of which something was still left at the last check.
     ending: Vec<&'static HostRecord>,
 }
 
@@ -60,11 +60,12 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
     World::new(Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() }));
 
 impl UnusedRecords {
-    /// Takes out the records of which nothing is left. Returns them, and the nodes whose last host was one of them, to
-    /// be [forgotten](forget) without the lock.
+    /// Takes out the records of hosts of which nothing is left. Returns them, and the nodes whose last host was one
+    /// of them, to be [forgotten](forget) outside the lock.
     fn look(&mut self) -> (Vec<&'static HostRecord>, Vec<NodeId>) {
         let (mut free, mut nodes) = (Vec::new(), Vec::new());
-        // A life ends and its number goes in one step: a PID of it must not give the record's next life.
+        // A generation ends and its number is removed in one step: a PID of this generation must not lead to the next
+        // one.
         let mut records = records().write().unwrap_or_else(PoisonError::into_inner);
         self.ending.retain(|record| {
             let number = record.scheduler.number();
@@ -93,7 +94,7 @@ impl UnusedRecords {
 fn free_unused() {
     let (free, nodes) = lock(&UNUSED_RECORDS).look();
     forget(nodes);
-    // Not under the lock: it drops users' code. One that was shut down from inside may still hold some.
+    // Outside the lock, because this drops user code, which a host that was shut down from inside may still hold.
     free.iter().for_each(|record| record.forget_all());
     lock(&UNUSED_RECORDS).free.extend(free);
 }
@@ -121,7 +122,7 @@ impl HostRecord {
 
     pub(crate) fn forget_all(&self) {
         self.registry.clear();
-        // They may hold processes of other hosts.
+        // The tables may hold processes of other hosts.
         self.scheduler.names.clear();
         self.groups.clear();
         self.topics.clear();
@@ -136,7 +137,8 @@ impl HostRecord {
 }
 
 impl Host {
-    /// Creates a host whose threads have not been started, reusing the record of an ended host that was built alike.
+    /// Creates a host whose threads have not been started, reusing the record of an ended host with the same
+    /// configuration.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> Self {
         let number = identity.number;
         free_unused();
@@ -181,7 +183,7 @@ impl Host {
         let pid = pid.resolve().filter(|pid| !is_elsewhere(*pid))?;
         let records = records().read().unwrap_or_else(PoisonError::into_inner);
         let record = *records.get(&pid.host_number())?;
-        // While the lock is held, this life does not end.
+        // While the lock is held, this generation cannot end.
         let host = Self::now(record);
         (host.number == pid.host_number() && record.scheduler.node() == pid.node()).then_some(host)
     }
@@ -191,13 +193,13 @@ impl Host {
         self.scheduler().gate.is_closed()
     }
 
-    /// Hands over the record of a host whose runtime is gone, to be reused when nothing is left of it.
+    /// Hands over the record of a host whose runtime is gone; it is reused once nothing is left of the host.
     pub(crate) fn retire(self) {
         lock(&UNUSED_RECORDS).ending.push(self.record);
         free_unused();
     }
 
-    /// Leaves a host behind whose simulation has not ended.
+    /// Forgets the runtime of a host whose simulation has not ended.
     #[cfg(feature = "test")]
     pub(crate) fn leave_behind(runtime: Runtime) {
         std::mem::forget(runtime);
@@ -207,7 +209,7 @@ impl Host {
         self.reference().has_ended()
     }
 
-    /// Returns its record, or that of all ended hosts.
+    /// Returns the host's record, or that of all ended hosts if this host has ended.
     pub(crate) fn host_record(self) -> &'static HostRecord {
         if self.has_ended() { HostRecord::ended() } else { self.record }
     }
@@ -228,27 +230,28 @@ impl Host {
         &self.host_record().topics
     }
 
-    /// Returns a table of its record, for a handle that outlives this use of it.
+    /// Returns a table of the host's record, for a handle that may outlive the host.
     pub(crate) fn of_host(self, table: fn(&'static HostRecord) -> &'static GroupTable) -> TableOfHost {
         TableOfHost::new(table(self.record), self.reference())
     }
 
-    /// Returns its name: see [`Builder::name`](crate::Builder::name).
+    /// Returns the name of the host: see [`Builder::name`](crate::Builder::name).
     pub fn name(self) -> &'static str {
         &self.record.scheduler.config.name
     }
 
-    /// Returns its node, as in its PIDs: that of the program, unless its runtime was built as a logical node.
+    /// Returns the node of the host, as in its PIDs: that of the program, unless the runtime was built as a logical
+    /// node.
     pub fn node(self) -> NodeId {
         self.node
     }
 
-    /// Returns its number in this node, as in its PIDs.
+    /// Returns the number of the host in its node, as in its PIDs.
     pub fn number(self) -> u16 {
         self.number
     }
 
-    /// Returns how many steps run at once at most.
+    /// Returns the number of workers, which is how many steps can run at once.
     pub fn workers(self) -> usize {
         self.record.scheduler.permits.len()
     }
@@ -262,10 +265,10 @@ impl Host {
         Spawn::new(self.reference(), Location::caller(), process)
     }
 
-    /// Spawns a process with its own thread, on which `make` makes its state. All its steps, its `close` and its drop
-    /// run there, and it occupies no worker. For state that must stay on one thread (a user interface, a C library,
-    /// thread-local state) or is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the entry returns when
-    /// the process has started.
+    /// Spawns a process with its own thread, on which `make` creates its state. All its steps, its `close` and its
+    /// drop run there, and it occupies no worker. For state that must stay on one thread (a user interface, a C
+    /// library, thread-local state) or is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the entry
+    /// returns when the process has started.
     ///
     /// Costs a thread. A message to it wakes that thread (some 5 µs if it sleeps), and one from it a worker.
     ///
@@ -310,11 +313,12 @@ impl Host {
         SpawnProcess::pinned(self.reference(), Location::caller(), make)
     }
 
-    /// Sends a message: of any type to a PID, checked at delivery; of a type with a method to an address, checked by
-    /// the compiler.
+    /// Sends a message. To a PID, it can be of any type, which is checked at delivery; to an address, it must have a
+    /// method, which the compiler checks.
     ///
     /// # Errors
-    /// As [`Call::send`](crate::Call::send). A PID of another type is no error: the message becomes a dead letter.
+    /// As [`Call::send`](crate::Call::send). A type that the process of a PID does not handle is no error: the
+    /// message becomes a dead letter.
     pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
@@ -374,13 +378,14 @@ impl Host {
         }
     }
 
-    /// Returns the clock of its processes.
+    /// Returns the clock of the host's processes.
     pub fn clock(self) -> Clock {
         self.scheduler().clock()
     }
 
-    /// Blocks the thread until no process runs or is ready to, and no timer is due: earlier messages have been handled,
-    /// with all that followed from them. For a manual clock this covers all runtimes of that clock.
+    /// Blocks the thread until no process runs or is ready to run, and no timer is due: by then, earlier messages
+    /// have been handled, with everything that followed from them. With a manual clock, this covers all runtimes that
+    /// use the clock.
     ///
     /// Work elsewhere (threads that handle commands, tasks of other executors) and later timers are not waited for.
     ///
@@ -395,7 +400,7 @@ impl Host {
     }
 }
 
-/// Accepts packages for its own processes.
+/// Accepts packages for the host's own processes.
 impl Receiver for Host {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
@@ -420,7 +425,7 @@ impl PartialEq for Host {
 
 impl Eq for Host {}
 
-/// A host, and the duty to shut it down: dropping the runtime does so, with the deadline that it was built with.
+/// The owner of a host: dropping the runtime shuts the host down, with the deadline that the runtime was built with.
 ///
 /// The drop blocks until all processes have ended or the deadline has passed, and discards queued messages: to handle
 /// them, [`drain`](Self::drain). Inside one of its own processes, a drop only begins the shutdown.
@@ -453,12 +458,12 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Returns its host.
+    /// Returns the host of the runtime.
     pub fn host(&self) -> Host {
         self.host
     }
 
-    /// Starts the workers of a runtime that was built [paused](crate::Builder::paused). No effect on one that runs.
+    /// Starts the workers of a runtime that was built [paused](crate::Builder::paused). No effect on a running one.
     ///
     /// # Errors
     /// [`BuildError`] if the threads cannot be started.

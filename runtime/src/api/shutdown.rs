@@ -43,15 +43,16 @@ impl Runtime {
     /// Queued messages are discarded and counted in the report; [`drain`](Self::drain) handles them first.
     ///
     /// Returns at the deadline even if a step never returns: that step is reported as stuck, and its thread is left
-    /// behind. Past the deadline it waits at most 200 ms for a step that began less than 200 ms before it, 200 ms for
-    /// the clean-up (`close` and drops) of killed processes, or, if none was killed, for other code that a worker is in
-    /// (a hook, the action of a timer, a task of the runtime's own Tokio), whose thread is then left behind, too; and
-    /// 200 ms for that Tokio to end.
+    /// behind. After the deadline, it waits at most 200 ms for each of these:
+    /// - a step that began less than 200 ms before the deadline;
+    /// - the clean-up (`close` and drops) of killed processes, or, if none was killed, other code that a worker runs
+    ///   (a hook, the action of a timer, a task of the runtime's own Tokio), whose thread is then left behind, too;
+    /// - the end of that Tokio.
     ///
     /// # Errors
-    /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown
-    /// begins but is not waited for, and what it discards is logged when the last process has ended. The same in a
-    /// simulated test: [`ShutdownError::Simulated`].
+    /// [`ShutdownError::FromInside`] from inside one of the runtime's own processes, which would have to end first:
+    /// the shutdown begins but is not waited for, and its losses are logged when the last process has ended. In a
+    /// simulated test, [`ShutdownError::Simulated`] with the same effect.
     pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
         let deadline = self.deadline;
         self.shutdown_within(deadline)
@@ -75,7 +76,7 @@ impl Runtime {
         self.end_async(ShutdownMode::Shutdown(deadline))
     }
 
-    /// Handles what is queued, then shuts the runtime down: a *graceful shutdown*.
+    /// Handles all queued messages, then shuts the runtime down: a *graceful shutdown*.
     ///
     /// Everything continues until the runtime is *drained*: until there is a moment at which none of its processes
     /// runs, has an unhandled message, or is in the middle of one. A process is in the middle of a message while its
@@ -121,14 +122,15 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step while it waits: the drain
-    /// begins on its own thread but is not waited for. The same in a simulated test: [`ShutdownError::Simulated`].
+    /// [`ShutdownError::FromInside`] from inside one of the runtime's own processes, which is in a step while it
+    /// waits: the drain begins on its own thread but is not waited for. In a simulated test,
+    /// [`ShutdownError::Simulated`] with the same effect.
     pub fn drain(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.end(ShutdownMode::Drain(deadline))
     }
 
-    /// Drains the runtime without blocking the caller: like [`drain`](Self::drain) on its own thread, and the future
-    /// returns the report. Dropping the future does not stop the drain.
+    /// Drains the runtime like [`drain`](Self::drain), but without blocking the caller: the drain runs on its own
+    /// thread, and the future returns the report. Dropping the future does not stop the drain.
     ///
     /// # Errors
     /// The future returns the errors of [`Runtime::drain`].
@@ -137,7 +139,7 @@ impl Runtime {
     }
 
     fn end(self, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
-        // The report is made here, so that the drop has nothing to do.
+        // `finish` is called here, to return its report, and must not be called again by the drop.
         let this = ManuallyDrop::new(self);
         finish(this.host, end)
     }
@@ -172,27 +174,29 @@ impl Future for ShuttingDown {
 
 crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 
-/// Returns whether the calling thread is inside that host, also while its step blocks: it would wait for itself.
+/// Returns whether the calling thread is inside that host, even while its step blocks: it would wait for itself.
 fn is_inside(host: Host) -> bool {
     Host::current() == Some(host) || host.scheduler().has_this_thread()
 }
 
-/// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it: what was lost is
-/// logged when it is over.
+/// Ends the runtime of that host, waits for its end, and logs the losses. From inside the host, only begins the
+/// shutdown: the losses are logged when it is over.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
     if notifiers::is_needed() {
-        // No users' code comes to a thread that others depend on. If it ever does, they must not wait for this.
+        // User code never runs on a thread that others depend on. If it ever does, those others must not wait for
+        // this.
         notifiers::notify(Box::new(move || drop(finish(host, end))));
         return Err(ShutdownError::FromInside);
     }
-    // What it waits for may depend on this thread, which runs users' code as there is no other for that.
+    // The shutdown may wait for something that depends on this thread, if it runs user code for want of another
+    // thread.
     if is_inside(host) || ThreadKind::is_depended_on() || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);
     }
     #[cfg(feature = "test")]
     if crate::sync::simulated::is_here() {
-        // Waits are in the time of the simulation, in which the threads of this runtime do nothing.
+        // A wait would be in simulated time, during which the threads of this runtime do nothing.
         crate::sync::simulated::outside(|| {
             let elsewhere = move || drop(finish(host, end));
             if spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err() {
@@ -201,7 +205,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         });
         return Err(ShutdownError::Simulated);
     }
-    // If a process of another runtime calls this, the other processes there can run meanwhile.
+    // If a process of another runtime calls this, the other processes of that runtime can run meanwhile.
     let report = while_blocked(|| match end {
         ShutdownMode::Shutdown(deadline) => host.scheduler().shut_down(&ExitReason::Shutdown, deadline),
         ShutdownMode::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
@@ -245,7 +249,7 @@ mod tests {
     use crate as postroom;
     use crate::Builder;
 
-    /// Catches: a shutdown on a thread that it waits for, which would wait for itself: a panic, or a hang.
+    /// Catches: a shutdown waits for the very thread that it is called on, which ends in a panic or a hang.
     #[test]
     fn on_a_thread_that_others_depend_on_a_shutdown_begins_and_is_an_error() {
         for kind in ThreadKind::ALL.iter().copied().filter(|kind| !kind.runs_users_code()) {
@@ -290,8 +294,8 @@ mod tests {
         }
     }
 
-    /// Catches: a runtime that is shut down from inside, whose registered types are kept for as long as no other is
-    /// built alike.
+    /// Catches: the registered types of a runtime that is shut down from inside are kept until a runtime with the
+    /// same configuration is built.
     #[test]
     fn what_a_runtime_that_ends_from_inside_has_registered_is_dropped_when_another_begins() {
         let runtime = Builder::new().workers(3).build().expect("three workers");
@@ -313,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Catches: a drain that is begun in a part of a step that blocks, and waits for the end of that step.
+    /// Catches: a drain that begins in a blocking part of a step waits for the end of that step.
     #[test]
     fn in_a_step_that_blocks_an_async_drain_begins_and_is_an_error() {
         let runtime = Builder::new().workers(1).build().expect("one worker");
@@ -322,7 +326,8 @@ mod tests {
         assert_eq!(answer, Ok(Some(ShutdownError::FromInside)));
     }
 
-    /// Catches: users' code on a thread that others depend on, for want of another, that waits for the end of these.
+    /// Catches: user code that runs in place of a notifier, on a thread that others depend on, waits for the end of
+    /// those others.
     #[test]
     fn in_place_of_a_notifier_a_shutdown_begins_and_is_an_error() {
         let runtime = Builder::new().workers(1).build().expect("one worker");
@@ -336,7 +341,7 @@ mod tests {
         assert!(host.is_shutting_down());
     }
 
-    /// Catches: an async shutdown that is begun on such a thread and has no thread of its own.
+    /// Catches: an async shutdown that begins on a thread that others depend on gets no thread of its own.
     #[test]
     fn on_a_thread_that_others_depend_on_an_async_shutdown_has_its_own() {
         let runtime = Builder::new().workers(1).build().expect("one worker");

@@ -1,4 +1,5 @@
-//! Snapshots of workers, threads and processes. Always on; reading stops nothing: its figures may be nanoseconds apart.
+//! Snapshots of workers, threads and processes. The counters are always on. A snapshot stops no thread, so its
+//! figures may be nanoseconds apart.
 
 use super::runtime::Host;
 use crate::call::dead_letter::DeadLetterReason;
@@ -9,13 +10,13 @@ use crate::sync::{Arc, Ordering, lock};
 use crate::{Pid, deadlock::edges::has_edge, deadlock::edges::waits_for, links::registrations::REGISTRATIONS};
 use std::{fmt, panic::Location, ptr};
 
-/// A snapshot of a host. Counters grow from the start of the host; sizes are current.
+/// A snapshot of a host. Counters count from the start of the host; sizes are current.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Its workers.
+    /// The workers of the host.
     pub workers: Vec<WorkerStatistics>,
-    /// Its threads, ended ones included: a later thread continues the counters of one that has ended.
+    /// The threads of the host, including ended ones: a later thread continues the counters of one that has ended.
     pub threads: Vec<ThreadStatistics>,
     /// Processes spawned and ended.
     pub processes: ProcessStatistics,
@@ -57,9 +58,10 @@ impl Statistics {
 pub struct ProcessStatistics {
     /// Processes spawned, including those whose start failed.
     pub spawned: u64,
-    /// How many have ended.
+    /// Processes that have ended.
     pub ended: u64,
-    /// How many are alive, as of one moment during the snapshot; a lower bound if they come and go too fast for that.
+    /// Processes that are alive, as of one moment during the snapshot; a lower bound if they come and go too fast for
+    /// that.
     pub live: u64,
     /// Pinned processes, including those that are starting or ending.
     pub pinned: usize,
@@ -69,20 +71,20 @@ pub struct ProcessStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetterStatistics {
-    /// Their process had ended.
+    /// Messages whose process had ended.
     pub ended: u64,
-    /// Their process had no method for them.
+    /// Messages for which their process had no method.
     pub unhandled: u64,
-    /// The mailbox was full.
+    /// Messages that found the mailbox full.
     pub overflow: u64,
-    /// They expired in the queue of a pool, or were skipped because their callers had stopped waiting.
+    /// Messages that expired in the queue of a pool, or were skipped because their callers had stopped waiting.
     pub expired: u64,
-    /// Their calls failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
+    /// Messages whose calls failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
     pub withdrawn: u64,
 }
 
 impl DeadLetterStatistics {
-    /// Returns their sum.
+    /// Returns the sum over all reasons.
     pub fn total(&self) -> u64 {
         self.ended + self.unhandled + self.overflow + self.expired + self.withdrawn
     }
@@ -128,8 +130,9 @@ pub struct WatchdogStatistics {
     pub taken_over: u64,
     /// Processes moved out of the run-next slot behind such a step, to where other threads find them.
     pub moved: u64,
-    /// How many workers are awake at most for the work that there is, because more of them would be slower: all, unless
-    /// many processes talk to few. The guide's chapter on the scheduler tells how it is found.
+    /// The maximum number of workers that are awake for the present work, because more of them would be slower: all
+    /// workers, unless many processes talk to few. The guide's chapter on the scheduler explains how it is
+    /// determined.
     pub awake_limit: usize,
 }
 
@@ -143,13 +146,13 @@ pub struct DirectoryStatistics {
     pub named_addresses: usize,
     /// Groups with members or subscribers.
     pub groups: usize,
-    /// Their members, counted once per group.
+    /// Members of groups, counted once per group.
     pub members: usize,
     /// Subscribers to changes of groups, counted once per group.
     pub watchers: usize,
     /// Topics with subscribers.
     pub topics: usize,
-    /// Their subscribers, counted once per topic.
+    /// Subscribers of topics, counted once per topic.
     pub subscribers: usize,
     /// Registrations that end with a process: names, and places in groups and topics. (A member of a group that also
     /// subscribes to its changes counts once.)
@@ -164,7 +167,7 @@ pub struct DirectoryStatistics {
 pub struct ProgramStatistics {
     /// Slots in use: by a process, by a stand-alone mailbox, or while one is cleaned up.
     pub slots: usize,
-    /// Slots ever used: about as many as were alive at once, plus some hundred per thread.
+    /// Slots ever used: about as many as were in use at once, plus several hundred per thread.
     pub used_slots: usize,
     /// PIDs that are [aliases](Pid::is_alias).
     pub aliases: usize,
@@ -176,11 +179,11 @@ pub struct ProgramStatistics {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerStatistics {
-    /// The thread that holds it, as an index into the threads.
+    /// The thread that holds the worker, as an index into the threads.
     pub thread: Option<usize>,
     /// Whether that thread is in a step.
     pub running: bool,
-    /// Processes in its inject queue.
+    /// Processes in the worker's inject queue.
     pub inject_queue: usize,
     /// Processes in the deque of its thread, including the run-next slot.
     pub queue: usize,
@@ -190,33 +193,33 @@ pub struct WorkerStatistics {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ThreadStatistics {
-    /// Its current state.
+    /// The current state of the thread.
     pub state: ThreadState,
-    /// The worker that it holds.
+    /// The worker that the thread holds.
     pub worker: Option<usize>,
-    /// The process whose step it runs.
+    /// The process whose step the thread runs.
     pub process: Option<Pid>,
-    /// Processes in its deque, including the run-next slot.
+    /// Processes in the thread's deque, including the run-next slot.
     pub queue: usize,
     /// Steps run.
     pub steps: u64,
     /// Messages delivered.
     pub messages: u64,
-    /// Successful looks into the queues of others.
+    /// Successful steals from the queues of others.
     pub steals: u64,
     /// Processes taken from the queues of others.
     pub stolen: u64,
     /// Processes taken from the global queue.
     pub from_global: u64,
-    /// Processes taken from its worker's inject queue.
+    /// Processes taken from the worker's inject queue.
     pub from_inject: u64,
-    /// How often a shared queue came first, for fairness.
+    /// Number of times that a shared queue came first, for fairness.
     pub fair: u64,
     /// Searches of all queues without a preceding pause.
     pub polls: u64,
     /// Searches of all queues after a pause.
     pub spins: u64,
-    /// How often it parked.
+    /// Number of times that the thread parked.
     pub parks: u64,
 }
 
@@ -227,7 +230,7 @@ pub enum ThreadState {
     /// Ended.
     #[default]
     Ended,
-    /// Running steps, or looking for one.
+    /// Running steps, or looking for a process to run.
     Running,
     /// Parked, with a worker.
     Asleep,
@@ -313,7 +316,7 @@ pub enum ProcessState {
         /// The owner of the mailbox.
         at: Pid,
     },
-    /// Waiting for completions: of that many yields, or of a future if that is zero.
+    /// Waiting for completions: of `outstanding` yields, or of a future if that is zero.
     Waiting {
         /// Yields without an answer so far.
         outstanding: u32,
@@ -414,7 +417,8 @@ impl Host {
     }
 }
 
-/// Visits each slot once: where many were used, that is most of what a snapshot costs.
+/// Collects the figures of the whole program. Visits each slot once: if many were used, that is most of a snapshot's
+/// cost.
 fn program_statistics() -> ProgramStatistics {
     let mut program = ProgramStatistics { aliases: crate::routing::alias::count(), ..ProgramStatistics::default() };
     for slot in TABLE.slots() {
@@ -527,7 +531,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
 }
 
 impl Pid {
-    /// Takes a snapshot of the process: its state, its origin, its counters. `None` if it is not alive in this program.
+    /// Takes a snapshot of the process: its state, origin and counters. `None` if it is not alive in this program.
     pub fn info(self) -> Option<ProcessInfo> {
         let pid = self.resolve().filter(|pid| !is_elsewhere(*pid))?;
         info(TABLE.living(pid)?).filter(|info| info.pid == pid)

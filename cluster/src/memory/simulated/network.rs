@@ -1,9 +1,9 @@
-//! What is on its way between the nodes and the store of a simulated broker, and what is lost.
+//! Everything in flight between the nodes and the store of a simulated broker, and its faults.
 //!
 //! # Order
-//! What goes one way between two ends arrives in its order, as on one connection, unless it is a message that is
-//! reordered. A watch and the answers of the store are never reordered, lost or repeated one by one: they share one
-//! connection, which is lost as a whole.
+//! Everything that travels in one direction between two endpoints arrives in order, as on one connection, except for
+//! messages that are reordered. The reports of a watch share one connection, which is lost as a whole: they are never
+//! reordered, lost or duplicated individually. An answer of the store may be lost, but is not reordered or duplicated.
 
 use crate::clock::Moment;
 use crate::memory::state::BrokerJob;
@@ -11,7 +11,7 @@ use postroom::test::Sim;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What goes wrong on the way, by chance. Nothing, by default.
+/// The random faults of a simulated network; none by default.
 ///
 /// ```
 /// use postroom_cluster::testing::Faults;
@@ -22,35 +22,35 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// The probability with which a message between nodes is lost, and with which a request to the store, or its
-    /// answer, is: who asks then hears that nothing is known.
+    /// The probability that a message between nodes is lost, and that a request to the store or its answer is lost. The
+    /// client that made the request then learns that the outcome is unknown.
     pub drop: f64,
-    /// The probability with which a message arrives twice.
+    /// The probability that a message arrives twice.
     pub duplicate: f64,
-    /// The probability with which a message may overtake earlier ones.
+    /// The probability that a message may overtake earlier ones.
     pub reorder: f64,
-    /// Everything takes up to that long.
+    /// The maximum delay of anything in flight.
     pub delay: Duration,
 }
 
-/// Where something goes, or comes from.
+/// The source or the destination of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Endpoint {
-    /// The broker's store, and what it knows of subscriptions.
+    /// The broker's store, and its knowledge of subscriptions.
     Store,
     /// A node, by its client's number.
     Node(usize),
 }
 
-/// What is on its way.
+/// The content of a flight.
 pub(super) enum Cargo {
-    /// A message or a report, to be performed when it arrives.
+    /// A message or a report, performed on arrival.
     Job(BrokerJob),
     /// An answer.
     Answer {
-        /// Gives it.
+        /// Delivers the answer.
         give: Box<dyn FnOnce() + Send>,
-        /// Says instead that nothing is known; `None` for an answer that says so.
+        /// Reports an unknown outcome instead; `None` if the answer already does so.
         lose: Option<Box<dyn FnOnce() + Send>>,
     },
 }
@@ -62,7 +62,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Returns whether it is a change that this watch is told of.
+    /// Returns whether this is a change reported to the given watch.
     pub(super) fn reports_to(&self, watch: u64) -> bool {
         matches!(&self.cargo, Cargo::Job(BrokerJob::Report { watch: of, .. }) if *of == watch)
     }
@@ -71,19 +71,19 @@ impl Flight {
 #[derive(Default)]
 pub(super) struct Network {
     pub(super) faults: Faults,
-    /// From where nothing gets to where.
+    /// Directions in which nothing arrives.
     cuts: BTreeSet<(Endpoint, Endpoint)>,
-    /// Nodes that take nothing until then.
+    /// Nodes that receive nothing until this time.
     paused: BTreeMap<Endpoint, Moment>,
-    /// By arrival, and in the order of departure.
+    /// Sorted by arrival, then by departure.
     flights: BTreeMap<(Moment, u64), Flight>,
-    /// When the last thing arrives that goes that way.
+    /// When the last flight in each direction arrives.
     last: BTreeMap<(Endpoint, Endpoint), Moment>,
     count: u64,
 }
 
 impl Network {
-    /// Sends something on its way. It arrives behind what was sent before, unless it `may_overtake`.
+    /// Sends a flight on its way. It arrives after earlier ones, unless it `may_overtake` them.
     pub(super) fn send(&mut self, sim: &Sim, now: Moment, flight: Flight, may_overtake: bool) {
         let due = now + sim.delay(self.faults.delay);
         let way = (flight.from, flight.to);
@@ -98,13 +98,13 @@ impl Network {
         self.put(due, flight);
     }
 
-    /// Has something happen at that time, whatever else is on its way.
+    /// Schedules an arrival at this time, independent of other flights.
     pub(super) fn put(&mut self, due: Moment, flight: Flight) {
         self.count += 1;
         self.flights.insert((due, self.count), flight);
     }
 
-    /// Takes the next thing that has arrived by `now`. What arrives at a paused node waits until that goes on.
+    /// Takes the next flight that has arrived by `now`. A flight to a paused node waits until the pause is over.
     pub(super) fn arrived(&mut self, now: Moment) -> Option<Flight> {
         self.paused.retain(|_, until| *until > now);
         loop {
@@ -118,12 +118,12 @@ impl Network {
         }
     }
 
-    /// Returns when the next thing arrives.
+    /// Returns when the next flight arrives.
     pub(super) fn next(&self) -> Option<Moment> {
         self.flights.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Breaks the connections with the store: what was asked there has no answer, and what it reports is lost.
+    /// Breaks the connections with the store: requests get an unknown outcome, and reports are lost.
     pub(super) fn break_store(&mut self, now: Moment, unanswered: impl Fn(BrokerJob) -> Option<Cargo>) {
         let (broken, others) =
             std::mem::take(&mut self.flights).into_iter().partition::<BTreeMap<_, _>, _>(|(_, flight)| {
@@ -135,7 +135,7 @@ impl Network {
             let lost = match cargo {
                 Cargo::Job(job) => unanswered(job),
                 Cargo::Answer { lose: Some(lose), .. } => Some(Cargo::Answer { give: lose, lose: None }),
-                // It says already that nothing is known.
+                // The answer already reports an unknown outcome.
                 Cargo::Answer { give, lose: None } => Some(Cargo::Answer { give, lose: None }),
             };
             if let Some(cargo) = lost {
@@ -144,7 +144,7 @@ impl Network {
         }
     }
 
-    /// Removes what is on its way and `is_so`.
+    /// Removes the flights for which `is_so` returns true.
     pub(super) fn remove(&mut self, is_so: impl Fn(&Flight) -> bool) {
         self.flights.retain(|_, flight| !is_so(flight));
     }
@@ -173,5 +173,5 @@ impl Network {
     }
 }
 
-/// How long a client waits for an answer of the store, before it says that nothing is known.
+/// How long a client waits for an answer of the store before the outcome counts as unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);

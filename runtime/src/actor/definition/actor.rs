@@ -1,5 +1,5 @@
-//! The traits that the macro implements for a struct: its names, its entries, its messages, and their dispatch; and
-//! what they tell of the type without an instance.
+//! The traits that the macro implements for a struct: its names, entries and messages, their dispatch, and the
+//! information about the type that needs no instance.
 
 use super::entry::{EntryInfo, FutureOutput, Start};
 use super::inputs::{CheckedInputs, Inputs};
@@ -24,14 +24,14 @@ pub trait Declared {
     const NAME: &'static str;
     /// Whether an `Err` from a message that was sent, not called, ends the process.
     const ENDS_ON_ERROR: bool;
-    /// Calls whose callers have stopped waiting are discarded unhandled.
+    /// Whether calls whose callers have stopped waiting are discarded unhandled.
     const SKIPS_ABANDONED: bool;
-    /// Whether its state may be shown.
+    /// Whether the state may be shown.
     const INSPECTED: bool = false;
-    /// Which threads may run it.
+    /// The threads that may run the process.
     type Placement;
 
-    /// Writes its state, without the fields that are skipped.
+    /// Writes the state, without the skipped fields.
     #[doc(hidden)]
     fn inspect(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let _ = f;
@@ -39,18 +39,18 @@ pub trait Declared {
     }
 }
 
-/// A struct with `#[process]`; addresses, contexts and spawns have it as their parameter. The macro implements it.
+/// A struct with `#[process]`: the type parameter of addresses, contexts and spawns. The macro implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a process",
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
 pub trait Actor: Declared + Sized + 'static {
-    /// What `Address<Self>` derefs to: one method for each message.
+    /// The type that `Address<Self>` dereferences to, with one method for each message.
     type Client: Copy + Send + Sync + 'static;
-    /// What `Spawn<Self>` derefs to: one method for each entry.
+    /// The type that `Spawn<Self>` dereferences to, with one method for each entry.
     type Entries;
-    /// Which threads may run it, as its [`Declared`] says.
+    /// The threads that may run the process, as its [`Declared`] says.
     type Placement;
     /// The entries, in source order.
     const ENTRIES: &'static [EntryInfo];
@@ -79,7 +79,7 @@ pub trait Actor: Declared + Sized + 'static {
     fn is_async(mail: &Mail<'_>) -> bool;
     /// Dispatches a message to its method. For generated code.
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;
-    /// Writes a message whose method says `#[message(inspect)]`. For generated code.
+    /// Writes a message whose method has `#[message(inspect)]`. For generated code.
     fn show_message(mail: &mut Mail<'_>, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
         let _ = (mail, f);
         None
@@ -93,7 +93,8 @@ pub trait Actor: Declared + Sized + 'static {
 /// A process that may move between threads: one without `#[process(pinned)]` whose state is `Send`. It is required by
 /// [`spawn`](crate::Host::spawn); other processes are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
-/// Implemented for all such processes. The bound of functions that spawn: `fn start<P: Migratable>(process: P)`.
+/// Implemented for all such processes. Use it as the bound of functions that spawn: `fn start<P: Migratable>(process:
+/// P)`.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
@@ -138,17 +139,17 @@ pub trait Handles<M>: Addressed {
 
 /// The outcome of dispatching a message.
 pub enum Dispatched<'a> {
-    /// It was handled.
+    /// The message was handled.
     Done,
-    /// No method takes it; the mail is unopened.
+    /// No method accepts the message; the mail is unopened.
     Unhandled,
-    /// It was handled, and its error ends the process.
+    /// The message was handled, and its error ends the process.
     Failed(ProcessError),
-    /// Its method is async and has not finished.
+    /// The method is async and has not finished.
     Pending(MethodFuture<'a, Dispatched<'static>>),
 }
 
-/// Which async method a future belongs to. For generated code.
+/// The event that an async method handles. For generated code.
 #[derive(Debug)]
 pub struct MethodEvent(pub(crate) Event);
 
@@ -161,7 +162,7 @@ impl Inputs {
     }
 }
 
-/// The error for a name that is no entry of `P`. For generated code.
+/// Returns the error for a name that is not an entry of `P`. For generated code.
 pub fn no_such_entry<P: Actor>(entry: &str) -> EntryError {
     unknown_entry(P::NAME, entry, names::<P>())
 }
@@ -183,7 +184,7 @@ pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
     &EntryNames::<P>::ALL[..P::ENTRIES.len()]
 }
 
-/// The table of facts for processes of type `P`.
+/// The [`ProcessKind`] of processes of type `P`, as a constant.
 pub(crate) struct KindOf<P>(PhantomData<P>);
 
 impl<P: Actor> KindOf<P> {
@@ -196,7 +197,7 @@ impl<P: Actor> KindOf<P> {
     };
 }
 
-/// Returns the entry of that name if it is async: the process then lives inside it.
+/// Returns the entry with that name if it is async, in which case the process runs inside it.
 pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
     P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
 }
@@ -213,7 +214,7 @@ pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
     false
 }
 
-/// Finds the message among those of `P` and of the protocols that it implements.
+/// Finds the message with that name among those of `P` and of the protocols that it implements.
 pub(crate) fn message_of<P: Actor>(name: &str, inputs: Inputs) -> Result<NamedMessage, MessageError> {
     match P::message_by_name(name, inputs) {
         ControlFlow::Break(message) => Ok(message?),

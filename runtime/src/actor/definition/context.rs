@@ -1,4 +1,4 @@
-//! The context of a method: what it can do besides changing its struct.
+//! The context of a method: the operations that it can perform besides changing its struct.
 
 use crate::actor::tasks::{Acts, CommandResult, StashedMessage, awaits, current};
 use crate::actor::{send::SendTo, send::call::send};
@@ -17,13 +17,13 @@ type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send
 
 pub(crate) struct Continuation<P> {
     pub(crate) run: Followup<P>,
-    /// Turns the answer into a message, after an upgrade: `run` belongs to the old definition.
+    /// Converts the answer to a message, after an upgrade: `run` belongs to the old definition.
     pub(crate) late: fn(CommandResult) -> Payload,
 }
 
 /// The answer to a call that the process made before it was upgraded. The closure of the call belonged to the old
-/// definition; the new one gets the answer as a message, if it has a method for it: `#[message(Answered<BankAudit,
-/// Report>)]`. `M` is the message of the call.
+/// definition; the new definition receives the answer as a message, if it has a method for it:
+/// `#[message(Answered<BankAudit, Report>)]`. `M` is the message of the call.
 pub struct Answered<M, T = (), E = Infallible> {
     /// The result that the closure would have received.
     pub result: Result<T, CallError<E>>,
@@ -37,7 +37,7 @@ pub struct Finished<T> {
     pub output: T,
 }
 
-/// The context of a method: its identity, and how to spawn, call, wait and end.
+/// The context of a method: the identity of the process, and operations to spawn, call, wait and end.
 ///
 /// A message method, an entry or a signal method takes it as `ctx: &mut Context<Self>`. The futures of the `serve`
 /// family and of `receive` borrow the context; all others borrow nothing and can be joined and selected. To wait for
@@ -101,7 +101,7 @@ impl<P> Context<P> {
     /// Returns the PID of this process.
     ///
     /// # Panics
-    /// If its machine is driven by hand and so has no PID; see [`Context::try_pid`].
+    /// If the machine is driven by hand, and so has no PID; see [`Context::try_pid`].
     pub fn pid(&self) -> Pid {
         match self.pid {
             Some(pid) => pid,
@@ -129,8 +129,8 @@ impl<P> Context<P> {
         self.metadata()?.place()
     }
 
-    /// Returns the deadline of the call that is being handled; `None` if it has none, or if the message was sent. Calls
-    /// that this method makes have to be answered by then too.
+    /// Returns the deadline of the call that is being handled; `None` if it has none, or if the message was sent.
+    /// Calls that this method makes must be answered by then, too.
     pub fn deadline(&self) -> Option<Instant> {
         current::deadline().map(Moment::instant)
     }
@@ -146,8 +146,8 @@ impl<P> Context<P> {
         inherited_values()?.0.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 
-    /// Sends a message to an address or a PID; see [`Host::send`](crate::Host::send). At a full mailbox this process is
-    /// suspended after its step.
+    /// Sends a message to an address or a PID; see [`Host::send`](crate::Host::send). If the mailbox is full, this
+    /// process is suspended after its step.
     ///
     /// # Errors
     /// As [`Call::send`].
@@ -161,8 +161,8 @@ impl<P> Context<P> {
         current::stop();
     }
 
-    /// Starts a call whose answer is handled by a closure, while the process serves other messages: finish it with
-    /// [`then`](CallThen::then). A call that fails passes its error to the closure.
+    /// Prepares a call whose answer a closure handles while the process serves other messages: complete it with
+    /// [`then`](CallThen::then). If the call fails, the closure receives the error.
     pub fn call<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         &mut self,
         call: Call<M, T, E>,
@@ -170,8 +170,8 @@ impl<P> Context<P> {
         CallThen { context: PhantomData, call }
     }
 
-    /// Starts a future that runs beside the process's methods: finish it with [`then`](RunThen::then), whose closure
-    /// gets its output. It is polled in steps of this process, never at the same time as a method.
+    /// Prepares a future to run beside the process's methods: complete it with [`then`](RunThen::then), whose closure
+    /// receives the output. The future is polled in steps of this process, never at the same time as a method.
     pub fn run<F>(&mut self, future: F) -> RunThen<'_, P, F>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -189,8 +189,8 @@ impl<P> Context<P> {
         awaits::sleep_until(Moment::from_instant(at))
     }
 
-    /// Returns the output of `future` if it completes within `duration`, and drops it otherwise. It is polled at least
-    /// once, even for a duration of zero. As cancel safe as the future.
+    /// Returns the output of `future` if it completes within `duration`, and drops it otherwise. The future is polled
+    /// at least once, even for a duration of zero. As cancel safe as the future itself.
     ///
     /// # Errors
     /// [`Elapsed`] if it does not complete in time.
@@ -208,8 +208,8 @@ impl<P> Context<P> {
         Interval::new(period)
     }
 
-    /// Performs a command through its handler and returns the answer, however long that takes: a
-    /// [`timeout`](Self::timeout) limits it. Dropping the future discards the answer.
+    /// Performs a command through its handler and returns the answer, however long that takes; set a limit with
+    /// [`timeout`](Self::timeout). Dropping the future discards the answer.
     ///
     /// # Errors
     /// A [`CommandError`] if the runtime has no handler for `C`, or if the handler fails, panics or drops the command.
@@ -231,15 +231,15 @@ impl<P> Context<P> {
         current::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
     }
 
-    /// Waits for the next request to end the process, and returns its reason. A process that is awaiting this is not
-    /// ended by the request; its body decides. If that goes on, the next `cancelled()` waits for the next request.
-    /// Cancel safe: a request that comes while the future is dropped is there for the next one.
+    /// Waits for the next request to end the process, and returns its reason. A request does not end a process that
+    /// is awaiting this; its code decides how to proceed. If it continues, the next `cancelled()` waits for the next
+    /// request. Cancel safe: a request that arrives while the future is dropped is kept for the next call.
     pub fn cancelled(&self) -> impl Future<Output = ExitReason> + Send + use<P> {
         awaits::cancelled()
     }
 
-    /// Runs `future` to completion even if the process is told to end meanwhile; the process ends afterwards, unless a
-    /// [`cancelled`](Self::cancelled) within `future` was told of the request. (A kill still interrupts it.)
+    /// Runs `future` to completion even if the process is told to end meanwhile; the process ends afterwards, unless
+    /// a [`cancelled`](Self::cancelled) within `future` has received the request. (A kill still interrupts it.)
     pub fn shield<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<P, F> {
         awaits::shield(future)
     }
@@ -248,13 +248,14 @@ impl<P> Context<P> {
 /// A call to be completed with a closure.
 #[must_use = "nothing is called until `.then(…)`"]
 pub struct CallThen<'a, P, M, T, E> {
-    /// The continuation gets the context back.
+    /// Borrowed here; the continuation receives the context again.
     context: PhantomData<&'a mut Context<P>>,
     call: Call<M, T, E>,
 }
 
 impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
-    /// Creates the call, without waiting; `then` runs with its result, between two messages, if the process lives.
+    /// Makes the call without waiting; `then` runs with its result, between two messages, unless the process has
+    /// ended.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
         let run = Box::new(move |this: &mut P, answer, context: &mut Context<P>| {
@@ -272,7 +273,7 @@ impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallTh
 /// A future to be completed with a closure.
 #[must_use = "nothing runs until `.then(…)`"]
 pub struct RunThen<'a, P, F> {
-    /// The continuation gets the context back.
+    /// Borrowed here; the continuation receives the context again.
     context: PhantomData<&'a mut Context<P>>,
     future: F,
 }
@@ -311,11 +312,11 @@ pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usi
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
         continuations.downcast_mut::<Slab<Continuation<P>>>().map(|continuations| continuations.insert(continuation))
     });
-    // A process with a table exists here: only its methods use a context.
+    // The table always exists here: only methods of the process use a context.
     number.flatten().unwrap_or(usize::MAX)
 }
 
-/// Lets a continuation run in the span of the method that it continues, which stays open until then.
+/// Makes a continuation run in the span of the method that it continues; that span stays open until then.
 #[cfg(feature = "spans")]
 fn in_own_span<P: 'static>(continuation: Continuation<P>) -> Continuation<P> {
     let Some(origin) = crate::observe::spans::Origin::of_thread() else { return continuation };
@@ -341,7 +342,7 @@ pub(crate) fn run_continuation<P: 'static>(
     }
 }
 
-/// Drops the continuations of a process that has ended, each on its own.
+/// Drops the continuations of a process that has ended, each of them separately.
 pub(crate) fn drop_continuations<P: 'static>(drops: &mut Drops, continuations: Box<dyn Any + Send>) {
     match continuations.downcast::<Slab<Continuation<P>>>() {
         Ok(continuations) => drops.drop_each(continuations.into_iter().map(|(_, continuation)| continuation)),

@@ -1,4 +1,4 @@
-//! Entries by name, and what they return.
+//! Entries by name, and their results.
 
 use super::{context::Context, inputs::InputInfo, placement::MethodFuture};
 use crate::{InitError, Payload, ProcessError};
@@ -6,14 +6,14 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 use std::{convert::Infallible, fmt};
 
-/// An entry of a process.
+/// A description of an entry of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
     /// The name of the method.
     pub name: &'static str,
     /// The parameters, without the context.
     pub inputs: &'static [InputInfo],
-    /// Whether it is async.
+    /// Whether the method is async.
     pub is_async: bool,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for EntryInfo {
     }
 }
 
-/// What the future of an async method resolves to. For generated code.
+/// The output of the future of an async method or entry. For generated code.
 pub enum FutureOutput<P> {
     /// From an async message method: the struct, its context, and the error that ends the process, if any.
     Method(P, Context<P>, Option<ProcessError>),
@@ -34,7 +34,7 @@ pub enum FutureOutput<P> {
 
 pub(crate) type Pending<P> = MethodFuture<'static, FutureOutput<P>>;
 
-/// The future of an async entry; it returns the struct, the context and the result.
+/// The future of an async entry. Returns the struct, the context and the result.
 pub type EntryFuture<P, T, E> = MethodFuture<'static, (P, Context<P>, EntryResult<T, E>)>;
 
 /// An entry with its inputs, ready to start. For generated code.
@@ -51,7 +51,7 @@ pub(crate) enum Begin<P> {
 }
 
 impl<P: 'static> Start<P> {
-    /// Makes the start of a sync entry.
+    /// Creates the start of a sync entry.
     pub fn sync(
         index: usize,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
@@ -59,7 +59,7 @@ impl<P: 'static> Start<P> {
         Self { index, begin: Begin::Sync(Box::new(begin)) }
     }
 
-    /// Makes the start of an async entry.
+    /// Creates the start of an async entry.
     pub fn future<T: Send + 'static, E: Send + 'static>(
         index: usize,
         begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E> + Send + 'static,
@@ -73,7 +73,7 @@ pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: 
     Box::pin(ErasedEntry(future))
 }
 
-/// Written by hand: each poll of the entry passes through it, and this keeps no state of its own.
+/// A hand-written future instead of an async block: each poll of the entry passes through it, and it adds no state.
 struct ErasedEntry<P, T, E>(EntryFuture<P, T, E>);
 
 impl<P: 'static, T: Send + 'static, E: Send + 'static> Future for ErasedEntry<P, T, E> {

@@ -1,4 +1,4 @@
-//! The inputs of an entry or a message that is named at run time, as values or as JSON.
+//! The inputs of an entry or a message that is selected by name at run time, as values or as JSON.
 
 use super::probe_macros::{answers, probe};
 use crate::errors::{EntryError, describe};
@@ -8,9 +8,9 @@ use std::fmt;
 /// An input of an entry or of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputInfo {
-    /// Its name.
+    /// The name of the parameter.
     pub name: &'static str,
-    /// Its type, as written in the source.
+    /// The type, as written in the source.
     pub type_name: &'static str,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for InputInfo {
     }
 }
 
-/// The inputs as the caller gave them. For generated code.
+/// The inputs as passed by the caller. For generated code.
 #[derive(Debug)]
 pub struct Inputs(Given);
 
@@ -67,7 +67,7 @@ impl Inputs {
         Self(Given::ByName(values))
     }
 
-    /// Checks the number, or the names, against those of a method of `process`.
+    /// Checks the number of the inputs, or their names, against the parameters of a method of `process`.
     pub fn check_for(
         self,
         process: &'static str,
@@ -96,7 +96,7 @@ impl Inputs {
     }
 }
 
-/// Orders named inputs by the parameters, and refuses unknown names.
+/// Puts named inputs in the order of the parameters, and refuses unknown names.
 #[cfg(feature = "serde")]
 fn in_order(
     mut given: serde_json::Map<String, serde_json::Value>,
@@ -140,12 +140,12 @@ impl CheckedInputs {
 }
 
 probe! {
-    /// Selects how an input is taken by what its type implements. For generated code.
+    /// Selects how an input is taken, by the traits that its type implements. For generated code.
     InputOf<T>
 }
 
 answers! {
-    /// For a type that is not `Send`: the compiler reports it where it is sent, and need not repeat it here.
+    /// For a type that is not `Send`: the compiler reports this where the value is sent, and need not repeat it here.
     TakeNothing<T>: [T] InputOf<T> => fn __postroom_take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         let _unused = inputs.next();
         Err(inputs.wrong("a value, as it is not `Send`,".to_string()))
@@ -181,14 +181,14 @@ answers! {
                     inputs.wrong(format!("the JSON `{text}` ({error})"))
                 })
             }
-            // Missing, like an absent field of a struct: an `Option` becomes `None`.
+            // Treated like an absent field of a struct: an `Option` becomes `None`.
             Some(Input::Missing) => T::deserialize(super::left_out::LeftOut).map_err(|_| inputs.missing()),
             None => Err(inputs.wrong("nothing".to_string())),
         }
     }
 }
 
-/// Converts the value to a `T`: as it is, as a number that loses nothing, or as a `String` from a `&'static str`.
+/// Converts the value to a `T`: unchanged, by a lossless number conversion, or from a `&'static str` to a `String`.
 fn convert<T: Send + 'static>(value: Payload) -> Result<T, Payload> {
     let mut value = match value.take::<T>() {
         Ok(value) => return Ok(value),
@@ -202,14 +202,15 @@ fn same<A: Send + 'static, T: Send + 'static>(value: A) -> Option<T> {
     Payload::new(value).take().ok()
 }
 
-/// Up to this size all integers are exact as floats: a float without a fraction counts as one, and the reverse.
+/// The limit up to which every integer is exact as a float: within it, floats without a fraction convert to integers,
+/// and integers to floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 macro_rules! number_conversions {
     ($($integer:ty)*) => {
-        /// Returns a number of another primitive type as a `T`, if that type can hold it exactly.
+        /// Returns a number of another primitive type as a `T`, if `T` can hold it exactly.
         fn convert_number<T: Send + 'static>(value: &mut Payload) -> Option<T> {
-            // An integer that no `i128` can hold fits its own type only.
+            // An integer that does not fit into an `i128` fits only its own type.
             let integer = None$(.or(value.get_mut::<$integer>().and_then(|number| i128::try_from(*number).ok())))*;
             let float = value.get_mut::<f32>().map(|float| f64::from(*float)).or(value.get_mut::<f64>().copied());
             let is_exact = |float: &f64| float.fract() == 0.0 && float.abs() <= EXACT;
@@ -254,8 +255,8 @@ mod tests {
         assert!(convert::<bool>(Payload::new(1_i32)).is_err());
     }
 
-    /// With another limit, or one way without it, a float that stands for several whole numbers would become one of
-    /// them.
+    /// Catches: a larger limit, or a limit in only one direction, would convert a float that stands for several
+    /// integers to one of them.
     #[test]
     fn floats_are_whole_numbers_up_to_two_to_the_53rd() {
         const LAST: i64 = 1 << 53;
@@ -276,7 +277,8 @@ mod tests {
         }
     }
 
-    /// A float that its type holds stays what it was, however large; one that only the larger type holds comes back.
+    /// A float converts to any type that holds it exactly, however large it is; one that only the larger type holds
+    /// is returned.
     #[test]
     fn floats_of_any_size_convert_among_themselves() {
         assert_eq!(convert::<f64>(Payload::new(f32::MAX)).ok(), Some(f64::from(f32::MAX)));

@@ -1,4 +1,4 @@
-//! An input that was left out, to serde.
+//! The serde form of an input that was left out.
 
 use serde::de::value::Error;
 use serde::de::{Deserializer, Error as _, Visitor};

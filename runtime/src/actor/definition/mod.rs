@@ -1,12 +1,13 @@
-//! What `#[process]` generates for a struct.
+//! The definitions that `#[process]` generates for a struct.
 //!
 //! * [`actor`]: the traits that it implements; [`entry`], [`inputs`] (and `json`, `left_out`): entries and their
 //!   inputs; [`spawn_core`]: a spawn before its entry is chosen;
-//! * [`context`]: what a method can do; [`reply`]: answering a call later; [`outcome`]: return types as answers;
+//! * [`context`]: the operations of a method; [`reply`]: answering a call later; [`outcome`]: return types as
+//!   answers;
 //! * [`protocol`]: messages that several types answer; [`named_message`]: messages by the names of their methods;
 //! * `remote`: messages that travel between nodes;
-//! * [`placement`]: which threads may run it; [`probe`] (and `probe_macros`): what the generated code asks
-//!   about types.
+//! * [`placement`]: the threads that may run a process; [`probe`] (and `probe_macros`): questions that the generated
+//!   code asks about types.
 
 pub(crate) mod actor;
 pub(crate) mod context;

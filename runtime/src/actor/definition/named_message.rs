@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 /// A message, ready to be sent. For generated code.
 pub struct NamedMessage(Box<dyn FnOnce(Pid) -> Result<(), SendFailure>>);
 
-/// The result of looking for a message by name; if it is not found, the inputs are passed on. For generated code.
+/// The result of looking up a message by name; if it is not found, the inputs are returned. For generated code.
 pub type ByName = ControlFlow<Result<NamedMessage, EntryError>, Inputs>;
 
 impl NamedMessage {

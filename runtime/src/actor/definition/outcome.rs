@@ -1,16 +1,16 @@
-//! What a method returns, as an answer: success and failure, by the type itself and not by how it is written.
+//! The return value of a method as an answer. The type itself tells success from failure, not the way it is written.
 //!
-//! A `Result` may come under any name: as an alias, from a macro, in parentheses. The generated code therefore asks the
-//! type. In three steps:
+//! A `Result` may be written in many ways: as an alias, by a macro, in parentheses. The generated code therefore
+//! inspects the type, in three steps:
 //!
 //! 1. [`AnswerType`] or [`GenericAnswer`] evaluates to whether the return type is a `Result` (see [`probe`]).
-//! 2. [`AnswerParts`], with that constant, names the types of success and failure. They are in `Handles`, in the type
-//!    of the call and in that of a `Running`.
+//! 2. [`AnswerParts`], with that constant, names the types of success and failure. They appear in `Handles`, in the
+//!    type of the call and in that of a `Running`.
 //! 3. [`Outcome`] with these two types converts the value. Its two implementations do not overlap, as no type is a
-//!    `Result` of itself, so that the value is always handled as the types say.
+//!    `Result` of itself, so the value is always handled as the types say.
 //!
-//! Of a type parameter nothing is known: a method of a `Cache<V>` that returns `V` returns a value, even if a `V` is a
-//! `Result`.
+//! Nothing is known about a type parameter: a method of a `Cache<V>` that returns `V` returns a value, even if `V` is
+//! a `Result`.
 //!
 //! [`probe`]: super::probe
 //! [`AnswerType`]: super::probe::AnswerType
@@ -43,26 +43,26 @@ impl<T> AnswerParts<false> for T {
 pub type EntryFutureOf<P, R, const IS_RESULT: bool> =
     EntryFuture<P, <R as AnswerParts<IS_RESULT>>::Ok, <R as AnswerParts<IS_RESULT>>::Err>;
 
-/// A return type, as the answer that was announced: a `T`, or an `E`. For generated code.
+/// A return type that converts to the declared answer: a `T` or an `E`. For generated code.
 #[diagnostic::on_unimplemented(
     message = "the method returns `{Self}`, and the protocol says `{T}` with the error `{E}`",
     label = "not the answer of the protocol",
     note = "return what the protocol's method returns; the error `Infallible` says that this is no `Result`"
 )]
 pub trait Outcome<T, E>: Sized {
-    /// Answers a call with it; `describe` writes an error that no caller receives.
+    /// Answers a call with this value; `describe` formats an error that no caller receives.
     fn answer<P: Declared>(self, asked: Asked, describe: impl FnOnce(&E) -> String) -> Dispatched<'static>
     where
         T: Send + 'static,
         E: Send + 'static;
 
-    /// Returns the right to answer with it later.
+    /// Returns the right to answer later with a value of this type.
     fn reply(asked: Asked) -> Reply<Self>
     where
         T: Send + 'static,
         E: Send + 'static;
 
-    /// Ends an entry with it; `describe` writes the error.
+    /// Ends an entry with this value; `describe` formats the error.
     fn end(self, describe: impl FnOnce(&E) -> String) -> EntryResult<T, E>;
 }
 

@@ -1,4 +1,4 @@
-//! Placement: which threads may run a process, any worker or a thread of its own.
+//! Placement: the threads that may run a process, either any worker or a thread of its own.
 //!
 //! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return, its state and the
 //! futures of its methods need not be `Send`. The macro generates the same text for both kinds, because it does not see
@@ -32,8 +32,8 @@ impl Anywhere for OnWorkers {}
 
 /// State that may move between threads: anything that is `Send`.
 ///
-/// A separate trait so that the compiler's error speaks of processes. [`Migratable`](crate::generic::Migratable) has
-/// the same text, because the compiler takes the one of the bound at the spawn.
+/// A separate trait, so that the compiler's error is about processes. [`Migratable`](crate::generic::Migratable) has
+/// the same text, because the compiler uses the text of the bound at the spawn.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
@@ -58,7 +58,7 @@ pub struct Pinned;
 #[derive(Debug)]
 pub struct NotPinned;
 
-/// The name of the two methods is advice: the compiler shows it where it refuses a future.
+/// The name of the two methods is advice, which the compiler shows when it rejects a future.
 impl Pinned {
     /// Wraps a future that is made, polled and dropped on one thread.
     pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> MethodFuture<'a, F::Output>

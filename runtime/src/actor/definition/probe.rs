@@ -1,21 +1,21 @@
 //! Questions that the generated code asks about types, answered by *autoref specialization*.
 //!
-//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks for
-//! a `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold. So
-//! each question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an
-//! answer, the more references stand before the type that its trait is implemented for. The macro imports the traits
-//! and makes the call. [`AnswerType`] uses another rule to the same end: an inherent constant takes precedence over a
-//! trait's. Bounds are judged where the macro expands: of a type parameter, only what its own bounds say counts.
+//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks
+//! for a `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold.
+//! So each question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an
+//! answer, the more references precede the type that its trait is implemented for. The macro imports the traits and
+//! makes the call. [`AnswerType`] uses another rule for the same purpose: an inherent constant takes precedence over
+//! a trait's. Bounds are checked where the macro expands: for a type parameter, only its declared bounds count.
 //!
-//! What the macro calls by a method's name begins with `__postroom`: a trait of the user that has a method for all
-//! types would be found too.
+//! The names of methods that the macro calls begin with `__postroom`, because a method of a user trait that is
+//! implemented for all types would be found, too.
 //!
 //! | probe | question | answers |
 //! |---|---|---|
 //! | [`PlacementOf`] | where may its futures be polled? | [`IsPinned`], [`IsSend`], [`IsAny`], [`IsNotSend`] |
 //! | [`MessageOf`] | can the message be sent by name? | [`MessageIsSend`], [`MessageIsNotSend`] |
 //! | [`AnswerType`] | is the type a `Result`, however it is aliased? | inherent constant, [`MayBeResult`] |
-//! | [`GenericAnswer`] | the same, of a type with parameters | inherent constant, [`MayBeResult`] |
+//! | [`GenericAnswer`] | is a type with parameters a `Result`? | inherent constant, [`MayBeResult`] |
 //! | [`ErrorText`] | how is the error shown? | [`ByDisplay`], [`ByDebug`], [`ByType`] |
 
 use super::named_message::NamedMessage;
@@ -34,15 +34,15 @@ answers! {
     IsPinned: [P] &&PlacementOf<P, OnItsThread> => fn __postroom_wrapper(&self) -> Pinned { Pinned }
     /// The state of the process is `Send`: found second.
     IsSend: [P: Send, L] &PlacementOf<P, L> => fn __postroom_wrapper(&self) -> NotPinned { NotPinned }
-    /// The process is not pinned, whether or not its state is `Send`: in place of [`IsSend`] where the wrapper itself
-    /// requires that, so that the compiler's error comes from there.
+    /// The process is not pinned, whether or not its state is `Send`. Used in place of [`IsSend`] where the wrapper
+    /// itself requires `Send`, so that the compiler's error comes from there.
     IsAny: [P, L] &PlacementOf<P, L> => fn __postroom_wrapper(&self) -> NotPinned { NotPinned }
     /// All others: found last. The missing `Send` is reported once, where the state is stored.
     IsNotSend: [P, L] PlacementOf<P, L> => fn __postroom_wrapper(&self) -> Pinned { Pinned }
 }
 
 probe! {
-    /// Makes a [`NamedMessage`] of a message if its type is `Send`.
+    /// Converts a message to a [`NamedMessage`] if its type is `Send`.
     MessageOf<M>
 }
 
@@ -51,7 +51,8 @@ answers! {
     MessageIsSend<M>: [M: Send + 'static] &MessageOf<M> => fn __postroom_named(&self, message: M) -> NamedMessage {
         NamedMessage::new(message)
     }
-    /// The message is not `Send`: the compiler reports it where it is handled, and need not repeat it here.
+    /// The message is not `Send`: the compiler reports this where the message is handled, and need not repeat it
+    /// here.
     MessageIsNotSend<M>: [M] MessageOf<M> => fn __postroom_named(&self, _message: M) -> NamedMessage {
         unreachable!("a message that is not `Send` does not compile")
     }
@@ -62,19 +63,19 @@ answers! {
 pub struct AnswerType<T: ?Sized>(PhantomData<T>);
 
 impl<T, E> AnswerType<Result<T, E>> {
-    /// A `Result`.
+    /// True: the type is a `Result`.
     pub const __POSTROOM_IS_RESULT: bool = true;
 }
 
-/// Tells whether a type that mentions parameters of its process is a `Result`: the answer must not depend on them, as
-/// it becomes a constant in a type. So `F` is a function that returns the type with `&'a ()` in place of each
-/// parameter: `for<'a> fn(&'a ()) -> Outcome<&'a ()>`. As this is bound by the function's lifetime, the compiler does
-/// not ask whether it has the bounds of the parameter.
+/// Tells whether a type that mentions parameters of its process is a `Result`. The answer must not depend on the
+/// parameters, because it becomes a constant in a type. So `F` is a function that returns the type with `&'a ()` in
+/// place of each parameter: `for<'a> fn(&'a ()) -> Outcome<&'a ()>`. Since the function type binds the lifetime, the
+/// compiler does not check whether `&'a ()` satisfies the bounds of the parameter.
 #[derive(Debug)]
 pub struct GenericAnswer<F>(PhantomData<F>);
 
 impl<F: for<'a> ReturnsResult<'a>> GenericAnswer<F> {
-    /// A `Result`.
+    /// True: the type is a `Result`.
     pub const __POSTROOM_IS_RESULT: bool = true;
 }
 
@@ -85,7 +86,7 @@ impl<'a, F: Fn(&'a ()) -> Result<T, E>, T, E> ReturnsResult<'a> for F {}
 
 /// The fallback of [`AnswerType`] and [`GenericAnswer`].
 pub trait MayBeResult {
-    /// Any other type.
+    /// False, for any other type.
     const __POSTROOM_IS_RESULT: bool = false;
 }
 
@@ -98,10 +99,10 @@ impl<F> MayBeResult for GenericAnswer<F> {}
 pub struct ErrorText<'a, E>(pub &'a E);
 
 answers! {
-    /// The error has a `Display`.
+    /// The error implements `Display`.
     ByDisplay: [E: Display] &&ErrorText<'_, E> => fn __postroom_text(&self) -> String { self.0.to_string() }
-    /// The error has a `Debug`.
+    /// The error implements `Debug`.
     ByDebug: [E: Debug] &ErrorText<'_, E> => fn __postroom_text(&self) -> String { format!("{:?}", self.0) }
-    /// Any error.
+    /// Any other error.
     ByType: [E] ErrorText<'_, E> => fn __postroom_text(&self) -> String { std::any::type_name::<E>().to_string() }
 }

@@ -16,7 +16,7 @@ macro_rules! answers {
     )+};
 }
 
-/// Declares a probe for the types that are its parameters.
+/// Declares a probe for the types given as its parameters.
 macro_rules! probe {
     ($(#[$doc:meta])* $probe:ident<$($of:ident),+>) => {
         $(#[$doc])*

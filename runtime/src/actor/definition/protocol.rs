@@ -1,12 +1,12 @@
 //! Protocols: messages that several process types answer, under one address type.
 //!
-//! `#[protocol]` generates the messages for the type `dyn Storage`; `#[process] impl Storage for Disk` says how a
-//! `Disk` handles them. Neither macro sees the other's text, so the second finds what it needs by types: the messages
-//! as a [`Chain`], the method of a name by [`Named`].
+//! `#[protocol]` generates the messages for the type `dyn Storage`; `#[process] impl Storage for Disk` defines how a
+//! `Disk` handles them. Neither macro sees the other's text, so the second one looks up what it needs through types:
+//! the messages as a [`Chain`], and the message for a method name through [`Named`].
 //!
-//! These traits have a parameter `L` for the process and are implemented for every `L`. It carries no information: a
-//! type of the using crate must appear there, or the coherence check assumes that the protocol's crate might change its
-//! message types.
+//! These traits have a parameter `L` for the process and are implemented for every `L`. It carries no information,
+//! but a type of the using crate must appear there: otherwise the coherence check assumes that the protocol's crate
+//! might change its message types.
 
 use super::actor::{Dispatched, Handles};
 use super::{context::Context, inputs::Inputs, named_message::ByName};
@@ -43,15 +43,15 @@ use std::{convert::Infallible, fmt, marker::PhantomData};
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait Protocol: Addressed {
-    /// Puts the handle for its messages on top of another: the deref chain of an address. For generated code.
+    /// The handle for the messages, on top of another handle: the deref chain of an address. For generated code.
     type Linked<Rest: Link>: Link;
-    /// Its name and its messages.
+    /// The name and the messages of the protocol.
     const INFO: ProtocolInfo;
 
     /// Finds a message of `process` by the name of its method and binds its inputs. For generated code.
     fn message_by_name(process: &'static str, message: &str, inputs: Inputs) -> ByName;
 
-    /// Writes a message whose method says `#[message(inspect)]`. For generated code.
+    /// Writes a message whose method has `#[message(inspect)]`. For generated code.
     fn show_message(mail: &mut Mail<'_>, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
         let _ = (mail, f);
         None
@@ -65,7 +65,7 @@ pub trait Protocol: Addressed {
     note = "write `#[process]` before the `impl` of the protocol for `{Self}`, or remove it from `protocols(…)`"
 )]
 pub trait Serves<Q: ?Sized>: Addressed + Sized {
-    /// Whether any of its methods in the protocol is async.
+    /// Whether any of the process's methods for the protocol is async.
     const ASYNC: bool;
 
     /// Returns whether the message belongs to the protocol. For generated code.
@@ -99,11 +99,11 @@ pub trait Plain<P> {
 
 /// The messages of a protocol in source order, as nested pairs. For generated code.
 pub trait Chain<L> {
-    /// The first message's type.
+    /// The type of the first message.
     type Message;
-    /// Its answer.
+    /// The answer type of the first message.
     type Answer: Send + 'static;
-    /// Its error.
+    /// The error type of the first message.
     type Error: Send + 'static;
     /// The rest of the list.
     type Rest: Chain<L>;
@@ -116,7 +116,7 @@ impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((
     type Rest = Rest;
 }
 
-/// The end of the list: an `impl` with more methods than the protocol is reported by the compiler alone.
+/// The end of the list. An `impl` with more methods than the protocol is reported by the compiler alone.
 impl<L> Chain<L> for () {
     type Message = Beyond<()>;
     type Answer = ();
@@ -124,7 +124,7 @@ impl<L> Chain<L> for () {
     type Rest = Beyond<()>;
 }
 
-/// Past the end of the list. For generated code.
+/// A position past the end of the list. For generated code.
 pub struct Beyond<T>(PhantomData<T>);
 
 impl<L, T> Chain<L> for Beyond<T> {
@@ -141,7 +141,7 @@ impl<L, T> Chain<L> for Beyond<T> {
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait MessagesFrom<const I: usize, L> {
-    /// The messages from there.
+    /// The messages from that number on.
     type Messages: Chain<L>;
 }
 
@@ -152,13 +152,13 @@ pub trait MessagesFrom<const I: usize, L> {
     note = "name it as the protocol does, or move it to an `impl` of its own"
 )]
 pub trait Named<const H: u64, L> {
-    /// Its type.
+    /// The type of the message.
     type Message;
-    /// Its answer.
+    /// The type of the answer.
     type Answer: Send + 'static;
-    /// Its error.
+    /// The type of the error.
     type Error: Send + 'static;
-    /// Its fields, as a tuple.
+    /// The types of the fields, as a tuple.
     type Parts;
     /// Returns the fields of the message.
     fn parts(message: Self::Message) -> Self::Parts;

@@ -1,9 +1,10 @@
-//! Messages that travel between nodes: what `#[process(remote)]` tells of a type, without an instance and without a
-//! wire format.
+//! Messages that travel between nodes: the description of a type that `#[process(remote)]` generates, independent of
+//! any instance and of any wire format.
 //!
-//! A crate that connects nodes implements [`RemoteVisitor`] and builds its tables from what it is shown: from the
-//! `TypeId` of a message to its encoder, and from a name to a decoder that makes a [`Payload`](crate::Payload). The
-//! visitor has the *types*, so that serde's generic code for each is made in the crate that knows the format.
+//! A crate that connects nodes implements [`RemoteVisitor`] and builds its tables from the items that it visits: from
+//! the `TypeId` of a message to its encoder, and from a name to a decoder that makes a [`Payload`](crate::Payload).
+//! The visitor receives the *types*, so that serde's generic code for each is instantiated in the crate that knows
+//! the format.
 
 use super::actor::Actor;
 use crate::Payloads;
@@ -12,8 +13,8 @@ use serde::{Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-/// A value that can travel to another node. Implemented for all types that serde can write and read, that are `Send`
-/// and that borrow nothing.
+/// A value that can travel to another node. Implemented for all types that serde can write and read, and that are
+/// `Send` and borrow nothing.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel to another node: serde cannot write and read it",
     label = "not both `Serialize` and `Deserialize`",
@@ -76,7 +77,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> RemoteValue for T {}
     note = "write `#[process(remote)]` before `impl {Self}`"
 )]
 pub trait Remote: Actor {
-    /// Shows the visitor the entries, then the messages in source order, then those of the protocols that are
+    /// Passes the visitor the entries, then the messages in source order, then the messages of the protocols that are
     /// `#[protocol(remote)]`.
     fn describe<V: RemoteVisitor>(visitor: &mut V);
 }
@@ -88,54 +89,54 @@ pub trait Remote: Actor {
     note = "write `#[protocol(remote)]` before the trait"
 )]
 pub trait RemoteProtocol {
-    /// Shows the visitor the messages, in source order.
+    /// Passes the visitor the messages, in source order.
     fn describe<V: RemoteVisitor>(visitor: &mut V);
 }
 
-/// Gets to know the messages and entries of a process, each with its types.
+/// A visitor of the messages and entries of a process, each with its types.
 ///
-/// `M` is the type of the message in its [`Payload`](crate::Payload), and thus of a
-/// [`Package`](crate::Package) too. The payload of the answer holds a `Result<T, E>`, and a `Result<T, Infallible>` if
-/// the method returns no `Result`: see [`RemoteMessage`].
+/// `M` is the type of the message in its [`Payload`](crate::Payload), and thus in a [`Package`](crate::Package), too.
+/// The payload of the answer holds a `Result<T, E>`, or a `Result<T, Infallible>` if the method returns no `Result`:
+/// see [`RemoteMessage`].
 pub trait RemoteVisitor {
-    /// A message whose method cannot fail. The payload of the answer is a `Result<T, Infallible>`, of which only the
+    /// Visits a message whose method cannot fail. The payload of the answer is a `Result<T, Infallible>`; only the
     /// `T` needs to travel.
     fn message<M: RemoteValue, T: RemoteValue>(&mut self, message: RemoteMessage);
 
-    /// A message whose method returns a `Result`. The payload of the answer is a `Result<T, E>`.
+    /// Visits a message whose method returns a `Result`. The payload of the answer is a `Result<T, E>`.
     fn fallible_message<M: RemoteValue, T: RemoteValue, E: RemoteValue>(&mut self, message: RemoteMessage);
 
-    /// An entry that a process can be started at, with its inputs as the fields of `I`.
+    /// Visits an entry that a process can be started at. The fields of `I` are its inputs.
     fn entry<I: RemoteValue>(&mut self, entry: RemoteEntry<I>);
 }
 
-/// What nodes must agree on to send each other a message.
+/// The description of a message that nodes must agree on to exchange it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteMessage {
-    /// Its name in all nodes: `package::Type::method`, or what `#[message(name = "…")]` says.
+    /// The name in all nodes: `package::Type::method`, or the name set by `#[message(name = "…")]`.
     pub name: &'static str,
     /// Names and types of the fields and the type of the answer, as written in the source. Nodes whose texts differ may
     /// not understand each other.
     pub schema: &'static str,
-    /// How its fields are found.
+    /// How a decoder finds the fields.
     pub codec: WireCodec,
 }
 
 /// How a format finds the fields of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WireCodec {
-    /// By their order: short, and only for nodes that have the same fields.
+    /// By their order: compact, but only for nodes that have the same fields.
     #[default]
     Compact,
-    /// By their names, as `#[message(codec = "named")]` says: fields with `#[serde(default)]` may be missing, and
-    /// unknown ones are skipped. Nodes that have different fields understand each other as far as serde can help.
+    /// By their names, as `#[message(codec = "named")]` requests: fields with `#[serde(default)]` may be missing, and
+    /// unknown fields are skipped. Nodes with different fields understand each other as far as serde allows.
     Named,
 }
 
 /// An entry of a process, for starts that come from other nodes.
 #[derive(Debug)]
 pub struct RemoteEntry<I> {
-    /// Its name in all nodes: `package::Type::method`.
+    /// The name in all nodes: `package::Type::method`.
     pub name: &'static str,
     /// Names and types of the inputs, as written in the source.
     pub schema: &'static str,
@@ -145,7 +146,7 @@ pub struct RemoteEntry<I> {
     pub entry: &'static str,
     /// Takes the inputs of a start by name, with the same conversions and errors.
     pub from_payloads: fn(Payloads) -> Result<I, EntryError>,
-    /// Makes the inputs of a start by name.
+    /// Converts to the inputs of a start by name.
     pub into_payloads: fn(I) -> Payloads,
 }
 
@@ -157,8 +158,8 @@ impl<I> Clone for RemoteEntry<I> {
 
 impl<I> Copy for RemoteEntry<I> {}
 
-/// A field of a remote message: without the supertraits of [`RemoteValue`], of which the compiler would report each.
-/// For generated code.
+/// A field of a remote message. Lacks the supertraits of [`RemoteValue`], because the compiler would report each of
+/// them. For generated code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel to another node: serde cannot write and read it",
     label = "not both `Serialize` and `Deserialize`",
@@ -183,13 +184,13 @@ impl<T: RemoteValue> RemoteField for T {
     }
 }
 
-/// Shows a visitor a message whose error is an `E`. That is an argument of the method too, where the compiler reports
-/// what it lacks. For generated code.
+/// Passes a visitor a message whose error is an `E`. The method has `E` as a parameter, too, so that the compiler
+/// reports there which traits it lacks. For generated code.
 #[derive(Debug)]
 pub struct RemoteAnswer<E>(PhantomData<E>);
 
 impl RemoteAnswer<Infallible> {
-    /// Shows a message that cannot fail: no error has to travel.
+    /// Visits a message that cannot fail: no error has to travel.
     pub fn __postroom_show<V: RemoteVisitor, M: RemoteValue, T: RemoteValue, E>(
         visitor: &mut V,
         message: RemoteMessage,
@@ -200,7 +201,7 @@ impl RemoteAnswer<Infallible> {
 
 /// The fallback of [`RemoteAnswer`]: the message can fail. For generated code.
 pub trait FallibleRemoteAnswer {
-    /// Shows the message.
+    /// Visits the message.
     fn __postroom_show<V, M, T, E>(visitor: &mut V, message: RemoteMessage)
     where
         V: RemoteVisitor,
@@ -223,9 +224,9 @@ impl<Q: ?Sized> RemoteProtocolProbe<Q> {
     pub const THIS: Self = Self(PhantomData);
 }
 
-/// The protocol is remote: found first. For generated code.
+/// Implemented if the protocol is remote: found first. For generated code.
 pub trait IsRemoteProtocol {
-    /// Describes its messages.
+    /// Describes the messages.
     fn __postroom_describe<V: RemoteVisitor>(&self, visitor: &mut V);
 }
 
@@ -235,7 +236,7 @@ impl<Q: RemoteProtocol + ?Sized> IsRemoteProtocol for &RemoteProtocolProbe<Q> {
     }
 }
 
-/// The messages of the protocol stay on their node. For generated code.
+/// Implemented if the messages of the protocol stay on their node. For generated code.
 pub trait IsLocalProtocol {
     /// Describes nothing.
     fn __postroom_describe<V: RemoteVisitor>(&self, _visitor: &mut V) {}

@@ -23,7 +23,7 @@ pub fn open<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, A
     let (message, caller) = mail.open::<M>()?;
     if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, P::SKIPS_ABANDONED)) {
         discard(message, caller, reason);
-        // The mail is opened and empty: later looks find nothing in it.
+        // The mail is opened and empty, so later checks find nothing in it.
         return None;
     }
     if caller.is_some() || current::has_deadline() {
@@ -47,19 +47,19 @@ pub fn open_held<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
 
-/// Returns whether a message is held in a block, from which it is moved once. For generated code.
+/// Returns whether a message is held in a block and moved only once, out of that block. For generated code.
 #[inline(always)]
 pub const fn is_in_block<M>() -> bool {
     !is_in_place::<M>()
 }
 
-/// Calls `handle`, which handles an `M`: in a stack frame of its own if that is large, because methods that share a
-/// function share its frame. For generated code.
+/// Calls `handle`, which handles an `M`, in a stack frame of its own if `M` is large: methods that are inlined into
+/// one function share its frame. For generated code.
 #[inline(always)]
 pub fn apart<M, R>(handle: impl FnOnce() -> R) -> R {
     /// A guess: moving a message of this size costs more than a call.
     const LARGE: usize = 1024;
-    // Without optimization all of them, as dead branches are in the frame too.
+    // Without optimization, for every message: unused branches take up space in the frame, too.
     if cfg!(debug_assertions) || size_of::<M>() > LARGE { in_own_frame(handle) } else { handle() }
 }
 
@@ -68,7 +68,7 @@ fn in_own_frame<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
-/// Takes the message of this caller. Returns why it must not be handled, if it must not.
+/// Claims the message of this caller. Returns the reason if it must not be handled.
 #[inline(always)]
 fn refusal(caller: &Caller, skip_abandoned: bool) -> Option<DeadLetterReason> {
     if !caller.take() {
@@ -95,7 +95,8 @@ fn answer<T: Send + 'static>(caller: Caller, value: T) {
     caller.answer_with(Ok::<T, Infallible>(value));
 }
 
-/// Dropped unanswered if the process fails or is ended inside the method: that is why the message was noted.
+/// Reached only if the process fails or is ended inside the method, before it answers: notes the message for the
+/// report.
 impl Drop for Asked {
     fn drop(&mut self) {
         if std::thread::panicking() || caller::is_ending() {
@@ -112,14 +113,14 @@ fn note(message: fn() -> &'static str) {
 }
 
 impl Asked {
-    /// Takes the caller: the method has returned, or answers by itself.
+    /// Takes the caller out: the method has returned, or answers by itself.
     #[inline(always)]
     fn into_caller(self) -> Option<Caller> {
         let mut this = ManuallyDrop::new(self);
         this.caller.take()
     }
 
-    /// Notes the message of a method that answers by itself, in case the process fails in it.
+    /// Returns a guard for a method that answers by itself: it notes the message if the process fails in the method.
     pub fn watch(&self) -> Watch {
         Watch(Self { caller: None, message: self.message })
     }
@@ -133,8 +134,8 @@ impl Asked {
         Dispatched::Done
     }
 
-    /// Answers with the return value. The error of a message that was sent, not called, is reported instead, and ends
-    /// the process if it is declared so.
+    /// Answers with the return value. If the message was sent, not called, an error is logged instead, and ends the
+    /// process if the process type is declared so.
     pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
         self,
         result: Result<T, E>,
@@ -142,7 +143,7 @@ impl Asked {
     ) -> Dispatched<'static> {
         let message = self.message;
         let mut caller = self.into_caller();
-        // A caller that only listens learns of it from the drop.
+        // A caller that only waits for a sent message to be handled is notified by the drop.
         if let Some(caller) = caller.take_if(|caller| !caller.was_sent()) {
             caller.answer_with(result);
             return Dispatched::Done;
@@ -163,18 +164,18 @@ impl Asked {
         }
     }
 
-    /// Gives the caller to the user's code: from here on the runtime does not know who will answer.
+    /// Hands the caller to user code: from here on, the runtime does not know which code will answer.
     fn kept(self) -> Option<Caller> {
         // The message has been taken and can no longer be withdrawn.
         self.into_caller().inspect(|caller| _ = caller.keep())
     }
 
-    /// Converts to the right to answer later.
+    /// Converts this to the right to answer later.
     pub fn into_reply<T: Send + 'static>(self) -> Reply<T> {
         Reply { caller: self.kept(), wrap: |value| Payload::new(Ok::<T, Infallible>(value)) }
     }
 
-    /// Converts to the right to answer later, with a `Result`.
+    /// Converts this to the right to answer later, with a `Result`.
     pub fn into_reply_result<T: Send + 'static, E: Send + 'static>(self) -> Reply<Result<T, E>> {
         Reply { caller: self.kept(), wrap: Payload::new }
     }
@@ -192,11 +193,11 @@ impl Watch {
     }
 }
 
-/// The right and the duty to answer a call later: keep it, hand it on, or send it to any thread.
+/// The right and the duty to answer a call later: keep it, pass it on, or send it to any thread.
 ///
 /// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with
-/// [`CallError::Died`](crate::CallError::Died) if the process ends while holding it. The reply of a message that was
-/// sent, not called, goes nowhere.
+/// [`CallError::Died`](crate::CallError::Died) if the process ends while holding it. The reply to a message that was
+/// sent, not called, is discarded.
 ///
 /// A message method takes it as its last argument, and then returns nothing. `Reply<Result<T, E>>` answers like a
 /// method that returns a `Result`.

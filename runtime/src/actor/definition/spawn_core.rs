@@ -17,12 +17,13 @@ pub struct SpawnCore<P> {
 }
 
 pub(crate) enum Source<P, B = Begins<P>> {
-    /// The state itself, and how to start it: only code that knows that the state is `Send` can tell.
+    /// The state itself, and the function that starts it, which only code that knows the state to be `Send` can
+    /// provide.
     Here(P, B),
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }
 
-/// Spawns a process on the workers; absent for a process that may not change threads.
+/// A function that spawns a process on the workers; there is none for a process that may not change threads.
 pub(crate) type Begins<P> = fn(&'static Scheduler, &mut PendingSpawn, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
 pub(crate) enum Beginning<'a, P> {

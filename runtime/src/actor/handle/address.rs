@@ -8,7 +8,7 @@ use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 
 /// The address of a `P`, or of a process that implements the protocol `P`: a PID with a method for each message.
 ///
-/// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended is returned to the sender. The type is
+/// Sixteen bytes, `Copy`, valid forever: a message to a process that has ended is returned to the sender. The type is
 /// checked again at delivery, so an address with the wrong type cannot do harm.
 ///
 /// Its own methods are `pid` and `narrow`; all others are messages, and return a [`Call`]. Operations on the process
@@ -39,7 +39,7 @@ use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 ///
 /// disk.pid().kill();
 /// disk.pid().join().wait();
-/// assert!(matches!(disk.read(0).wait(), Err(CallError::Gone(_)))); // for ever: PIDs are not reused
+/// assert!(matches!(disk.read(0).wait(), Err(CallError::Gone(_)))); // forever: PIDs are not reused
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Address<P: Addressed + ?Sized> {
@@ -47,9 +47,9 @@ pub struct Address<P: Addressed + ?Sized> {
 }
 
 impl<P: Addressed + ?Sized> Address<P> {
-    /// Returns the address of a process that is said to be a `P`: for transports and names, which know the type and
-    /// cannot look at the process. To any other process its messages are unhandled. `Host::address` checks the type of
-    /// one in this program.
+    /// Returns the address of a process that is assumed to be a `P`: for transports and names, which know the type
+    /// and cannot inspect the process. If the process has another type, messages are unhandled. `Host::address`
+    /// checks the type of a process in this program.
     pub fn assume(pid: Pid) -> Self {
         Self::new(pid)
     }
@@ -78,7 +78,7 @@ impl<P: Addressed + ?Sized> Deref for Address<P> {
     }
 }
 
-/// Implements what a derive would only for types that are `Copy` and comparable themselves: a handle is its PID.
+/// Implements copying, comparison and hashing by PID. A derive would require the same traits of the type parameters.
 macro_rules! like_a_pid {
     ([$($generics:tt)*] $handle:ty, $($pid:tt)+) => {
         impl<$($generics)*> Clone for $handle {
@@ -121,28 +121,28 @@ mod serde_forms {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::marker::PhantomData;
 
-    /// As its PID.
+    /// Serializes as the PID.
     impl<P: Addressed + ?Sized> Serialize for Address<P> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             self.pid().serialize(serializer)
         }
     }
 
-    /// From a PID. The type is checked when a message is delivered.
+    /// Deserializes from a PID. The type is checked when a message is delivered.
     impl<'de, P: Addressed + ?Sized> Deserialize<'de> for Address<P> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             Pid::deserialize(deserializer).map(Self::new)
         }
     }
 
-    /// As its PID.
+    /// Serializes as the PID.
     impl<M, T, E> Serialize for Recipient<M, T, E> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             self.pid.serialize(serializer)
         }
     }
 
-    /// From a PID. The type is checked when a message is delivered.
+    /// Deserializes from a PID. The type is checked when a message is delivered.
     impl<'de, M, T, E> Deserialize<'de> for Recipient<M, T, E> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             Pid::deserialize(deserializer).map(|pid| Self { pid, types: PhantomData })
@@ -183,7 +183,7 @@ impl<P: Handles<M> + ?Sized, M: Send + 'static> NarrowOf<P> for Recipient<M, P::
     }
 }
 
-/// The address of any process that handles messages of type `M`, answering with `T` or failing with `E`. Made by
+/// The address of any process that handles messages of type `M`, answering with `T` or failing with `E`. Created by
 /// [`Address::narrow`] or `From`; sixteen bytes, `Copy`.
 ///
 /// ```
@@ -214,7 +214,7 @@ pub struct Recipient<M, T = (), E = Infallible> {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
-    /// Creates a recipient of a PID. Its type is checked at delivery: if the process has no method for `M`, messages
+    /// Creates a recipient for a PID. The type is checked at delivery: if the process has no method for `M`, messages
     /// become dead letters and calls fail with [`CallError::Unhandled`](crate::CallError::Unhandled).
     pub fn of(pid: Pid) -> Self {
         Self { pid, types: PhantomData }
@@ -233,7 +233,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
         send(self.pid, message)
     }
 
-    /// Returns a call with `message`, of which nothing has been sent yet. Its method is named by the type of `M`.
+    /// Returns a call with `message`, which has not been sent yet. The type name of `M` serves as its method name.
     pub fn call(&self, message: M) -> Call<M, T, E> {
         Call::new(self.pid, std::any::type_name::<M>(), message)
     }

@@ -21,7 +21,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
     /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own. A
     /// send allocates only when the mailbox is full; the sink then holds one message, which is dropped with it.
     ///
-    /// An error means that the process has ended, and holds the message. Answers are dropped.
+    /// An error means that the process has ended, and contains the message. Answers are dropped.
     ///
     /// ```
     /// use futures_util::{StreamExt, stream};
@@ -41,7 +41,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
     /// }
     ///
     /// let runtime = Runtime::new()?;
-    /// // Ten messages fit in; the thousand that are forwarded wait for each other.
+    /// // Ten messages fit; the thousand that are forwarded have to wait for room.
     /// let sum = runtime.spawn(Sum { sum: 0 }).mailbox(Bound::Soft(10)).serve()?;
     /// let sink = Recipient::<u64>::from(sum).sink();
     /// runtime.block_on(stream::iter(1..=1000).map(Ok).forward(sink))?;
@@ -70,7 +70,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Sink<M> for Messag
         self.get_mut().poll_late(context)
     }
 
-    /// Accepts a message even if the sink is not ready; the one that is held goes first.
+    /// Accepts a message even if the sink is not ready; the message that it already holds is sent first.
     fn start_send(mut self: Pin<&mut Self>, message: M) -> Result<(), Self::Error> {
         let to = self.to;
         if let Some(late) = self.late.take() {

@@ -2,8 +2,8 @@
 //!
 //! A future beside the process's methods pumps each stream: it takes one item, puts it into the inbox, which the
 //! process checks before its mailbox, and waits until the process looks for its next input. So the stream is polled
-//! only after its last item was handled, however long that took, and items never pile up. A stream that is always ready
-//! alternates with the mailbox, because the pump is polled once for each look there.
+//! only after its last item was handled, however long that took, and items never pile up. A stream that is always
+//! ready alternates with the mailbox, because the pump is polled once for each check of the mailbox.
 
 use crate::actor::definition::{Actor, Continuation, Finished, Handles};
 use crate::actor::tasks::{Acts, Attachment, CommandResult, StashedMessage, current};
@@ -23,16 +23,16 @@ pub struct Attached<P> {
 }
 
 impl<P> Attached<P> {
-    /// Sets what the process does after the stream has ended and its last item was handled. A later call replaces an
-    /// earlier one; if that moment has passed, the closure never runs.
+    /// Sets a closure that the process runs after the stream has ended and its last item was handled. A later call
+    /// replaces an earlier closure; a closure that is set after that moment never runs.
     pub fn then(self, then: impl FnOnce(&mut P, &mut Context<P>) + Send + 'static) -> Self {
         let before = lock(&self.then).replace(Box::new(then));
         drop(before);
         self
     }
 
-    /// Detaches the stream, from any thread: no further item arrives, not even one that is on its way, and the process
-    /// drops the stream. A closure set with [`then`](Self::then) does not run.
+    /// Detaches the stream. May be called from any thread. No further item arrives, not even one that is in flight,
+    /// and the process drops the stream. A closure set with [`then`](Self::then) does not run.
     pub fn detach(&self) {
         let then = lock(&self.then).take();
         drop(then);
@@ -42,10 +42,11 @@ impl<P> Attached<P> {
 
 impl<P: Actor> Context<P> {
     /// Delivers the items of `stream` to the process as messages until the stream ends, the process ends, or
-    /// [`detach`](Attached::detach) is called. The process needs a method for their type; it handles them where it
-    /// handles messages: between two of them, or in an async entry while that [serves](Self::serve).
+    /// [`detach`](Attached::detach) is called. The process needs a method for their type, and handles them whenever
+    /// it handles messages: between two messages, or in an async entry while it [serves](Self::serve).
     ///
-    /// The stream is polled only after its last item was handled, so a fast one waits. It takes turns with the mailbox.
+    /// The stream is polled only after its last item was handled, so a fast stream waits. It alternates with the
+    /// mailbox.
     ///
     /// After an [upgrade](crate::Pid::upgrade) the items go to the new definition, and the end arrives as
     /// [`Finished<()>`](Finished) instead of the closure. In a machine that is driven by hand the stream ends at once.
@@ -87,7 +88,7 @@ impl<P: Actor> Context<P> {
         self.attach_with(stream, |item| item)
     }
 
-    /// Like [`attach`](Self::attach), with `message` making a message of each item.
+    /// Like [`attach`](Self::attach), with `message` converting each item to a message.
     pub fn attach_with<S, M>(&mut self, stream: S, message: impl FnMut(S::Item) -> M + Send + 'static) -> Attached<P>
     where
         S: Stream<Item: Send> + Send + 'static,

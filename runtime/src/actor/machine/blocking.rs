@@ -7,14 +7,14 @@ use crate::engine::blocking::queued::{BlockOutcome, QueuedPlace, block_async};
 use std::task::{self, Poll};
 use std::{fmt, future::Future, pin::Pin};
 
-/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another
-/// thread runs the other processes meanwhile, and the step continues when a worker is available. Outside of a process
-/// it simply runs.
+/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation). Inside a process,
+/// another thread runs the other processes meanwhile, and the step continues when a worker is available. Outside of a
+/// process, this only calls `block`.
 ///
-/// For code without a `ctx`, such as a library called from a method. `block` may borrow; its panic is the step's. Its
-/// sends count as sent from outside. Costs a hand-off to another thread, some microseconds; a new thread if all
-/// existing ones block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond that the worker
-/// is blocked, which is counted and logged.
+/// For code without a `ctx`, such as a library called from a method. `block` may borrow; a panic in it is a panic of
+/// the step, and its sends count as sent from outside. Costs a hand-off to another thread, some microseconds, or a
+/// new thread if all existing ones block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads).
+/// Beyond that the worker is blocked, which is counted and logged.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -43,7 +43,7 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 }
 
 /// A blocking operation that has not begun: await it in an async method, or call [`wait`](Self::wait) in a sync one.
-/// Made by [`Context::blocking`].
+/// Created by [`Context::blocking`].
 #[must_use = "nothing runs until `.await` or `.wait()`"]
 pub struct Blocking<F, R> {
     state: BlockingState<F, R>,
@@ -62,8 +62,7 @@ impl<F: FnOnce() -> R, R> Blocking<F, R> {
     /// Runs the operation on this thread, while another thread runs the other processes, and returns when a permit is
     /// available. In an async method, await it instead.
     ///
-    /// # Panics
-    /// If the operation panics, with its panic.
+    /// # Panics If the operation panics; its panic is passed on.
     pub fn wait(self) -> R {
         match self.state {
             BlockingState::New(run) | BlockingState::Waits(run, _) => block_in_place(run),
@@ -115,19 +114,20 @@ impl<F, R> fmt::Debug for Blocking<F, R> {
 
 impl<P> Context<P> {
     /// Runs `run`, which blocks its thread (a system call, a foreign lock, a long computation), while another thread
-    /// runs the other processes. It starts when the value is awaited, in an async method, or waited for, in a sync one.
+    /// runs the other processes. It starts when the returned value is awaited, in an async method, or waited for, in
+    /// a sync one.
     ///
-    /// `run` executes on this thread's stack, inside the step: it may borrow the method's locals and `self`, and its
-    /// panic is the step's. Its sends count as sent from outside. Once begun it is not cancelled: a process that is
-    /// killed meanwhile ends when `run` returns.
+    /// `run` executes on this thread's stack, inside the step: it may borrow the method's locals and `self`, and a
+    /// panic in it is a panic of the step. Its sends count as sent from outside. Once begun, it is not cancelled: a
+    /// process that is killed meanwhile ends when `run` returns.
     ///
     /// Afterwards the step continues at once if a worker is idle. Otherwise an async method's process queues for its
     /// turn, and a sync method continues on the first worker that finishes a step. At most
     /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) steps block at a time: beyond that an async
     /// method waits (if dropped, `run` never starts), and a sync one blocks its worker, which is counted and logged.
     ///
-    /// Costs a hand-off to another thread, some microseconds; a new thread if there is no spare one. A machine that is
-    /// driven by hand simply runs it.
+    /// Costs a hand-off to another thread, some microseconds, or a new thread if there is no spare one. In a machine
+    /// that is driven by hand, this only calls `run`.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -200,7 +200,7 @@ mod tests {
         async fn perform(&mut self, ctx: &mut Context<Self>) -> u32 {
             ctx.blocking(|| block_on(ctx.perform(Ask))).await.expect("there is a handler")
         }
-        /// As it was before: what is polled in the method itself is served by the process.
+        /// Unaffected: a future that is polled in the method itself is served by the process.
         #[message]
         async fn call_after(&mut self, ctx: &mut Context<Self>, other: Address<Self>) -> u32 {
             ctx.blocking(|| ()).await;
@@ -214,7 +214,7 @@ mod tests {
         type Output = u32;
     }
 
-    /// Catches: the executor that code which blocks runs is taken for the process, which reads no answer meanwhile.
+    /// Catches: an executor run by blocking code is taken for the process, which reads no answers meanwhile.
     #[test]
     fn what_another_executor_awaits_in_blocking_code_of_an_async_method_comes() {
         let builder = Runtime::builder().workers(2).handler(|_: Ask, done| done.complete(9));

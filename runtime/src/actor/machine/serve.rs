@@ -1,6 +1,6 @@
-//! How an async entry takes messages.
+//! The methods with which an async entry takes messages.
 //!
-//! These methods alone borrow the context, because a message method needs it while it runs.
+//! Only these methods borrow the context, because a message method needs it while it runs.
 
 use super::serving::deliver;
 #[cfg(feature = "spans")]
@@ -17,7 +17,8 @@ use std::future::{Future, pending, poll_fn};
 use std::task::{Context as TaskContext, Poll, ready};
 use std::{convert::Infallible, pin::pin, time::Duration};
 
-/// How many messages a process may stash while it waits for others. More ends it, as nothing would slow their senders.
+/// The number of messages that a process may stash while it waits for others. Stashing more ends the process, since
+/// nothing would slow the senders down.
 const MOST_STASHED: usize = 16_384;
 
 enum NextInput {
@@ -27,8 +28,8 @@ enum NextInput {
 }
 
 impl<P: Actor> Context<P> {
-    /// Handles messages one after the other until the process ends. Not cancel safe: a message whose async method is
-    /// pending is cut short, and its caller is told.
+    /// Handles messages one after the other until the process ends. Not cancel safe: dropping the future cuts short a
+    /// pending async method, and its caller is notified.
     pub async fn serve(&mut self, this: &mut P) -> Infallible {
         loop {
             self.serve_next(this).await;
@@ -45,9 +46,9 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for one message and handles it, or returns the output of `future` if that is ready first. A message that
-    /// has been begun is finished, however long it takes. Use this to wait for messages *or* something else: in a
-    /// `select!` no other branch could use the context while [`serve_next`](Self::serve_next) borrows it.
+    /// Waits for one message and handles it, or returns the output of `future` if that is ready first. A message
+    /// whose handling has begun is finished, however long it takes. Use this to wait for messages *or* something
+    /// else: in a `select!`, no other branch could use the context while [`serve_next`](Self::serve_next) borrows it.
     pub async fn serve_next_or<F: Future>(&mut self, this: &mut P, future: F) -> Option<F::Output> {
         let next = {
             let mut future = pin!(future);
@@ -70,7 +71,7 @@ impl<P: Actor> Context<P> {
     pub async fn serve_ready(&mut self, this: &mut P) -> usize {
         let mut handled = 0;
         loop {
-            // Polled until the machine finds a message or an empty mailbox.
+            // Polls until the machine finds a message or an empty mailbox.
             current::peek(|waits| waits.seen_empty = false);
             let next = wanting(|wanting, context| match poll_next(wanting, context) {
                 Poll::Ready(next) => Poll::Ready(Some(next)),
@@ -86,8 +87,9 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits at most `duration` for one message and handles it; returns whether one came. The time that its method
-    /// takes does not count. Zero handles a message that is there. Not cancel safe, like [`Context::serve`].
+    /// Waits at most `duration` for one message and handles it; returns whether one arrived. The time that its method
+    /// takes does not count. A zero duration handles a message that has already arrived. Not cancel safe, like
+    /// [`Context::serve`].
     pub async fn serve_next_within(&mut self, this: &mut P, duration: Duration) -> bool {
         let Some(next) = within(duration, poll_next).await else { return false };
         self.handle(this, next).await;
@@ -101,7 +103,7 @@ impl<P: Actor> Context<P> {
     }
 
     async fn handle(&mut self, this: &mut P, next: NextInput) {
-        // The deadline of the handled message ends with it, even if this future is dropped.
+        // Restores the deadline after the message, even if this future is dropped.
         let deadline = current::deadline();
         let _restore = defer(move || _ = current::set_deadline(deadline));
         let mut delivery = match next {
@@ -130,8 +132,8 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for a message of type `T`. Messages of other types are stashed in order and handled later. A caller that
-    /// expects an answer to the `T` is told that it was dropped.
+    /// Waits for a message of type `T`. Messages of other types are stashed in order and handled later. If the
+    /// message is a call, its caller is told that the call was dropped.
     ///
     /// Stashing more than 16,384 messages ends the process. Cancel safe.
     pub async fn receive<T: Send + 'static>(&mut self) -> T {
@@ -139,8 +141,8 @@ impl<P: Actor> Context<P> {
         open(wanting(|wanting, context| poll_for::<T>(wanting, &mut looked, context)).await)
     }
 
-    /// Like [`receive`](Self::receive), for at most `duration`. Zero takes a message that is there. Stashed messages
-    /// keep their order whether or not one came. Cancel safe.
+    /// Like [`receive`](Self::receive), for at most `duration`. A zero duration takes a message that has already
+    /// arrived. Stashed messages keep their order in either case. Cancel safe.
     pub async fn receive_within<T: Send + 'static>(&mut self, duration: Duration) -> Option<T> {
         let mut looked = 0;
         within(duration, |wanting, context| poll_for::<T>(wanting, &mut looked, context)).await.map(open)
@@ -166,7 +168,7 @@ async fn within<R>(duration: Duration, mut poll: impl FnMut(&Wanting, &mut TaskC
 
 /// Awaits an async method, and marks the process as in a method while it is pending.
 async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dispatched<'static> {
-    // When the method returns or is dropped.
+    // Runs when the method returns or is dropped.
     let _over = defer(|| _ = current::peek(|waits| waits.in_method = false));
     poll_fn(|context| {
         let poll = future.as_mut().poll(context);
@@ -178,30 +180,30 @@ async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dis
     .await
 }
 
-/// Returns the next message of type `T` beyond the first `looked`, and stashes the others.
+/// Polls for a message of type `T` after the first `looked` stashed ones, and stashes the others.
 fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &mut TaskContext<'_>) -> Poll<Package> {
     loop {
         let found = ready!(poll_input(wanting, context, |waits| look_for::<T>(waits, looked)));
         match current::open_stashed(found) {
             Some(package) if package.take_up() => return Poll::Ready(package),
             Some(withdrawn) => withdrawn.throw_away(),
-            // From a stream that has been detached.
+            // The message came from a stream that has been detached.
             None => {}
         }
         *looked = 0;
     }
 }
 
-/// Returns the next message of type `T`, and the stream whose previous item has now been handled.
+/// Takes the next message of type `T`, and the stream whose previous item has now been handled.
 fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> Look<StashedMessage> {
-    // Keeps the order: first what was stashed before, then what has arrived since.
+    // Keeps the order: messages that were stashed earlier, then those that have arrived since.
     let before = waits.stash.len();
     let came = waits.inbox.drain(..);
     waits.stash.extend(came);
     let place = waits.stash.iter().skip(*looked).position(|stashed| stashed.package.is::<T>());
     let found = place.and_then(|place| waits.stash.remove(*looked + place));
     if found.as_ref().is_some_and(|found| found.from.is_some() || *looked + place.unwrap_or(0) < before) {
-        // What the mailbox gave just now has been counted.
+        // A message that has just come from the mailbox has already been counted.
         node_pool::spend(1);
     }
     *looked = waits.stash.len();
@@ -226,7 +228,7 @@ async fn end_with(error: ProcessError) -> Dispatched<'static> {
     pending().await
 }
 
-/// What a look into the table finds, and the stream whose previous item has now been handled.
+/// The input found in the table, and the stream whose previous item has now been handled.
 type Look<R> = (Option<R>, Option<Arc<Attachment>>);
 
 /// Takes input out of the table; asks the machine for a message if there is none.
@@ -266,7 +268,7 @@ enum Found {
     Stashed(StashedMessage),
 }
 
-/// What there is to do, and the stream whose item has been handled by now.
+/// Takes the next input, and the stream whose previous item has now been handled.
 fn look(waits: &mut Waits) -> Look<Found> {
     waits.wants_message = false;
     let (found, handled) = if let Some(signal) = waits.signals.pop_front() {

@@ -1,5 +1,5 @@
-//! How a struct handles its input: messages in place, one by one, while there is nothing else to do; before the next
-//! message come answers, signals, and stashed messages.
+//! Handling the input of a struct: messages are handled in place, one by one, while there is nothing else to do.
+//! Answers, signals and stashed messages take priority over the next message.
 
 use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
@@ -20,15 +20,15 @@ use std::{
     task::{Context as TaskContext, Poll},
 };
 
-/// Why serving stopped.
+/// The reason why serving stopped.
 pub(crate) enum Served {
     All,
-    /// At a message with an async method, or a signal that may have one.
+    /// Reached a message with an async method, or a signal that may have one.
     Away(MethodEvent),
 }
 
-/// Handles messages in place while there is nothing else to do: most steps consist of this alone. Returns true if other
-/// work ended the loop, false if the mailbox is empty.
+/// Handles messages in place while there is nothing else to do: most steps consist of this alone. Returns true if
+/// other work ended the loop, false if there is no message left for this step.
 #[inline(always)]
 pub(crate) fn serve_mail_only<P: Actor>(
     process: &mut P,
@@ -61,12 +61,13 @@ pub(crate) fn serve_mail_only<P: Actor>(
     Ok(false)
 }
 
-/// Returns what a delivery leaves to be done: a message without a method, or the error that ends the process.
+/// Returns the unfinished part of a delivery: `Some(None)` for a message without a method, or the error that ends the
+/// process.
 #[inline(always)]
 fn fault_of(delivery: Dispatched<'_>) -> Option<Option<ProcessError>> {
     match delivery {
         Dispatched::Done => None,
-        // Only async messages are pending.
+        // Only async methods return `Pending`, and their messages do not get here.
         Dispatched::Pending(future) => {
             drop(future);
             None
@@ -76,7 +77,7 @@ fn fault_of(delivery: Dispatched<'_>) -> Option<Option<ProcessError>> {
     }
 }
 
-/// Handles a message in its span. Not inlined, so that a process without spans pays only for the look.
+/// Handles a message in its span. Not inlined, so that a process without spans pays only for the check.
 #[cfg(feature = "spans")]
 #[cold]
 #[inline(never)]
@@ -89,7 +90,7 @@ fn deliver_in_span<'a, P: Actor>(
     deliver_apart(process, context, mail)
 }
 
-/// A message with an async method takes the slow path.
+/// Moves a message with an async method to the inbox, for the slow path.
 #[cold]
 fn set_aside<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
     let package = context.try_pid().and_then(|pid| mail.into_package(pid));
@@ -101,7 +102,7 @@ fn refuse<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
     drop(context.try_pid().and_then(|pid| mail.into_package(pid)));
 }
 
-/// Handles all input until none is left or a message has an async method.
+/// Handles all input until none is left or an async method must run.
 pub(crate) fn serve<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
@@ -130,7 +131,7 @@ pub(crate) fn serve<P: Actor>(
                     return Ok(served);
                 }
             }
-            // Taken by the slow path before the next message.
+            // The slow path handles it before the next message.
             Some(event) => bring::<P>(event),
         }
     }
@@ -170,7 +171,7 @@ fn serve_package<P: Actor>(
     }
 }
 
-/// Handles the input that comes before the mailbox's messages.
+/// Handles the input that takes priority over messages in the mailbox.
 fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Option<Served>, ProcessError> {
     loop {
         if let Some(served) = serve_waits(process, context) {
@@ -187,7 +188,7 @@ fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Op
     }
 }
 
-/// Runs the answers and futures that the process waited for. Returns the reason if serving stops.
+/// Runs continuations, background futures and signal methods. Returns the reason if serving stops.
 fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Served> {
     // Continuations run on behalf of no caller.
     current::set_deadline(None);
@@ -210,7 +211,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
         if current::is_ending() || current::is_upgrading() {
             return Some(Served::All);
         }
-        // Signal methods may have started some.
+        // Signal methods may have started background futures.
         if current::peek(|waits| waits.new_background) != Some(true) {
             return None;
         }
@@ -268,16 +269,16 @@ pub(crate) fn bring<P: Actor>(event: Event) {
         Event::Completed { tag, result } => return bring_answer(tag, AnswerNode::of(result)),
         other => other,
     };
-    // Replaced signals hold values of users: dropped after the table is released.
+    // Replaced exit reasons hold user values: they are dropped after the table is released.
     let (mut before, mut left) = ([None, None], None);
     let wakers = current::with(|waits| match event {
         Event::Message(package) => {
             waits.inbox.push_back(StashedMessage::of(package));
             Vec::new()
         }
-        // Delivered above.
+        // Handled above.
         Event::Completed { .. } => Vec::new(),
-        // Both a shutdown and a spawn that met it may cancel the process.
+        // A process may be cancelled twice: by the shutdown itself, and by a spawn that coincided with it.
         Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
             if waits.cancelled == Some(ExitReason::Shutdown) =>
         {
@@ -309,12 +310,13 @@ pub(crate) fn bring<P: Actor>(event: Event) {
 }
 
 pub(crate) fn end(reason: ExitReason) {
-    // Dropped after the table is released: it may hold a user's error.
+    // Dropped after the table is released, because it may hold a user error.
     let before = current::with(|waits| waits.end.replace(reason));
     drop(before);
 }
 
-/// Not inlined: [`Actor::deliver`] is inlined at each of its calls, which are here and on the fast path.
+/// Calls [`Actor::deliver`]. Not inlined, because `deliver` itself is inlined at each of its calls: here and on the
+/// fast path.
 #[inline(never)]
 fn deliver_apart<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, mail: &mut Mail<'_>) -> Dispatched<'a> {
     process.deliver(context, mail)
@@ -347,7 +349,7 @@ pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError>
     }
 }
 
-/// Lets a method's future run in a span: entered for each poll, and for its drop.
+/// Wraps the future of a method, so that it is polled and dropped inside its span.
 #[cfg(feature = "spans")]
 pub(super) fn in_span(delivery: Dispatched<'_>, span: Option<HeldSpan>) -> Dispatched<'_> {
     match (delivery, span) {
@@ -361,7 +363,7 @@ pub(super) fn in_span(delivery: Dispatched<'_>, span: Option<HeldSpan>) -> Dispa
 #[cfg(feature = "spans")]
 struct SpannedFuture<'a> {
     span: HeldSpan,
-    /// `None` inside the drop.
+    /// `None` during the drop.
     future: Option<MethodFuture<'a, Dispatched<'static>>>,
 }
 
@@ -384,7 +386,8 @@ impl Drop for SpannedFuture<'_> {
     }
 }
 
-/// The wrappers that the macro's [`Actor::away`] uses. The name is advice that the compiler shows.
+/// Wrappers that the macro's [`Actor::away`] uses. The name of the method is advice that the compiler shows in its
+/// errors.
 impl Pinned {
     /// Moves a struct and its context into the future of an async method, confined to one thread.
     pub fn let_the_state_be_send_or_write_process_pinned<P: Actor>(
@@ -440,7 +443,7 @@ async fn away<P: Actor>(process: P, context: Context<P>, event: MethodEvent) -> 
     FutureOutput::Method(process, context, failed)
 }
 
-/// For a struct without async methods, where it is never called. For generated code.
+/// Stands in for [`Actor::away`] for a struct without async methods, where it is never called. For generated code.
 pub fn never_away<P: Actor>(_: P, _: Context<P>, _: MethodEvent) -> MethodFuture<'static, FutureOutput<P>> {
     unreachable!("`{}` has no async method", P::NAME)
 }

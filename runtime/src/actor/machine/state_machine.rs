@@ -1,9 +1,9 @@
 //! The state machine that owns a struct, and its pending future, if any.
 //!
-//! A [`Machine`] is a [`Process`]: the scheduler steps it, or a test does without a runtime. It handles messages one by
-//! one; a process whose methods are all sync never leaves that state, and no code for futures is compiled for it. An
-//! async entry or method moves the struct and its context into a future, which returns them at its end: dropping the
-//! future (a kill) drops the method's locals first, then the struct.
+//! A [`Machine`] is a [`Process`]: it is stepped by the scheduler, or by a test without a runtime. It handles
+//! messages one by one; a process whose methods are all sync never leaves that state, and no code for futures is
+//! compiled for it. An async entry or method moves the struct and its context into a future, which returns them at
+//! its end: dropping the future (a kill) drops the method's locals first, then the struct.
 
 use super::serving::{Served, bring, bring_next, bring_next_apart, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};
@@ -28,15 +28,17 @@ use std::task::{Context as TaskContext, Poll};
 enum MachineState<P> {
     New(P),
     Serving(P, Context<P>),
-    /// Its entry has asked it to end, and it waits for nothing: it ends with its next step. What waits notes that in
-    /// its table of waits instead, which would be made for this alone. Last, whether that step has been made: noted
-    /// here, so that the struct is not moved.
+    /// The entry has asked the process to end, and the process waits for nothing: it ends with its next step. A
+    /// process with a table of waits records the request there instead; this variant avoids allocating a table for
+    /// it. The flag tells whether that step has run; it is part of the variant, so that the struct is not
+    /// moved.
     Stopping(P, Context<P>, bool),
-    /// In an async entry, with the deadline of its caller.
+    /// In an async entry, with the deadline of the caller.
     Entry(Pending<P>, Option<Moment>),
-    /// In an async method, with the deadline of its caller.
+    /// In an async method, with the deadline of the caller.
     Method(Pending<P>, Option<Moment>),
-    /// Ended. The remains are dropped when the machine is closed, so that callers left unanswered learn the reason.
+    /// Ended. The remains are dropped when the machine is closed, so that unanswered callers are told the exit
+    /// reason.
     #[expect(dead_code, reason = "kept to be dropped")]
     OverStruct(P, Context<P>),
     #[expect(dead_code, reason = "kept to be dropped")]
@@ -50,7 +52,7 @@ impl<P> MachineState<P> {
         std::mem::replace(self, Self::Over)
     }
 
-    /// Marks the machine as ended, keeping what it held.
+    /// Marks the machine as ended; its struct or future is kept until the machine is closed.
     fn finish(&mut self) {
         *self = match self.take() {
             Self::New(_) => Self::Over,
@@ -99,7 +101,7 @@ impl<P: Actor> Machine<P> {
         Self { state: MachineState::New(process), table: TableCell::default() }
     }
 
-    /// Returns the struct; `None` while an async method owns it, and after the end.
+    /// Returns the struct; `None` while an async entry or method owns it, and after the end.
     pub fn get(&self) -> Option<&P> {
         match &self.state {
             MachineState::New(process)
@@ -109,7 +111,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Returns the struct for a test to change.
+    /// Returns a mutable reference to the struct, for tests; `None` as for [`get`](Self::get).
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
             MachineState::New(process)
@@ -125,7 +127,8 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
-        // Passed by reference though mostly `None`: a wide copy of a word just written stalls about twenty cycles.
+        // Captured by reference, though mostly `None`: a wide copy of a word that was just written stalls for about
+        // twenty cycles.
         let (mut failed, mut end, mut stops) = (None, None, false);
         current::enter(&mut self.table, current::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {
@@ -174,7 +177,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Makes one step with this process's table of waits installed.
+    /// Runs one step with this process's table of waits installed.
     fn step_inside(
         state: &mut MachineState<P>,
         incarnation: u64,
@@ -198,10 +201,10 @@ impl<P: Actor> Machine<P> {
                 | MachineState::Stopping(..) => return Err(StepError::AfterDone.into()),
                 MachineState::Serving(process, context) => {
                     if current::is_upgrading() {
-                        // Other controls follow the one at hand, or end the process first.
+                        // First handles the other controls that have arrived, one of which may end the process.
                         while bring_next_apart::<P>(entered, events) {}
                         if !current::is_ending() {
-                            // See `hand_over`.
+                            // `end_step` then calls `hand_over`.
                             return Ok(());
                         }
                     }
@@ -247,7 +250,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// A step of a process that waits for something, or that got input other than messages.
+    /// Runs a step of a process that waits for something, or that received input other than messages.
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, incarnation) = (&mut self.state, self.table.incarnation);
@@ -257,7 +260,7 @@ impl<P: Actor> Machine<P> {
         Ok(())
     }
 
-    /// Notes what a step has left, and makes way for a successor.
+    /// Publishes whether the process has work left, and hands over to a successor if an upgrade was requested.
     #[inline(always)]
     fn end_step(&mut self, out: &mut StepOutput<'_>) {
         if let Some(waits) = &mut self.table.waits {
@@ -268,8 +271,9 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Polls a future that awaits `answer`, and nothing else. Returns what it gave, if there is more to be done than to
-    /// wait for the next answer; or the answer, if there is more to be seen to first.
+    /// Fast path of a step that begins with an answer: stores it in its row and polls the future that awaits it.
+    /// Returns `Suspended` if this completes the step; otherwise the result of the poll, or the answer if it must
+    /// take the usual path.
     #[inline(always)]
     fn poll_answered(
         state: &mut MachineState<P>,
@@ -305,7 +309,7 @@ impl<P: Actor> Machine<P> {
         AfterAnswer::Suspended
     }
 
-    /// Goes on with a step that has begun with an answer.
+    /// Continues a step that began with an answer.
     #[cold]
     #[inline(never)]
     fn step_on(
@@ -318,7 +322,7 @@ impl<P: Actor> Machine<P> {
         parts.step(|events, out| Self::step_inside(state, incarnation, entered, events, out, polled))
     }
 
-    /// A step that begins with an answer that must be dealt with as others are.
+    /// Runs a step that begins with an answer that must take the usual path.
     #[cold]
     #[inline(never)]
     fn step_answered(&mut self, answer: AnswerNode, parts: StepParts<'_>) -> Result<(), ProcessError> {
@@ -326,7 +330,7 @@ impl<P: Actor> Machine<P> {
         parts.step(|events, out| self.step(events, out))
     }
 
-    /// A step with messages alone, of a process that does something else as well.
+    /// Runs a step, with messages as its only input, of a process that has other work as well.
     #[inline(never)]
     fn serve_with_table(&mut self, parts: StepParts<'_>) -> Result<(), ProcessError> {
         if let MachineState::Stopping(_, _, is_over @ false) = &mut self.state
@@ -340,7 +344,7 @@ impl<P: Actor> Machine<P> {
         parts.step(|events, out| self.step_with_table(events, out))
     }
 
-    /// Ends a process that has asked for it in the message at hand.
+    /// Ends a process that has asked to end while handling the current message.
     #[cold]
     #[inline(never)]
     fn end_serving(&mut self, reason: ExitReason, written: &mut Written) {
@@ -368,11 +372,11 @@ impl<P: Actor> Machine<P> {
             }
             return;
         }
-        // All requests were refused; messages may have waited for them.
+        // All requests were refused; messages may have been waiting for them.
         out.set(StepStatus::Continue);
     }
 
-    /// Creates the machine of the new definition, with what the old one was waiting for.
+    /// Creates the machine of the new definition, with the pending waits of the old one.
     pub(crate) fn taking_over(process: P, pid: Option<Pid>, table: TableCell) -> Self {
         Self { state: MachineState::Serving(process, Context::new(pid)), table }
     }
@@ -384,8 +388,8 @@ impl<P: Actor> Machine<P> {
         *state = MachineState::Method(process.away(context, event), deadline);
     }
 
-    /// Delivers the events that a future waits for, and polls it.
-    /// `polled`: what it has given already.
+    /// Delivers the events that a future waits for, and polls it. `polled`: the result of a poll that was already
+    /// made.
     fn poll_away(
         future: &mut Pending<P>,
         incarnation: u64,
@@ -401,7 +405,7 @@ impl<P: Actor> Machine<P> {
                 None => {
                     while bring_next::<P>(entered, events) {}
                     if entered.is_special() {
-                        // The wake-up came from something else.
+                        // Something other than an answer or a message may have woken the process.
                         current::peek(|waits| waits.waiting = None);
                         current::poll_background();
                         current::wake_server();
@@ -432,7 +436,7 @@ impl<P: Actor> Machine<P> {
             }
             match events.next_for_machine() {
                 None => {
-                    // Not if the budget of the step is used up.
+                    // `None` also means that the budget of the step is used up.
                     let empty = !events.has_messages();
                     current::peek(|waits| waits.seen_empty = empty);
                     return Away::Idle;
@@ -446,19 +450,19 @@ impl<P: Actor> Machine<P> {
 enum Away<P> {
     /// Waits for a message.
     Idle,
-    /// Waits for something else.
+    /// Waits for something other than a message.
     Suspended,
     Ended(ExitReason),
     Finished(FutureOutput<P>),
 }
 
-/// What a step has done with the answer that it began with.
+/// The outcome of [`Machine::poll_answered`].
 enum AfterAnswer<P> {
-    /// Nothing.
+    /// The answer was not stored.
     Not(AnswerNode),
-    /// It is in its row, and this was polled since.
+    /// The answer is in its row. Holds the result of the poll since then, if there was one.
     Polled(Option<Poll<FutureOutput<P>>>),
-    /// The future waits for another one, and nothing else is to be done.
+    /// The future waits for another answer, and there is nothing else to do.
     Suspended,
 }
 
@@ -529,7 +533,7 @@ impl<P: Actor> Process for Machine<P> {
         let state = &mut self.state;
         current::enter(&mut self.table, current::deadline(), |_| {
             let mut drops = Drops::at(Site::StateDrop);
-            // Drops what was there, where it was.
+            // The old state is dropped in place.
             drops.run(|| *state = MachineState::Over);
             if current::has_table() {
                 current::leave(&mut drops, drop_continuations::<P>);

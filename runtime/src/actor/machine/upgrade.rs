@@ -6,12 +6,12 @@
 //!
 //! | | after the upgrade |
 //! |---|---|
-//! | PID, name, label, values, links, monitors, joins, bounds | as before |
-//! | messages in the mailbox, set aside, or sent later | handled by the new definition, or unhandled |
-//! | `send_after`, `send_every` | as before: they are messages |
-//! | calls with `then`, futures of `run` | go on; the outcome comes as a message: [`Answered`], [`Finished`] |
-//! | what their closures hold | dropped: a caller whose `Reply` is among it is told |
-//! | an async method | is finished first, and no message is taken meanwhile |
+//! | PID, name, label, values, links, monitors, joins, bounds | unchanged |
+//! | messages queued, set aside, or sent later | handled by the new definition, or unhandled |
+//! | `send_after`, `send_every` | unchanged: they are messages |
+//! | calls with `then`, futures of `run` | continue; the outcome arrives as a message: [`Answered`], [`Finished`] |
+//! | values captured by their closures | dropped: the caller of a captured `Reply` is notified |
+//! | a running async method | finishes first, and no message is taken meanwhile |
 //!
 //! [`Answered`]: crate::future::Answered
 //! [`Finished`]: crate::future::Finished
@@ -35,10 +35,10 @@ use std::{convert::Infallible, fmt, future::Future, pin::Pin, time::Duration};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpgradeError<E = Infallible> {
-    /// It has ended, before the upgrade or before the request.
+    /// The process ended before the upgrade or before the request.
     #[error("{0} ended before it was upgraded; start the new definition as a process of its own")]
     Gone(Pid),
-    /// It has another type. It continues unchanged.
+    /// The process has another type. It continues unchanged.
     #[error("{pid} is a `{found}`, not a `{expected}`; it continues unchanged")]
     Type {
         /// The process.
@@ -48,7 +48,7 @@ pub enum UpgradeError<E = Infallible> {
         /// The actual type.
         found: &'static str,
     },
-    /// It runs an async entry, which owns its state. It continues unchanged.
+    /// The process runs an async entry, which owns its state. It continues unchanged.
     #[error(
         "{pid} runs its async entry `{entry}`, which owns the state until it ends; start a process that is to be \
          upgraded at a sync entry"
@@ -72,7 +72,8 @@ pub enum UpgradeError<E = Infallible> {
         /// The registered types.
         has: Vec<&'static str>,
     },
-    /// The new state could not be made. The old state is gone and the process has ended, with this as its reason.
+    /// The new state could not be made. The old state is gone, and the process has ended with this error as its
+    /// reason.
     #[error("the new state could not be made: {0}")]
     Failed(E),
     /// The closure that makes the new state panicked, which ended the process.
@@ -88,7 +89,7 @@ fn registered(has: &[&'static str]) -> String {
 pub trait IntoUpgrade {
     /// The new definition.
     type Process: Migratable;
-    /// The error of making it.
+    /// The error if the new state cannot be made.
     type Error: fmt::Display + Send + 'static;
 
     /// Converts to a `Result`.
@@ -113,7 +114,7 @@ impl<P: Migratable, E: fmt::Display + Send + 'static> IntoUpgrade for Result<P, 
     }
 }
 
-/// The waiter for an upgrade. Dropped without an answer, it reports that the process has ended.
+/// The party that waits for an upgrade. Dropping it without an answer reports that the process has ended.
 struct UpgradeCaller<E> {
     pid: Pid,
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
@@ -127,7 +128,7 @@ fn tell_asker<E>(asker: Option<Arc<UpgradeCaller<E>>>, outcome: Result<(), Upgra
 
 impl<E> Drop for UpgradeCaller<E> {
     fn drop(&mut self) {
-        // No effect if it was answered.
+        // No effect if the upgrade was answered.
         self.told.put(Err(UpgradeError::Gone(self.pid)));
     }
 }
@@ -166,7 +167,7 @@ fn request<P: Actor, S: IntoUpgrade>(
     Handover { make: Box::new(make), refuse: Box::new(refuse) }
 }
 
-/// Creates the machine of the new definition, with what the old one waited for.
+/// Creates the machine of the new definition, with the pending waits of the old one.
 fn successor<P: Actor, N: Migratable, E: Send + 'static>(
     new: N,
     mut table: TableCell,
@@ -187,7 +188,7 @@ fn successor<P: Actor, N: Migratable, E: Send + 'static>(
 
 impl<P: Actor> Context<P> {
     /// Replaces this definition by another when the current method returns, under the same PID. `make` converts the
-    /// state; its error ends the process. See [`Pid::upgrade`] for what is kept.
+    /// state; an error from it ends the process. See [`Pid::upgrade`] for what is kept.
     ///
     /// # Errors
     /// [`UpgradeError::Entry`] in an async entry, which owns the state until it ends.
@@ -207,10 +208,11 @@ impl Pid {
     /// dropping it does not withdraw the request.
     ///
     /// The request takes priority over queued messages; an async method that is running finishes first. The mailbox,
-    /// name, links, monitors and timers are kept, as are pending calls and futures: their closures belonged to the old
-    /// definition, so their outcome arrives as a message to the new one, [`Answered`](crate::future::Answered) or
-    /// [`Finished`](crate::future::Finished). Old addresses and aliases stay valid; messages without a method in the
-    /// new definition are dead letters, and such calls fail as [`Unhandled`](crate::CallError::Unhandled).
+    /// name, links, monitors and timers are kept, as are pending calls and futures: their closures belonged to the
+    /// old definition, so their outcome arrives as a message to the new one, [`Answered`](crate::future::Answered) or
+    /// [`Finished`](crate::future::Finished). Old addresses and aliases stay valid. Messages without a method in the
+    /// new definition become dead letters, and calls without one fail with
+    /// [`Unhandled`](crate::CallError::Unhandled).
     ///
     /// Costs one control message and the allocations of a spawn.
     ///
@@ -252,7 +254,7 @@ impl Pid {
         if process.is_some() && process == current_pid() {
             asker.told.put(Err(UpgradeError::Itself(self)));
         } else {
-            // Dropped if the process has ended, which tells the waiter.
+            // If the process has ended, the request is dropped, which notifies the waiter.
             let control = Control::Upgrade(Upgrade::new(request::<Old, S>(Some(asker), make)));
             if let Some(process) = process
                 && let Some(slot) = TABLE.living(process)
@@ -264,7 +266,7 @@ impl Pid {
     }
 }
 
-/// An upgrade to wait for. Its result is the process's address with its new type.
+/// An upgrade in progress, to be awaited or waited for. Its result is the process's address with its new type.
 #[must_use = "await it, or call `.wait()`: it may be refused"]
 pub struct Upgrading<A, E = Infallible> {
     pid: Pid,
@@ -277,7 +279,8 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
         Upgrading { pid: self.pid, told: self.told, address: |pid| pid }
     }
 
-    /// Blocks the thread until the upgrade is done. Inside a process another thread runs the others meanwhile.
+    /// Blocks the thread until the upgrade is done. Inside a process, another thread runs the other processes
+    /// meanwhile.
     ///
     /// # Errors
     /// See [`UpgradeError`].
@@ -288,10 +291,11 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
         }
     }
 
-    /// Blocks for at most `timeout`, by the system's time; the request stands if it has not been answered by then.
+    /// Blocks for at most `timeout`, by the system's time. If the request has not been answered by then, it remains
+    /// in effect.
     ///
     /// # Errors
-    /// As [`Upgrading::wait`].
+    /// This upgrade, if the timeout has passed; inside the `Ok`, the errors of [`Upgrading::wait`].
     pub fn wait_timeout(self, timeout: Duration) -> Result<Result<A, UpgradeError<E>>, Self> {
         let until = instant_now().checked_add(timeout);
         match while_blocked(|| self.told.wait(until)) {

@@ -11,11 +11,11 @@ use std::any::TypeId;
             or `#[protocol]` before its trait, and `dyn` before its name"
 )]
 pub trait Addressed: 'static {
-    /// What `Address<Self>` derefs to: one method for each message.
+    /// The type that `Address<Self>` dereferences to, with one method for each message.
     type Handle: Copy + Send + Sync + 'static;
     /// The name of the process or protocol.
     const LABEL: &'static str;
-    /// Whether it is a protocol.
+    /// Whether the type is a protocol.
     const IS_PROTOCOL: bool;
 
     /// Creates the handle for a PID. For generated code.
@@ -24,7 +24,7 @@ pub trait Addressed: 'static {
     fn pid_of(handle: &Self::Handle) -> Pid;
 }
 
-/// A protocol at run time.
+/// The description of a protocol at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolInfo {
     /// The name of the trait.

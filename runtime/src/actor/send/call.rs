@@ -20,13 +20,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use std::{convert::Infallible, marker::PhantomData, mem::ManuallyDrop, pin::Pin};
 
-/// How long a call waits unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) says otherwise:
+/// The timeout of a call, unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) sets another:
 /// five seconds.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A message that is ready to be sent, or to be called with. `M` is its type; `T` and `E` are the answer's.
+/// A message that is ready to be sent, or to be called with. `M` is its type; `T` and `E` are the types of the
+/// answer.
 ///
-/// The methods of an [`Address`](crate::Address) return it. Nothing happens until one of these:
+/// The methods of an [`Address`](crate::Address) return it. Nothing happens until one of these is called:
 ///
 /// | | waits for | at a full mailbox with a [soft bound](crate::Bound::Soft) |
 /// |---|---|---|
@@ -38,9 +39,9 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// | [`wait`](Self::wait) | the answer; blocks the thread | as `send` |
 /// | [`send_after`](Self::send_after), [`send_every`](Self::send_every) | nothing | the message is a dead letter |
 ///
-/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than the caller of
-/// the method that makes it. Dropping a waiting call cancels it: its answer is discarded, but its message may still be
-/// handled.
+/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder sets another timeout, and never longer than the
+/// caller of the method that makes it. Dropping a waiting call cancels it: its answer is discarded, but its message
+/// may still be handled.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -86,14 +87,14 @@ enum Limit {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Creates a call of `pid` with `message`; `method` is shown to people, as `Type::method`.
+    /// Creates a call of `pid` with `message`; `method` is a name for display, such as `Type::method`.
     #[inline]
     pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
         Self::made(pid, method, MessagePlace::new(), message)
     }
 
-    /// As [`new`](Self::new), with a place for the message that was taken before that was put together. For generated
-    /// code.
+    /// Like [`new`](Self::new), with a place for the message that was taken before the message was built. For
+    /// generated code.
     #[doc(hidden)]
     #[inline(always)]
     pub fn made(pid: Pid, method: &'static str, place: MessagePlace<M>, message: M) -> Self {
@@ -115,7 +116,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self.message.into_value()
     }
 
-    /// Returns the PID of the receiver, and the message as it is held.
+    /// Returns the PID of the receiver, and the message without moving it out of its place.
     pub(crate) fn into_parts(self) -> (Pid, HeldMessage<M>) {
         (self.pid, self.message)
     }
@@ -125,16 +126,18 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self.method
     }
 
-    /// Sets how long to wait for the answer. [`Duration::MAX`] waits without a limit. Zero still sends the message, and
-    /// fails with [`CallError::Timeout`] unless the answer is there at once.
+    /// Sets how long to wait for the answer. [`Duration::MAX`] waits without a limit. Zero still sends the message,
+    /// and fails with [`CallError::Timeout`] unless the answer arrives at once.
     ///
-    /// Time is that of the runtime's clock in a process and in async code, and the system's on a plain thread.
+    /// Time is measured by the runtime's clock in a process and in async code, and by the system's clock on a plain
+    /// thread.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit = Limit::After(timeout);
         self
     }
 
-    /// Sets the time at which the call stops waiting. One that has passed is like a [timeout](Self::timeout) of zero.
+    /// Sets the time at which the call stops waiting. A deadline that has passed acts like a [timeout](Self::timeout)
+    /// of zero.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.limit = Limit::At(Moment::from_instant(deadline));
         self
@@ -145,7 +148,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 
     /// Sends the message and expects no answer. A process that sends to a full mailbox is suspended after its step
-    /// until there is room: see [`Bound`](crate::Bound). Blocks only at a full mailbox whose hard bound says
+    /// until there is room: see [`Bound`](crate::Bound). Blocks only at a full mailbox with the hard bound
     /// [`Overflow::Wait`](crate::Overflow::Wait).
     ///
     /// # Errors
@@ -158,12 +161,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         send_held(self.pid, self.message)
     }
 
-    /// Blocks the thread until the answer arrives. In async code, await the call instead. Inside a process this costs a
-    /// thread: another one runs the other processes meanwhile, and the called one among them.
+    /// Blocks the thread until the answer arrives. In async code, await the call instead. Inside a process, this
+    /// costs a thread: another one runs the other processes meanwhile, including the called one.
     ///
     /// # Errors
     /// A [`CallError`]: [`Failed`](CallError::Failed) with the method's own error, [`Timeout`](CallError::Timeout) at
-    /// the deadline, or one of those that tell why there will be no answer.
+    /// the deadline, or one of the variants that tell why there will be no answer.
     pub fn wait(self) -> Result<T, CallError<E>> {
         self.attempt().unwrap_or_else(|refused| Err(refused.into()))
     }
@@ -194,7 +197,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Ok(answer.map_or(Err(CallError::Timeout), unpack))
     }
 
-    /// Sends the message; the answer goes to the continuation of that index.
+    /// Sends the message; the answer goes to the continuation with that index.
     pub(crate) fn begin_then(self, continuation: usize) {
         let deadline = self.due();
         let caller = current::with(|waits| {
@@ -224,7 +227,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 }
 
 impl Limit {
-    /// Returns the deadline that it sets for a call of that process, if it sets one.
+    /// Returns the deadline that this limit sets for a call of that process, if any.
     #[inline]
     fn deadline(self, pid: Pid) -> Option<Moment> {
         match self {
@@ -241,7 +244,7 @@ impl Limit {
     }
 }
 
-/// Registers that the process on this thread, if any, waits for this call and does nothing else.
+/// Publishes that the process on this thread, if any, waits for this call and for nothing else.
 ///
 /// # Errors
 /// The cycle that the call would close.
@@ -254,7 +257,7 @@ fn block(on: Incarnation, method: &'static str, ticket: CallId) -> Result<Option
     }
 }
 
-/// The deadline of a call that sets none; for a process, accurate to a third of a millisecond.
+/// Returns the deadline of a call that sets none; for a process, it is accurate to a third of a millisecond.
 #[inline]
 fn default_deadline(pid: Pid) -> Moment {
     match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
@@ -274,8 +277,8 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
     crate::routing::router::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// Sends a message as it is held: a large one without another move. Always inlined, so that a small one is passed on as
-/// a value, without the room for a pointer of a block.
+/// Sends a message from where it is held, so that a large one is not moved again. Always inlined, so that a small one
+/// is passed by value, without room for a block pointer.
 #[inline(always)]
 pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: HeldMessage<M>) -> Result<(), SendError<M>> {
     if is_sent_by_value::<M>() {
@@ -284,8 +287,8 @@ pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: HeldMessage<M>) ->
     crate::routing::router::send(pid, Packed::of(message)).map_err(refused)
 }
 
-/// Returns whether a message is taken out of where it is held before it is sent: a small one, which is written to its
-/// node, and one that gets an origin beside it.
+/// Returns whether a message is moved out of its place before it is sent: a small message, which is written to its
+/// node, or one that is stored along with its origin.
 #[inline(always)]
 fn is_sent_by_value<M>() -> bool {
     #[cfg(feature = "spans")]
@@ -301,8 +304,8 @@ fn refused<M: Send + 'static>((message, reason): (Packed, SendFailure)) -> SendE
     SendError { message: crate::routing::router::unpack(message.into_payload()), reason }
 }
 
-/// Returns the process that `pid` means now, packed in a word, if it is one of this program. An alias may have another
-/// target when the message is sent: see [`is_still_serving`].
+/// Returns the process that `pid` stands for now, packed in a word, if it belongs to this node. An alias may have
+/// another target when the message is sent: see [`is_still_serving`].
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_alias() { pid.serving()? } else { pid };
@@ -375,7 +378,7 @@ fn open_another<T: Send + 'static, E: Send + 'static>(answer: AnswerNode) -> Res
 #[must_use = "a future does nothing until it is awaited"]
 pub struct CallFuture<M, T = (), E = Infallible>(ManuallyDrop<CallStage<M>>, PhantomData<fn() -> Result<T, E>>);
 
-/// A call, whose message is taken out to be sent.
+/// A call that has not been sent; sending takes the message out.
 struct UnsentCall<M> {
     pid: Pid,
     method: &'static str,
@@ -385,9 +388,10 @@ struct UnsentCall<M> {
 
 enum CallStage<M> {
     Ready(UnsentCall<M>),
-    /// The incarnation of the process that owns the row.
+    /// Made inside a process: the key of the row, and the incarnation of the process that owns it.
     Process(WaitKey, Incarnation),
-    /// With the timer that ends it at its deadline, which is cancelled on drop.
+    /// Made outside of processes, or in another executor. The timer ends the call at its deadline, and is cancelled
+    /// on drop.
     Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
     Over,
 }
@@ -411,7 +415,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // The two common polls of a call that a process awaits: the one that sends it, and that which finds the answer.
+        // A call that a process awaits is usually polled twice: to send it, and to find its answer, which is handled
+        // here.
         if let CallStage::Process(key, incarnation) = *self.0
             && let Some(answer) = current::take_answer(key, incarnation)
         {
@@ -422,8 +427,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
     }
 }
 
-/// Polls the row of a call that has no answer, or is not of the process that polls. Ready without an answer if the
-/// future was moved out of its process: the answer goes there, not here.
+/// Polls the row of a call that has no answer yet, or that does not belong to the polling process. Ready without an
+/// answer if the future was moved out of its process: the answer goes to that process.
 #[cold]
 #[inline(never)]
 fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Poll<Option<AnswerNode>> {
@@ -438,7 +443,7 @@ impl<M, T, E> CallFuture<M, T, E> {
         Self(ManuallyDrop::new(CallStage::Over), PhantomData)
     }
 
-    /// Leaves a stage that needs no drop.
+    /// Replaces a stage that needs no drop.
     #[inline(always)]
     fn finish(&mut self, next: CallStage<M>) {
         debug_assert!(!matches!(
@@ -450,7 +455,7 @@ impl<M, T, E> CallFuture<M, T, E> {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
-    /// Sends the call, or polls one that has no answer yet.
+    /// Sends the call, or polls a call that has no answer yet.
     #[inline(never)]
     fn poll_unanswered(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError<E>>> {
         if let CallStage::Ready(call) = &mut *self.0
@@ -485,14 +490,15 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         }
     }
 
-    /// Sends a call with a future that has none: see [`send`](Self::send).
+    /// Sends `call` through a future that has none: see [`send`](Self::send).
     pub(crate) fn begin(&mut self, call: Call<M, T, E>, context: &Context<'_>) -> Result<bool, SendError<M>> {
         let due = call.due();
         self.send(call.pid, call.method, call.message, due, context)
     }
 
-    /// Sends the message, from inside a process or from outside (including from an executor that a method waits in).
-    /// Returns whether the call counts as polled: a process awaiting it with its own waker looks for the answer anyway.
+    /// Sends the message, from inside a process or from outside (including from an executor that a method runs).
+    /// Returns whether the call counts as polled: a process that awaits it with its own waker looks for the answer
+    /// anyway.
     #[inline]
     fn send(
         &mut self,
@@ -527,8 +533,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         let outside = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
         let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
         send_with_caller_apart(pid, message, caller)?;
-        // The program's timekeeper, not that of the called host, which may end before the call; except for a host with
-        // a virtual clock.
+        // Uses the program's timekeeper, because the called host may end before the call, except for a host with a
+        // virtual clock.
         let virtual_clock = time_keeper(pid).filter(|time_keeper| time_keeper.clock_override().is_some());
         let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
         let limiter = deadline.and_then(|deadline| limit(&outside, deadline, time_keeper));
@@ -547,7 +553,7 @@ fn limit(call: &Arc<OutsideCall>, deadline: Moment, time_keeper: &'static dyn Ti
     })
 }
 
-/// Removes the row of a future that is dropped.
+/// Removes the row of a dropped future.
 #[cold]
 #[inline(never)]
 fn forget(key: WaitKey, incarnation: Incarnation) {
@@ -572,7 +578,7 @@ impl<M, T, E> CallFuture<M, T, E> {
 impl<M, T, E> Drop for CallFuture<M, T, E> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Nearly always: an awaited call is dropped when it has its answer.
+        // Usually false: an awaited call is dropped after it has received its answer.
         if !matches!(*self.0, CallStage::Over) {
             self.cancel();
         }
@@ -590,7 +596,7 @@ mod tests {
     use crate::{ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Runs this at each message, and gives the message up.
+    /// Runs the closure at each message, and drops the message.
     struct Does<F>(F);
 
     impl<F: FnMut() + Send + 'static> Process for Does<F> {
@@ -609,11 +615,11 @@ mod tests {
         Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(3_600)).wait()
     }
 
-    /// `first` has the name and waits for `caller`, which calls by name; before its message is sent, `second` has the
-    /// name.
+    /// `first` has the name and waits for `caller`, which calls by name; before that call is sent, the name moves to
+    /// `second`.
     ///
-    /// Catches: a call is taken for one of the process that had the name before, which closes a cycle that is none.
-    /// (The same is asked where a call is awaited, which has no test.)
+    /// Catches: the call counts as one of the process that had the name before, which closes a false cycle. (Awaited
+    /// calls make the same check, which has no test.)
     #[test]
     fn a_name_that_moves_while_it_is_called_makes_no_cycle() {
         let runtime = Runtime::builder().workers(2).build().expect("two workers");

@@ -13,12 +13,12 @@ use std::task::{Context, Poll};
 use std::{future::Future, pin::Pin, time::Duration};
 
 impl Pid {
-    /// Asks this process to show its state, as the `Debug` of its fields writes it, if its type says
-    /// `#[process(inspect)]`. Fields with `#[inspect(skip)]` are left out. It answers between two messages. Await it,
-    /// or `wait` on a plain thread; with a limit of time, since a process that is in a long step comes to it after
-    /// that.
+    /// Asks this process to show its state, in the `Debug` form of its fields, if its type has `#[process(inspect)]`.
+    /// Fields with `#[inspect(skip)]` are left out. The process answers between two messages. Await the result, or
+    /// `wait` for it on a plain thread; set a time limit, since a process in a long step answers only after that
+    /// step.
     ///
-    /// Costs one control message to the process, and what the `Debug` takes.
+    /// Costs one control message to the process, and the time for formatting.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -47,7 +47,7 @@ impl Pid {
         let request = DescriptionRequest::new(told.clone(), pid);
         if let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) {
             if !slot.metadata.kind().is_some_and(|kind| kind.is_inspected) {
-                // It is not woken for that.
+                // The process need not be woken for this.
                 request.answer(|_| Ok(StateShown::Hidden));
                 return Describing { told, pid };
             }
@@ -58,13 +58,13 @@ impl Pid {
 }
 
 impl Pid {
-    /// Looks at the next messages that this process takes from its mailbox: at most `most`, and no more than 100, for
-    /// `within`, and no longer than ten seconds. Meanwhile each costs the process a little more. A new tap takes the
-    /// place of an earlier one.
+    /// Observes the next messages that this process takes from its mailbox: at most `most` messages, and no more than
+    /// 100, for `within`, and no longer than ten seconds. Meanwhile each message costs the process a little more. A
+    /// new tap replaces an earlier one.
     ///
-    /// A tap shows the types of messages. It shows what a message holds if its method says `#[message(inspect)]`, as
-    /// the `Debug` of its arguments writes it; `#[inspect(skip)]` leaves an argument out. Hand-written processes have
-    /// no methods: a tap shows the types of their messages.
+    /// A tap shows the types of messages. It also shows the contents of a message if its method has
+    /// `#[message(inspect)]`, in the `Debug` form of the arguments; `#[inspect(skip)]` leaves an argument out.
+    /// Hand-written processes have no methods, so a tap shows only the types of their messages.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -103,7 +103,7 @@ impl Pid {
     }
 }
 
-/// A request for the state of a process, to be awaited or waited for: made by [`Pid::describe`].
+/// A request for the state of a process, to be awaited or waited for: created by [`Pid::describe`].
 #[must_use = "await it, or call `.wait()`"]
 pub struct Describing {
     told: Arc<Oneshot<Described>>,
@@ -111,10 +111,10 @@ pub struct Describing {
 }
 
 impl Describing {
-    /// Blocks the thread until the process has answered. Inside a process another thread runs the others meanwhile.
+    /// Blocks the thread until the process has answered. Inside a process, another thread runs the other processes
+    /// meanwhile.
     ///
-    /// # Errors
-    /// [`DescribeError`].
+    /// # Errors See [`DescribeError`].
     pub fn wait(self) -> Result<Description, DescribeError> {
         while_blocked(|| self.told.wait(None)).unwrap_or(Err(DescribeError::Gone(self.pid)))
     }

@@ -29,13 +29,13 @@ pub enum TopologyError {
 }
 
 impl Pid {
-    /// Monitors this process: the caller gets one [`Down`](crate::Down) when it ends for any reason, at once if it has
-    /// already ended. Monitoring twice yields two. The monitored process does not notice.
+    /// Monitors this process: the caller gets one [`Down`](crate::Down) when the process ends for any reason, or at
+    /// once if it has already ended. Monitoring twice yields two. The monitored process does not notice.
     ///
-    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it. It names the alias for
-    /// one of another node, and for a child without a process on this one, of which the next process is monitored. Its
-    /// reason is [`NodeLost`](crate::ExitReason::NodeLost) if the connection to a process's node is lost, or if there
-    /// is none: see [`Transport`](crate::routing::Transport).
+    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it. There are two
+    /// exceptions, for which the `Down` names the alias: an alias of another node, and a child without a process on
+    /// this node, whose next process is monitored. The reason is [`NodeLost`](crate::ExitReason::NodeLost) if the
+    /// connection to a process's node is lost, or if there is none: see [`Transport`](crate::routing::Transport).
     ///
     /// To wait for an end, await [`join`](Pid::join) instead. Costs one control message to the process.
     ///
@@ -52,16 +52,16 @@ impl Pid {
     /// Links the calling process with this one: if either fails, so does the other, with
     /// [`ExitReason::Linked`](crate::ExitReason::Linked), unless it traps exits and gets an [`Exit`](crate::Exit)
     /// instead. A normal end ([`ExitReason::Normal`](crate::ExitReason::Normal)) only removes the link. Linking twice
-    /// makes one link. A process that has already ended counts as failed, and so does one of another node when the
-    /// connection is lost, or if there is none. A child without a process is linked when it has the next one; the
-    /// [`Exit`](crate::Exit) names its alias then.
+    /// makes one link. A process that has already ended counts as failed, and so does a process of another node if
+    /// the connection to it is lost or does not exist. A child without a process is linked once it has its next
+    /// process; the [`Exit`](crate::Exit) then names its alias.
     ///
     /// # Errors
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
         let source = EndSource::of(self);
         let (other, names) = (source.name(self), names_of_links(self));
-        // Chosen once, so that the link is of the connection that its message goes by.
+        // Chosen once, so that the link belongs to the connection that carries its message.
         let way = (other.node() != this_node()).then(|| Way::between(this_node(), other.node()));
         let over = way.as_ref().map_or(ConnectionId::LOCAL, Way::id);
         let (own, message) =
@@ -77,7 +77,8 @@ impl Pid {
         Ok(())
     }
 
-    /// Removes the link with this process, if there is one: from here on neither hears of the other's end through it.
+    /// Removes the link with this process, if there is one: from here on, it notifies neither process of the other's
+    /// end.
     ///
     /// # Errors
     /// [`TopologyError`] outside of processes and for the process itself.
@@ -96,7 +97,7 @@ impl Pid {
         Ok(())
     }
 
-    /// Changes the links of the calling process, which is returned too, unless `other` is that process.
+    /// Changes the links of the calling process, and returns that process too; fails if `other` is that process.
     fn bind<R>(
         self,
         other: Self,
@@ -109,13 +110,13 @@ impl Pid {
         bound.unwrap_or(Err(TopologyError::NoProcess(self)))
     }
 
-    /// Returns the process that the PID means: for an alias its current target.
+    /// Returns the process that the PID stands for: for an alias, its current target.
     fn meant(self) -> Self {
         self.resolve().unwrap_or(self)
     }
 
-    /// Returns the process's links and monitors, as of its next step; `None` if it has ended, or lives on another node.
-    /// Await it, or `wait` on a plain thread. Costs one control message to the process.
+    /// Requests the process's links and monitors, as of its next step; `None` if it has ended, or lives on another
+    /// node. Await the result, or `wait` for it on a plain thread. Costs one control message to the process.
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
@@ -127,13 +128,13 @@ impl Pid {
     }
 }
 
-/// A request for the links and monitors of a process, to be awaited or waited for: made by [`Pid::bindings`].
+/// A request for the links and monitors of a process, to be awaited or waited for: created by [`Pid::bindings`].
 #[must_use = "await it, or call `.wait()`"]
 pub struct Inspection(Arc<Oneshot<Option<Bindings>>>);
 
 impl Inspection {
-    /// Blocks the thread until the process has answered, in its next step; `None` if it has ended. Inside a process
-    /// another thread runs the others meanwhile.
+    /// Blocks the thread until the process has answered, in its next step; `None` if it has ended. Inside a process,
+    /// another thread runs the other processes meanwhile.
     pub fn wait(self) -> Option<Bindings> {
         while_blocked(|| self.0.wait(None)).flatten()
     }
@@ -150,8 +151,8 @@ impl Future for Inspection {
 crate::util::debug::impl_debug!([] Inspection, self => "Inspection");
 
 impl Monitor {
-    /// Removes the monitor: its [`Down`](crate::Down) will not arrive, even if it was on its way. Returns whether it
-    /// was still to come. Called by a process that does not own the monitor, it returns that too but changes nothing.
+    /// Removes the monitor: its [`Down`](crate::Down) will not arrive, even if it is in flight. Returns whether the
+    /// `Down` was still to come. Call this in the process that owns the monitor: no other process can remove it.
     pub fn demonitor(self) -> bool {
         let ended = with_own(|slot, me, cold_state| {
             let links = cold_state.links();
@@ -169,14 +170,15 @@ impl Monitor {
     }
 }
 
-/// Removes undelivered signals. They hold users' values, to be dropped after the process's table is released.
+/// Removes undelivered signals. They hold user values, to be dropped after the process's table is released.
 fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -> VecDeque<Signal> {
     let (out, left) = std::mem::take(signals).into_iter().partition(is_such);
     *signals = left;
     out
 }
 
-/// Monitors a process that the caller has just spawned, unless the spawn did. Returns whom the `Down` will name.
+/// Monitors a process that the caller has just spawned, unless the spawn did. Returns the PID that the `Down` will
+/// name.
 pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     match with_own(|_, _, cold_state| cold_state.links().watches_newest(pid)) {
         Some(true) => Ok(pid),

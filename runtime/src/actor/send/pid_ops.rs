@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::{future::Future, pin::Pin, ptr, time::Duration};
 
 impl Pid {
-    /// Returns the slot of the process that the PID means, and that process's own PID.
+    /// Returns the slot of the process that the PID stands for, and that process's own PID.
     fn slot_of(self) -> Option<(&'static Slot, Self)> {
         let pid = self.resolve().filter(|pid| !is_elsewhere(*pid))?;
         TABLE.living(pid).map(|slot| (slot, pid))
@@ -28,27 +28,28 @@ impl Pid {
         self.resolve().is_some_and(|pid| !is_here(pid) && connection::send_control(pid, message))
     }
 
-    /// Returns whether a request to end waits for the process, which has not begun.
+    /// Holds a request to end for a child that has not begun, if this is the child's alias. Returns whether it did.
     fn is_held(self, request: impl FnOnce() -> Request) -> bool {
         self.is_alias() && alias::hold(self, request())
     }
 
-    /// Returns whether the process is alive. It may end right after; `false` is final, except for an
-    /// [alias](Self::is_alias), whose process may be restarted. `false` too for a process of another node.
+    /// Returns whether the process is alive. It may end right afterwards; `false` is final, except for an
+    /// [alias](Self::is_alias), whose process may be restarted. Always `false` for a process of another node.
     pub fn is_alive(self) -> bool {
         self.slot_of().is_some()
     }
 
     /// Asks the process to end after it has handled all earlier messages. Never refused. Returns whether it was alive.
     ///
-    /// A child that has [not begun](crate::supervision::Tree::start) gets the request when it does, and this returns
-    /// true; so it is for [`cancel`](Self::cancel) and [`kill`](Self::kill), which it gets before its first message.
+    /// A child that has [not begun](crate::supervision::Tree::start) receives the request when it begins, and this
+    /// returns true. The same applies to [`cancel`](Self::cancel) and [`kill`](Self::kill), which it receives before
+    /// its first message.
     ///
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
     /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
     ///
     /// The request for a process of another node goes to its [transport](crate::routing::Transport); like
-    /// [`cancel`](Self::cancel) and [`kill`](Self::kill), this returns whether that has accepted it.
+    /// [`cancel`](Self::cancel) and [`kill`](Self::kill), this returns whether the transport has accepted it.
     pub fn stop(self) -> bool {
         if self.is_held(|| Request::Stop) {
             return true;
@@ -66,7 +67,7 @@ impl Pid {
     }
 
     /// Tells the process to end, ahead of queued messages. A process with a `#[signal]` method for [`Cancel`] decides
-    /// by itself; any other ends with this reason when its current method returns or awaits. Returns whether the
+    /// for itself; any other ends with this reason when its current method returns or awaits. Returns whether the
     /// process was alive.
     ///
     /// [`Cancel`]: crate::Cancel
@@ -84,10 +85,11 @@ impl Pid {
         }
     }
 
-    /// Ends the process before its next message, without asking it; a step in progress is not interrupted, but an async
-    /// method is, at its await. The state is dropped as at any end. Returns whether it was alive.
+    /// Ends the process before its next message, without asking it; a step in progress is not interrupted, but an
+    /// async method is, at its await. The state is dropped, as at any other end. Returns whether the process was
+    /// alive.
     ///
-    /// A supervisor first kills its children, a pool its members, and ends after them.
+    /// A supervisor that is killed first kills its children, and a pool its members; it ends after them.
     pub fn kill(self) -> bool {
         if self.is_held(|| Request::Kill) {
             return true;
@@ -98,14 +100,14 @@ impl Pid {
         true
     }
 
-    /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on
-    /// a plain thread. Its result is the exit reason; [`ExitReason::NoProcess`] if the process had ended before this
-    /// call, since reasons are not kept. Dropping the future changes nothing.
+    /// Waits for the end of the process: until its state has been dropped and its name is free. Await the result, or
+    /// `wait` for it on a plain thread. It yields the exit reason, or [`ExitReason::NoProcess`] if the process had
+    /// ended before this call, since reasons are not kept. Dropping the future changes nothing.
     ///
-    /// For a child without a process, because it has not begun or is between two of them, it waits for the end of the
-    /// next one; if the child does not come back, its result is the reason of its last end.
+    /// For a child without a process, because it has not begun or is being restarted, this waits for the end of its
+    /// next process; if the child is not restarted, it yields the reason of the last end.
     ///
-    /// For a process of another node its result is [`ExitReason::NodeLost`] if the connection is lost, or if there is
+    /// For a process of another node, it yields [`ExitReason::NodeLost`] if the connection is lost, or if there is
     /// none.
     ///
     /// Costs an allocation and one control message to the process.
@@ -132,7 +134,8 @@ impl Pid {
 
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
-        // Dropped if the process has ended, which tells the waiter. A process that is exiting still accepts it.
+        // If the process has ended, the request is dropped, which notifies the waiter. A process that is exiting
+        // still accepts it.
         match EndSource::of(self) {
             EndSource::Process(pid, _on_its_way) => match TABLE.last(pid).filter(|_| !is_elsewhere(pid)) {
                 Some(slot) => send_control(slot, pid.generation(), Control::Join(join)),
@@ -146,7 +149,7 @@ impl Pid {
 }
 
 impl Node {
-    /// Passes a control from another node to the process `to` of this one. Returns whether that was alive.
+    /// Passes a control from another node to the process `to` on this node. Returns whether that process was alive.
     pub fn control(self, to: Pid, control: ControlMessage) -> bool {
         let is_for_this = to.node() == self.id();
         is_for_this
@@ -158,11 +161,11 @@ impl Node {
     }
 }
 
-/// The end of a process, to be awaited or waited for: made by [`Pid::join`]. Its output is the exit reason.
+/// The end of a process, to be awaited or waited for: created by [`Pid::join`]. Its output is the exit reason.
 #[must_use = "await it, or call `.wait()`"]
 pub struct Ended {
     ending: Arc<ExitWaiter>,
-    /// The exit reason, if it was kept.
+    /// The exit reason, if its supervisor has kept it.
     known: Option<ExitReason>,
 }
 
@@ -179,21 +182,21 @@ impl Ended {
         }
     }
 
-    /// Blocks the thread until the process has ended. Inside a process another thread runs the others meanwhile; a
-    /// process that waits for its own end waits for ever.
+    /// Blocks the thread until the process has ended. Inside a process, another thread runs the other processes
+    /// meanwhile; a process that waits for its own end waits forever.
     pub fn wait(self) -> ExitReason {
         let reason = while_blocked(|| self.ending.0.wait(None)).map_or(ExitReason::NoProcess, |(reason, _)| reason);
         self.told(reason)
     }
 
-    /// Blocks for at most `timeout`, by the system's time. `None`: the process has not ended yet.
+    /// Blocks for at most `timeout`, by the system's time. Returns `None` if the process has not ended by then.
     pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| self.ending.0.wait(deadline)).map(|(reason, _)| self.told(reason))
     }
 }
 
-/// Marks the wait as given up, so that those who keep it can forget it.
+/// Marks the wait as given up, so that its waiter can be discarded.
 impl Drop for Ended {
     fn drop(&mut self) {
         self.ending.0.abandon();
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
     use crate::api::mailbox::Mailbox;
 
-    /// Catches: a wait that was given up, and is kept as long as its process lives.
+    /// Catches: a wait that was given up is kept for as long as the process lives.
     #[test]
     fn a_wait_that_was_given_up_is_forgotten() {
         let mut mailbox = Mailbox::new().unwrap();
@@ -227,7 +230,7 @@ mod tests {
         let kept = mailbox.pid().join();
         for _ in 0..1_000 {
             assert_eq!(mailbox.pid().join().wait_timeout(Duration::ZERO), None);
-            // It takes the request.
+            // Takes in the request to join.
             assert!(mailbox.try_receive().is_none());
         }
         assert!(waiters.iter().all(|waiter| waiter.upgrade().is_none()));

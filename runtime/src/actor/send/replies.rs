@@ -9,8 +9,8 @@ use futures_core::Stream;
 use std::task::{Context, Poll, Waker};
 use std::{collections::VecDeque, future::poll_fn, pin::Pin};
 
-/// The answering end of a stream: a message method takes it as `replies: Replies<T>`, and may keep, clone and pass it
-/// on. The stream ends when the last clone is dropped.
+/// The answering end of a stream: a message method takes it as `replies: Replies<T>`, and may keep it, clone it and
+/// pass it on. The stream ends when the last clone is dropped.
 pub struct Replies<T> {
     shared: Arc<StreamShared<T>>,
 }
@@ -68,7 +68,7 @@ impl<T: Send + 'static> Replies<T> {
 }
 
 impl<T> Replies<T> {
-    /// Makes one without a receiver. For generated code.
+    /// Creates an answering end without a receiver. For generated code.
     #[doc(hidden)]
     pub fn unheard() -> Self {
         channel().0
@@ -119,7 +119,7 @@ impl<T> Stream for ReplyStream<T> {
     }
 }
 
-/// Blocks the thread for each answer; inside a process another thread runs the others meanwhile.
+/// Blocks the thread for each answer; inside a process, another thread runs the other processes meanwhile.
 impl<T> IntoIterator for ReplyStream<T> {
     type Item = T;
     type IntoIter = ReplyIter<T>;
@@ -163,13 +163,15 @@ pub struct Streaming<M, T> {
 }
 
 impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
-    /// Creates a message for `pid` from the end that its answers go to; `method` is shown to people.
+    /// Creates a message for `pid`; `message` builds it from the answering end of the stream. `method` is for
+    /// display.
     pub fn new(pid: Pid, method: &'static str, message: impl FnOnce(Replies<T>) -> M) -> Self {
         let (replies, stream) = channel();
         Self { pid, method, message: message(replies), stream }
     }
 
-    /// Sends the message and returns the stream of its answers. It ends when the process ends or drops its end.
+    /// Sends the message and returns the stream of its answers. The stream ends when the process ends or drops its
+    /// end.
     ///
     /// # Errors
     /// The message and the reason if the process has ended.

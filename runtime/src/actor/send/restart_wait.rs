@@ -11,18 +11,19 @@ use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll, ready};
 use std::{convert::Infallible, fmt, pin::Pin};
 
-/// A call that waits for a child that is being restarted, as long as it has time. Made by [`Call::wait_for_restart`];
-/// finish it with `.await` or `.wait()`. In a method that must not wait:
+/// A call that waits for a child that is being restarted, until its deadline. Created by [`Call::wait_for_restart`];
+/// finish it with `.await` or `.wait()`. In a method that must not wait, use
 /// `ctx.run(call.wait_for_restart().into_future()).then(…)`.
 #[must_use = "a call does nothing until it is awaited, or waited for with `.wait()`"]
 pub struct PatientCall<M, T = (), E = Infallible>(Call<M, T, E>);
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Waits for a child that is being restarted, as long as the call has time, instead of failing with
+    /// Waits for a child that is being restarted, until the call's deadline, instead of failing with
     /// [`Restarting`](CallError::Restarting). No effect for other processes.
     ///
-    /// It covers calls made while no process serves. A call that is in a child's mailbox when the child ends fails as
-    /// [`Gone`](CallError::Gone), unless the child [keeps its messages](crate::supervision::Child::keep_messages).
+    /// This covers only calls that are made while the child has no process. A call that is in a child's mailbox when
+    /// the child ends fails as [`Gone`](CallError::Gone), unless the child [keeps its
+    /// messages](crate::supervision::Child::keep_messages).
     pub fn wait_for_restart(self) -> PatientCall<M, T, E> {
         PatientCall(self)
     }
@@ -32,8 +33,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, 
     /// Blocks the thread until the answer arrives; see [`Call::wait`].
     ///
     /// # Errors
-    /// As [`Call::wait`]; [`CallError::Restarting`] if the child has not been restarted before the deadline: the
-    /// message was not delivered then.
+    /// As [`Call::wait`]; [`CallError::Restarting`] if the child has not been restarted before the deadline, in which
+    /// case the message was not delivered.
     pub fn wait(self) -> Result<T, CallError<E>> {
         let Self(mut call) = self;
         let (pid, method, due) = (call.pid(), call.method(), call.due());
@@ -136,7 +137,8 @@ impl Pause {
 
     /// Returns true if there may be a process now, false at the deadline.
     fn poll(&mut self, context: &Context<'_>) -> Poll<bool> {
-        // In this order a call without time still makes one attempt, and a loop of attempts ends.
+        // The limit is checked first, so that a loop of attempts ends; a call without time has already made one
+        // attempt.
         if self.limit.poll(context).is_ready() {
             return Poll::Ready(false);
         }

@@ -81,12 +81,13 @@ impl Timer {
 crate::util::debug::impl_debug!([] Timer, self => "Timer" { pending: self.is_pending(), .. });
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Sends the message after `delay`, without an answer: at once for zero, never for `Duration::MAX`. Time is that of
-    /// the receiver's runtime. If by then the process has ended or its mailbox is full, the message is a dead letter;
-    /// until then it is kept, unless it is cancelled or the runtime is shut down.
+    /// Sends the message after `delay`, without an answer: at once for zero, never for `Duration::MAX`. Time is
+    /// measured by the clock of the receiver's runtime. If by then the process has ended or its mailbox is full, the
+    /// message is a dead letter; until then it is kept, unless it is cancelled or the runtime is shut down.
     ///
     /// # Errors
-    /// As [`Call::send`], by what is known now; [`NoTimer`](SendFailure::NoTimer) if no runtime could keep the message.
+    /// As [`Call::send`], as far as is known now; [`NoTimer`](SendFailure::NoTimer) if no runtime could keep the
+    /// message.
     pub fn send_after(self, delay: Duration) -> Result<Timer, SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
         if delay.is_zero() {
@@ -96,12 +97,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return Err(SendError { message, reason: gone(pid) });
         };
         let due = Moment::now_by(time_keeper.clock_override()).after(delay);
-        // In a cell, to get it back if no timer can be set.
+        // In a cell, so that the message can be returned if no timer can be set.
         let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
         let send_now = move || {
             let message = lock(&inside).take();
-            // It cannot be returned to the caller.
+            // By then, a refused message cannot be returned to the caller.
             if let Some(Err(refused)) = message.map(|message| with_mode(SendMode::Delayed, || send(pid, message))) {
                 bury(pid, refused);
             }
@@ -120,11 +121,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Sends a copy of the message once every `period`, first after one period, until the process has ended. A copy in
-    /// the mailbox of a child that ends is not [kept](crate::supervision::Child::keep_messages) for its successor,
+    /// Sends a copy of the message once every `period`, first after one period, until the process has ended. A copy
+    /// in the mailbox of a child that ends is not [kept](crate::supervision::Child::keep_messages) for its successor,
     /// unless it was sent to the child's address. Copies that were due while all workers were busy are skipped, and a
-    /// copy that finds the mailbox full is a dead letter; later ones keep their times. Periods below one millisecond
-    /// count as one.
+    /// copy that finds the mailbox full is a dead letter; later copies keep their schedule. Periods below one
+    /// millisecond count as one.
     ///
     /// # Errors
     /// As [`Call::send_after`].
@@ -163,7 +164,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
     bring(DeadLetter::new(to, Payload::new(message), reason, None));
 }
 
-/// A periodic message. Its type is known to its timers alone.
+/// A periodic message. Only the closures of its timers know its type.
 struct Every {
     pid: Pid,
     period: Duration,
@@ -173,14 +174,14 @@ struct Every {
 
 enum RepetitionState {
     Armed(TimerKey, Moment),
-    /// That thread is sending a copy, and sets the timer for the next one.
+    /// The thread with this ID is sending a copy, and sets the timer for the next one.
     Sending(ThreadId),
     /// The process has ended, or the message was cancelled.
     Over,
 }
 
 impl Every {
-    /// Sets the timer that sends `message`. Returns whether the host keeps timers.
+    /// Sets the timer that sends `message`. Returns false if the host no longer keeps timers.
     fn arm<M: Clone + Send + 'static>(
         self: &Arc<Self>,
         due: Moment,
@@ -192,7 +193,7 @@ impl Every {
         let fire = move || this.send(message, origin);
         #[cfg(not(feature = "spans"))]
         let fire = move || this.send(message);
-        // Under the lock: the timer must not fire before its key is stored.
+        // Locked before the timer is set: it must not fire before its key is stored.
         let mut state = lock(&self.state);
         if matches!(*state, RepetitionState::Over) {
             drop(state);
@@ -210,7 +211,8 @@ impl Every {
     ) {
         let refused = {
             let goes_on = Cell::new(false);
-            // A panic, in the clone or in a drop, ends it too: threads that cancel it would otherwise wait for ever.
+            // A panic in the clone or in a drop ends the repetition, too: threads that cancel it would otherwise wait
+            // forever.
             let _over = defer(|| {
                 if !goes_on.get() {
                     *lock(&self.state) = RepetitionState::Over;
@@ -223,9 +225,9 @@ impl Every {
                 *state = RepetitionState::Sending(current_thread().id());
                 due
             };
-            // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
-            // The first copy follows from the span that set the timer; the others would keep it open as long as they
-            // come.
+            // A copy that finds no room is a dead letter, and the next one follows; a copy that finds no process is
+            // the last. Only the first copy follows from the span that set the timer: later copies would keep that
+            // span open for as long as they are sent.
             #[cfg(feature = "spans")]
             let later = origin.as_ref().and_then(|origin| origin.without_span());
             let send_now = || with_mode(SendMode::Delayed, || self.send_copy(message));
@@ -233,7 +235,7 @@ impl Every {
             let send_now = || on_behalf_of(origin, send_now);
             let refused = send_now().err();
             let is_last = refused.as_ref().is_some_and(|refused| !matches!(refused.reason, SendFailure::Full(_)));
-            // Counted from when it was due, to keep the rate.
+            // Counted from the due time of this copy, to keep the rate.
             let regular = due.after(self.period);
             let now = Moment::now_by(self.time_keeper.clock_override());
             let due = if regular >= now { regular } else { now.next_of(due, self.period) };
@@ -250,7 +252,7 @@ impl Every {
             };
             (refused, unused)
         };
-        // Users' code, which may take long: threads that cancel or reset it need not wait any more.
+        // Runs user code, which may take long: threads that cancel or reset the timer no longer have to wait.
         match refused {
             (Some(refused), None) => refused.package.discard(DeadLetterReason::Overflow),
             (Some(refused), unused) => {
@@ -261,8 +263,8 @@ impl Every {
         }
     }
 
-    /// Sends a copy. One to an alias is for the process that it leads to then, and is kept for a successor; one to a
-    /// process is for that process.
+    /// Sends a copy. A copy to an alias goes to its current target, and is kept for that process's successor; a copy
+    /// to a process is for that process alone.
     fn send_copy<M: Send + 'static>(&self, message: M) -> Result<(), Undeliverable> {
         let payload = if self.pid.is_alias() { Payload::sent(message) } else { Payload::tick(message) };
         route(Package::from_parts(self.pid, payload, None))
@@ -284,13 +286,13 @@ impl Every {
     fn cancel(&self) -> bool {
         let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {
-            // Outside the lock: the message is dropped.
+            // Outside the lock, because this drops the message.
             RepetitionState::Armed(key, _) => {
                 // Fails if the timer has fired; the copy then finds the state over.
                 self.time_keeper.forget(key);
                 true
             }
-            // Cancelled from inside its own send, by a waker: no further copy.
+            // Cancelled by a waker from inside its own send: no further copy is sent.
             RepetitionState::Sending(_) => true,
             RepetitionState::Over => false,
         }
@@ -319,10 +321,10 @@ mod tests {
     use crate::env::clock::{ClockOverride, SharedMoment};
     use crate::sync::OnceLock;
 
-    /// When it is due, its line, and what it does.
+    /// The due time of a timer, its line, and its action.
     type Alarm = (Moment, u64, Box<dyn FnOnce() + Send>);
 
-    /// Keeps the time as a test says, which fires what is set when it likes.
+    /// A timekeeper whose clock is set by a test, which also fires the timers.
     struct Keeper {
         now: &'static SharedMoment,
         set: Mutex<Vec<Alarm>>,
@@ -367,13 +369,13 @@ mod tests {
             let Some(every) = self.0.get().cloned() else { return };
             let (say, said) = std::sync::mpsc::channel();
             std::thread::spawn(move || say.send(every.cancel()));
-            // A guard against a hang only.
+            // The timeout only guards against a hang.
             let _is_read = self.1.send(said.recv_timeout(Duration::from_secs(60)).is_ok());
         }
     }
 
-    /// Catches: a thread that cancels a periodic message and waits for the drop of a copy, or for the hook that gets
-    /// it, which may wait for that thread.
+    /// Catches: a thread that cancels a periodic message waits for the drop of a copy, or for the hook that receives
+    /// it, which may be waiting for that thread.
     #[test]
     fn a_periodic_message_can_be_cancelled_while_a_copy_is_disposed_of() {
         let mailbox = Mailbox::new().unwrap();
@@ -399,9 +401,9 @@ mod tests {
         assert_eq!(told.iter().collect::<Vec<_>>(), [true, true]);
     }
 
-    /// Catches: each copy that comes late puts off all that follow, or those that were missed are made up for.
-    /// (Mutations: in `Every::send`, the next is due one period from now, or at once, or one period from when this was
-    /// due.) And one that may be overtaken by another message for the receiver.
+    /// Catches: a late copy delays all later ones, or missed copies are made up for. (Mutations: in `Every::send`,
+    /// the next copy is due one period from now, or at once, or one period after this one was due.) Also catches a
+    /// copy that another message for the receiver may overtake.
     #[test]
     fn a_copy_that_is_sent_late_leaves_the_others_where_they_were() {
         let mut mailbox = Mailbox::new().unwrap();
@@ -417,7 +419,7 @@ mod tests {
             #[cfg(feature = "spans")]
             None
         ));
-        // How late each is, and when the next one is due then.
+        // The delay of each copy and the due time of the next one, in milliseconds.
         for (late, next) in [(0, 20), (3, 30), (9, 40), (10, 50), (11, 70), (0, 80), (35, 120), (1, 130)] {
             let (due, line, fire) = lock(&time_keeper.set).pop().expect("one is always set");
             assert_eq!(line, mailbox.pid().incarnation());

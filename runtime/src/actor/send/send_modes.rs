@@ -1,4 +1,4 @@
-//! Sends that say what happens at a full mailbox.
+//! Sends with an explicit behaviour at a full mailbox.
 
 use super::call::{Call, send_held};
 use crate::call::package::{Package, Undeliverable};
@@ -17,8 +17,8 @@ use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 impl Node {
-    /// As `deliver`, and never waits: for a thread that brings the packages of many senders, which one full mailbox
-    /// must not hold up.
+    /// Like `deliver`, but never waits: for a thread that delivers the packages of many senders, which one full
+    /// mailbox must not hold up.
     ///
     /// # Errors
     /// The package, also with [`Full`](crate::error::SendFailure::Full) from a mailbox at which senders wait.
@@ -31,15 +31,15 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message, expects no answer, and never waits: a sending process is not suspended.
     ///
     /// # Errors
-    /// As [`Call::send`]; also inside a process [`Full`](crate::error::SendFailure::Full) if the mailbox is full.
+    /// As [`Call::send`]; also [`Full`](crate::error::SendFailure::Full) inside a process, if the mailbox is full.
     pub fn try_send(self) -> Result<(), SendError<M>> {
         let (pid, message) = self.into_parts();
         with_mode(SendMode::Try, || send_held(pid, message))
     }
 
-    /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is a
-    /// child that is being restarted, until the deadline set with [`timeout`](Call::timeout) or
-    /// [`deadline`](Call::deadline), if any. Inside a process another thread runs the others meanwhile.
+    /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is
+    /// a child that is being restarted, until the deadline set with [`timeout`](Call::timeout) or
+    /// [`deadline`](Call::deadline), if any. Inside a process, another thread runs the other processes meanwhile.
     ///
     /// # Errors
     /// The message and the reason: [`Full`](crate::error::SendFailure::Full) or
@@ -86,7 +86,7 @@ fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| instant_now() >= until)
 }
 
-/// The interval for retries where no signal tells of room. A guess: long for an attempt, short for people.
+/// The retry interval where no signal reports room. A guess: long compared with an attempt, short for people.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.
@@ -126,11 +126,11 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
 /// Requests a signal for room in the transport to another node.
 fn room_abroad(pid: Pid) -> Option<RoomRequest> {
     let asked = queue_abroad(pid).and_then(|queue| waiters::ask_abroad(&queue));
-    // There may be room already, or a transport that does not tell.
+    // There may be room already, or the transport sends no signal.
     asked.or_else(room_soon)
 }
 
-/// Requests a signal for another attempt, where nothing tells of room.
+/// Requests a signal for another attempt, where nothing signals room.
 fn room_soon() -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     let inside = room.clone();

@@ -78,7 +78,7 @@ impl<P: Actor> SpawnCore<P> {
         PendingSpawn { generation, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
     }
 
-    /// Starts at the sync entry with index `entry`.
+    /// Starts the process at the sync entry with index `entry`.
     #[inline]
     pub fn start_sync(
         &self,
@@ -97,7 +97,7 @@ impl<P: Actor> SpawnCore<P> {
         result: Option<Arc<dyn EndWaiter>>,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        // Errors are made where they are returned: one that is made and not needed has a drop.
+        // Not `ok_or`: an error that is constructed and not needed would have to be dropped.
         let Some(source) = self.source.take() else { return Err(SpawnError::Used) };
         match source {
             Source::Here(process, begins) => {
@@ -119,7 +119,7 @@ impl<P: Actor> SpawnCore<P> {
         }
     }
 
-    /// Starts at the async entry with index `entry`.
+    /// Starts the process at the async entry with index `entry`.
     pub fn start_async<T: Send + 'static, E: Send + 'static>(
         &self,
         entry: usize,
@@ -178,8 +178,9 @@ fn spawn_on_workers<P: Migratable>(
     }
 }
 
-/// A process with a result, and the right to that result: what an async entry returns, or the value that a hand-written
-/// process is [`done_with`](crate::manual::StepOutput::done_with). Dropping it does not affect the process.
+/// A process with a result, and the right to that result: the return value of an async entry, or the value that a
+/// hand-written process is [`done_with`](crate::manual::StepOutput::done_with). Dropping it does not affect the
+/// process.
 pub struct Running<P, T = (), E = Infallible> {
     pid: Pid,
     ending: Arc<ExitWaiter>,
@@ -187,7 +188,7 @@ pub struct Running<P, T = (), E = Infallible> {
     result: PhantomData<fn() -> Result<T, E>>,
 }
 
-/// What a spawn at an async entry that returns an `R` returns. For generated code.
+/// The [`Running`] that a spawn at an async entry with return type `R` returns. For generated code.
 pub type RunningOf<P, R, const IS_RESULT: bool> =
     Running<P, <R as AnswerParts<IS_RESULT>>::Ok, <R as AnswerParts<IS_RESULT>>::Err>;
 
@@ -209,7 +210,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     }
 
     /// Blocks the thread until the process has ended, and returns the result of its entry. In async code, await it
-    /// instead. Inside a process another thread runs the others meanwhile.
+    /// instead. Inside a process, another thread runs the other processes meanwhile.
     ///
     /// # Errors
     /// [`RunError::Failed`] with the entry's own error, or [`RunError::Ended`] with the reason why the process ended

@@ -9,7 +9,7 @@ use crate::{Bound, Payloads, Pid, SpawnError, sync::Arc, util::oneshot::Oneshot}
 use std::{any::TypeId, panic::Location};
 
 /// A hand-written [`Process`] that is about to be spawned: set its options, then call [`start`](Self::start), or
-/// [`run`](Self::run) if it has a result. Made by [`Host::spawn_process`](crate::Host::spawn_process).
+/// [`run`](Self::run) if it has a result. Created by [`Host::spawn_process`](crate::Host::spawn_process).
 #[must_use = "nothing is spawned until `.start(…)`"]
 pub struct SpawnProcess<P: Process> {
     host: HostRef,
@@ -49,7 +49,7 @@ impl<P: Process> SpawnProcess<P> {
         self.option(|options| options.told_to_stop = true)
     }
 
-    /// Starts at the process's first entry, without inputs.
+    /// Starts the process at its first entry, without inputs.
     ///
     /// # Errors
     /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
@@ -58,7 +58,7 @@ impl<P: Process> SpawnProcess<P> {
         self.spawn(None, Payloads::new())
     }
 
-    /// Starts at `entry`.
+    /// Starts the process at `entry`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -71,7 +71,7 @@ impl<P: Process> SpawnProcess<P> {
         or_spawn(wanted, kind, self.host, || self.begin(entry, input, None))
     }
 
-    /// Starts at the first entry a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
+    /// Starts the process at its first entry; it must end [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -79,7 +79,7 @@ impl<P: Process> SpawnProcess<P> {
         self.begin_running(None, Payloads::new())
     }
 
-    /// Starts at `entry` a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
+    /// Starts the process at `entry`; it must end [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -97,7 +97,7 @@ impl<P: Process> SpawnProcess<P> {
         Ok(Running::of(pid, ending))
     }
 
-    /// Starts at `entry`, or at the first entry if it is `None`.
+    /// Starts the process at `entry`, or at its first entry if that is `None`.
     fn begin(
         self,
         entry: Option<&str>,
@@ -128,10 +128,10 @@ impl<P: Process> SpawnProcess<P> {
 
 options!([P: Process] SpawnProcess<P>);
 
-/// The entry shown for a process that does not list the requested name.
+/// The entry that is shown for a process that does not list the requested name.
 const UNKNOWN: &&str = &"?";
 
-/// Returns the name to start at, and the listed entry.
+/// Returns the name of the entry to start at, and that entry as the process lists it.
 fn entry_of<'a, P: Process>(process: &P, asked: Option<&'a str>) -> (&'a str, &'static &'static str) {
     let has = process.entries();
     let name = asked.unwrap_or_else(|| has.first().copied().unwrap_or("main"));

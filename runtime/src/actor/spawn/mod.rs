@@ -6,18 +6,18 @@
 use crate::engine::{host::reuse::HostRef, lifecycle::spawn::Options};
 use crate::{Pid, SpawnError, slots::ProcessKind, sync::Arc};
 
-/// Implements the options of a spawn, over its method `option`.
+/// Implements the options of a spawn, through its method `option`.
 macro_rules! options {
     ([$($generics:tt)*] $spawn:ty) => {
         impl<$($generics)*> $spawn {
             /// Registers the process under a name on its host. The name is free again before the process's end is
-            /// reported. If another live process has it, the spawn fails with [`SpawnError::Name`]: see
+            /// reported. If another live process holds the name, the spawn fails with [`SpawnError::Name`]: see
             /// [`or_existing`](Self::or_existing).
             pub fn named(self, name: impl Into<Arc<str>>) -> Self {
                 self.option(|options| options.name = Some(name.into()))
             }
 
-            /// Links the process with its spawner before it runs: see [`Pid::link`]. Outside of a process the spawn
+            /// Links the process with its spawner before it runs: see [`Pid::link`]. Outside of a process, the spawn
             /// fails with [`SpawnError::NoProcess`], as with `monitored` and `owned`.
             pub fn linked(self) -> Self {
                 self.option(|options| options.bound.linked = true)
@@ -29,17 +29,18 @@ macro_rules! options {
             }
 
             /// Tells the process to end, with reason [`Shutdown`](crate::ExitReason::Shutdown), when its spawner has
-            /// ended for any reason. The spawner hears nothing of the process's end.
+            /// ended for any reason. The spawner is not notified of the process's end.
             pub fn owned(self) -> Self {
                 self.option(|options| options.bound.owned = true)
             }
 
-            /// Returns the process that already has the name, if there is one, and drops this one: of many concurrent
-            /// spawns, one spawns. The other options, such as `linked`, apply only to a process that is spawned. An
-            /// existing process may still be starting.
+            /// Returns the process that already has the name, if there is one, and drops this one: of several
+            /// concurrent spawns, only one takes effect. The other options, such as `linked`, apply only to a process
+            /// that is spawned. An existing process may still be starting.
             ///
-            /// For a process without a result: with a sync entry, or written by hand and started. A result belongs to
-            /// its spawner, so there a taken name is an error: [`SpawnError::Name`], with the holder.
+            /// Only for processes without a result: those with a sync entry, and hand-written ones that are started
+            /// with `start`. A result belongs to its spawner, so with a result a taken name is an error:
+            /// [`SpawnError::Name`], with the holder.
             ///
             /// ```
             /// # use postroom::prelude::*;
@@ -71,7 +72,7 @@ macro_rules! options {
                 self.option(|options| options.mailbox = Some(bound))
             }
 
-            /// Sets a value that this process, and all that it spawns, can read with
+            /// Sets a value that this process, and all processes that it spawns, can read with
             /// [`Context::value`](crate::Context::value).
             pub fn value<T: Send + Sync + 'static>(self, value: T) -> Self {
                 self.option(|options| {
@@ -91,7 +92,7 @@ macro_rules! options {
                 })
             }
 
-            /// Notes the process for its parent, if there is one.
+            /// Records the PID of the process for its parent, if `noted` is given.
             pub(crate) fn noted(self, noted: Option<Noted>) -> Self {
                 match noted {
                     Some(noted) => self.option(|options| options.noted = Some(noted)),
@@ -107,13 +108,13 @@ pub(crate) mod by_hand;
 
 pub(crate) use by_hand::SpawnProcess;
 
-/// Returns the name whose holder will do; `None` if the spawn must make a new process.
+/// Returns the name whose existing holder is acceptable; `None` if the spawn must create a new process.
 #[inline]
 fn wanted(options: Option<&Options>) -> Option<Arc<str>> {
     options.filter(|options| options.or_existing)?.name.clone()
 }
 
-/// Returns the holder of the wanted name, before or after a race, or the result of `spawn`.
+/// Returns the holder of the wanted name, or the result of `spawn`; the winner, if `spawn` loses a race for the name.
 #[inline]
 fn or_spawn(
     wanted: Option<Arc<str>>,
@@ -121,14 +122,14 @@ fn or_spawn(
     host: HostRef,
     spawn: impl FnOnce() -> Result<Pid, SpawnError>,
 ) -> Result<Pid, SpawnError> {
-    // A host that has ended refuses the spawn. The names are those of the next one.
+    // A host that has ended refuses the spawn; the names in its record belong to the next host.
     let Some(name) = wanted.filter(|_| !host.has_ended()) else { return spawn() };
     let check = |pid| match crate::routing::alias::kind(pid) {
         Some(found) if found.type_id != kind.type_id => {
             let (expected, found) = ((kind.name)(), (found.name)());
             Err(SpawnError::NameType { name: name.to_string(), pid, expected, found })
         }
-        // It has ended since it was found; its type is unknown now.
+        // The holder has ended since it was found, so its type is unknown.
         _ => Ok(pid),
     };
     if let Some(pid) = host.scheduler.names.whereis(&name) {

@@ -58,7 +58,8 @@ impl Attachment {
         }
     }
 
-    /// Returns `Ready(true)` if the pump may go on, `Ready(false)` if it was detached; otherwise stores the waker.
+    /// Returns `Ready(true)` if the pump may continue, `Ready(false)` if the stream was detached; otherwise stores
+    /// the waker.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<bool> {
         let new = waker.clone();
         let mut state = lock(&self.0);

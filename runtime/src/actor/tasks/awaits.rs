@@ -27,13 +27,13 @@ struct Row {
 }
 
 impl Row {
-    /// Polls it; `None` if the process that it belongs to is not the one that polls.
+    /// Polls the row. Returns `None` if the row does not belong to the process that polls.
     fn poll(&self, context: &TaskContext<'_>) -> Option<Poll<Option<AnswerNode>>> {
         let mut waker = foreign_waker(context, self.incarnation);
         self.with(|waits, key| waits.poll(key, &mut waker))
     }
 
-    /// Calls `look` in the process that the row belongs to.
+    /// Calls `look` with the table that the row belongs to, if the current process owns that table.
     fn with<R>(&self, look: impl FnOnce(&mut Waits, WaitKey) -> R) -> Option<R> {
         current::with(|waits| (waits.incarnation == self.incarnation).then(|| look(waits, self.key))).flatten()
     }
@@ -45,7 +45,8 @@ impl Drop for Row {
     }
 }
 
-/// Adds a row in the table of the process that polls first, unless another executor does so there; `begin` fills it in.
+/// Adds a row to the table of the polling process; `begin` fills it in. Returns `None` outside of processes, or if
+/// the process is running another executor, which polls.
 fn row(context: &TaskContext<'_>, begin: impl FnOnce(&mut Waits, WaitKey)) -> Option<Row> {
     let made = current::with(|waits| {
         current::is_polled(waits.incarnation, context).then(|| {
@@ -82,7 +83,7 @@ pub(crate) struct TimerFuture {
 
 enum Set {
     Row(Row),
-    /// Awaited on another executor, or on one that a method of the process runs.
+    /// Awaited on another executor, possibly one that a method of the process runs.
     Elsewhere(Arc<Oneshot<()>>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
 }
 
@@ -91,13 +92,13 @@ impl TimerFuture {
         Self { due, set: None }
     }
 
-    /// Returns whether it has fired. Not to be polled again after that.
+    /// Polls the timer. It must not be polled again after it has fired.
     pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
         if let Some(Set::Row(row)) = &self.set {
             if let Some(polled) = row.poll(context) {
                 return polled.map(|_| ());
             }
-            // It is awaited elsewhere now.
+            // The timer is now awaited outside of the process that set it.
             self.set = None;
         }
         let due = self.due;
@@ -133,7 +134,7 @@ pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<
     .await
 }
 
-/// The limit of a wait for a message. Messages that are in the mailbox when it passes still count.
+/// The time limit of a wait for a message. Messages that are in the mailbox when the limit passes still count.
 pub(crate) struct Patience<S>(Option<Pin<S>>);
 
 impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
@@ -141,19 +142,19 @@ impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
         Self(Some(limit))
     }
 
-    /// Returns whether it has passed; called after a look that found no message.
+    /// Returns whether the limit has passed. Called after a check that found no message.
     pub(crate) fn is_over(&mut self, context: &mut TaskContext<'_>) -> bool {
         if let Some(limit) = &mut self.0 {
             if limit.as_mut().poll(context).is_pending() {
                 return false;
             }
             self.0 = None;
-            // Cleared only now: the machine must look into the mailbox after this.
+            // Cleared only now: the machine must check the mailbox once more after the limit.
             current::peek(|waits| waits.seen_empty = false);
         } else if current::peek(|waits| waits.seen_empty) == Some(true) {
             return true;
         }
-        // Polled until the machine finds a message or an empty mailbox.
+        // Polled again until the machine finds a message or an empty mailbox.
         context.waker().wake_by_ref();
         false
     }
@@ -165,15 +166,16 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     let row = poll_fn(|context| Poll::Ready(row(context, |waits, key| caller = waits.caller(key, None)))).await;
     let result = if let Some(row) = row {
         let caller = caller.ok_or_else(unregistered)?;
-        // Outside the borrow of the thread's context: a handler may block and lend it.
+        // Dispatched outside the borrow of the thread's context, because a handler may block, which lends the context
+        // out.
         if let Some(host) = with_current(|context| context.map(|context| context.host)) {
             host.dispatch(Payload::new(command), caller);
         }
-        // It is dropped where another process polls, or none.
+        // If another process polls, or none, the row is out of reach and the command counts as dropped.
         let answer = poll_fn(|context| row.poll(context).unwrap_or(Poll::Ready(None))).await;
         answer.map_or(Err(CommandError::Dropped), AnswerNode::into_result)
     } else {
-        // Another executor polls; in a process, if there is a table.
+        // Another executor polls. If there is a table, that executor runs inside a process.
         let host = current::with(|_| host_of_thread()).flatten().ok_or_else(unregistered)?;
         let call = Arc::new(OutsideCall(Oneshot::new(), None));
         host.dispatch(Payload::new(command), Caller::outside(call.clone(), None).0);
@@ -186,7 +188,8 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     }
 }
 
-/// Waits for the next request to end. The process's table holds its state, wherever the future is dropped.
+/// Waits for the next request to end. The state of the wait is in the process's table, wherever the future is
+/// dropped.
 pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
     let mut wait: Option<CancelFuture> = None;
     poll_fn(move |context| {
@@ -212,13 +215,13 @@ impl Drop for CancelFuture {
     }
 }
 
-/// Delays the end of a process that is told to end until `future` is ready, or dropped.
+/// Awaits `future`; a request to end the process takes effect only when `future` is ready or dropped.
 pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
-    // The table counts the references.
+    // The table counts the references to the shield.
     let mut raised = current::with(|waits| (waits.shield(), waits.incarnation));
     let shield = defer(move || {
         if let Some((held, incarnation)) = raised.take() {
-            // Before the wake-up: the woken process must find it gone.
+            // Released before the wake-up: the woken process must no longer find the shield.
             drop(held);
             waker::wake(incarnation);
         }
@@ -252,7 +255,7 @@ mod tests {
     impl Lends {
         #[entry]
         fn serve(&mut self) {}
-        /// Begins a sleep and a command, and passes them on.
+        /// Starts a sleep and a command, and passes both futures on.
         #[message]
         async fn lend(&mut self, ctx: &mut Context<Self>, to: Sender<(Awaited<()>, Awaited<bool>)>) {
             let mut sleeps: Awaited<()> = Box::pin(ctx.sleep(Duration::from_millis(1)));
@@ -275,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Catches: a sleep or a command that was begun in one process and is awaited elsewhere, and is never ready.
+    /// Catches: a sleep or a command that is started in one process and awaited elsewhere never becomes ready.
     #[test]
     fn what_was_begun_in_a_process_may_be_awaited_elsewhere() {
         let builder = Runtime::builder().workers(1).handler(|_: Ask, done| std::mem::forget(done));
@@ -294,7 +297,7 @@ mod tests {
                 performs.await
             }))
         });
-        // A guard against a hang only.
+        // The timeout only guards against a hang.
         assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok(true));
         assert_eq!(second.take_up(from).timeout(Duration::from_secs(60)).wait(), Ok(true));
     }

@@ -1,6 +1,7 @@
 //! Futures that run beside a process's methods, and the queue of those to poll.
 //!
-//! A wake-up enqueues the future's row, so polling costs by the number of woken futures, not of all.
+//! A wake-up enqueues the future's row, so the cost of polling depends on the number of woken futures, not on the
+//! total.
 
 use super::waker::waker_of;
 use crate::sync::{Arc, AtomicBool, Ordering, SegQueue};
@@ -15,7 +16,7 @@ pub(crate) type BoxedFuture = Pin<Box<dyn Future<Output = Payload> + Send>>;
 pub(crate) struct BackgroundFutures {
     /// `None` while the future is being polled.
     rows: Slab<Option<BackgroundFuture>>,
-    /// How many of them run for a method.
+    /// The number of futures that were started by a method.
     working: usize,
     wanted: Arc<SegQueue<usize>>,
 }
@@ -23,7 +24,7 @@ pub(crate) struct BackgroundFutures {
 pub(crate) struct BackgroundFuture {
     pub(crate) row: usize,
     pub(crate) future: BoxedFuture,
-    /// The index of the continuation that gets its output.
+    /// The index of the continuation that receives the output.
     pub(crate) continuation: usize,
     pub(crate) acts: Acts,
     request: Arc<WakeRequest>,
@@ -47,7 +48,8 @@ impl Acts {
     }
 }
 
-/// The waker's half. If the future is gone, its row may belong to another one, which is polled once too often.
+/// The state shared with a future's wakers. If the future is gone, another one may have its row; that one is then
+/// polled once more than necessary.
 struct WakeRequest {
     row: usize,
     queued: AtomicBool,
@@ -61,7 +63,7 @@ impl Wake for WakeRequest {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Acquire and release: the waker's writes happen before the poll that finds the row.
+        // Acquire and release: writes before the wake-up happen before the poll that finds the row.
         if !self.queued.swap(true, Ordering::AcqRel) {
             self.wanted.push(self.row);
         }
@@ -98,14 +100,14 @@ impl BackgroundFutures {
         self.rows.into_iter().filter_map(|(_, background)| background)
     }
 
-    /// Returns how many are enqueued. A future that wakes itself while it is polled counts again.
+    /// Returns the number of enqueued futures. A future that wakes itself while it is polled counts again.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted.len()
     }
 
     pub(crate) fn take(&mut self) -> Option<BackgroundFuture> {
         let background = self.rows.get_mut(self.wanted.pop()?)?.take()?;
-        // Before the poll: a wake-up from here on enqueues it again.
+        // Cleared before the poll: a wake-up from here on enqueues the future again.
         background.request.queued.swap(false, Ordering::AcqRel);
         Some(background)
     }

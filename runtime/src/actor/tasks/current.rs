@@ -13,25 +13,26 @@ use std::any::Any;
 use std::task::{Context, Poll, Waker};
 use std::{cell::Cell, marker::PhantomData, ptr};
 
-/// The machine's storage for its table.
+/// The storage of a machine for its table of waits.
 #[derive(Default)]
 pub(crate) struct TableCell {
-    /// The incarnation that owns it, packed in a word; zero if the machine is driven by hand.
+    /// The incarnation that owns the table, packed in a word; zero if the machine is driven by hand.
     pub(crate) incarnation: u64,
-    /// Allocated when it is needed: many processes only ever wait for messages.
+    /// Allocated on first use: many processes only ever wait for messages.
     pub(crate) waits: Option<Box<Waits>>,
 }
 
-/// What the innermost [`enter`] on this thread has set. One variable: each step saves and restores all of it.
+/// The state set by the innermost [`enter`] on this thread. A single variable: each step saves and restores all of
+/// it.
 struct Active {
-    /// Null, or a pointer to the table that it borrows.
+    /// Null, or a pointer to the table that `enter` borrows.
     table: Cell<*mut TableCell>,
     /// The deadline of the current method's caller.
     deadline: Cell<Option<Moment>>,
     /// Whether the table is borrowed.
     looking: Cell<bool>,
-    /// Whether the process has asked to end after its current method. Outside the table, so that this request alone
-    /// does not allocate one.
+    /// Whether the process has asked to end after its current method. Stored outside the table, so that this request
+    /// alone does not allocate one.
     stop: Cell<bool>,
 }
 
@@ -107,7 +108,7 @@ impl Drop for Restore {
     }
 }
 
-/// Forgets what a step has set, on drop.
+/// Clears the state that a step has set, on drop.
 struct Leave;
 
 impl Drop for Leave {
@@ -137,8 +138,8 @@ impl Entered<'_> {
         is_stopping() || unsafe { &*self.table }.is_busy()
     }
 
-    /// Returns whether a poll needs more than answers and messages: for an end, a background future, a foreign waker,
-    /// or because the process is shown as waiting while it runs.
+    /// Returns whether a poll must handle more than answers and messages: an end, a background future, a foreign
+    /// waker, or a published wait of a process that is running again.
     #[inline(always)]
     pub(crate) fn is_special(&self) -> bool {
         // SAFETY: as above, between two polls.
@@ -146,10 +147,10 @@ impl Entered<'_> {
         is_stopping() || waits.is_some_and(|waits| waits.is_special() || waits.waiting.is_some())
     }
 
-    /// Notes an answer in its row, if a future of the process awaits it with the process's own waker.
+    /// Stores an answer in its row, if a future of the process awaits it with the process's own waker.
     ///
     /// # Errors
-    /// The answer: it must take the usual way, by [`answer`].
+    /// The answer, if it must be passed to [`answer`] instead.
     #[inline(always)]
     pub(crate) fn answer(&self, key: WaitKey, answer: AnswerNode) -> Result<(), AnswerNode> {
         // SAFETY: as above; and no foreign code runs meanwhile, since nothing is dropped or woken.
@@ -168,8 +169,8 @@ pub(crate) fn enter<R>(table: &mut TableCell, deadline: Option<Moment>, body: im
     body(&Entered { table, lent: PhantomData })
 }
 
-/// Runs `body` as [`enter`] does, without a deadline, where the thread runs no process yet: in a step of the scheduler.
-/// So there is nothing to be saved and restored.
+/// Like [`enter`], without a deadline, for a step of the scheduler: the thread runs no process yet, so there is
+/// nothing to save and restore.
 #[inline(always)]
 pub(crate) fn enter_first<R>(table: &mut TableCell, body: impl FnOnce(&Entered<'_>) -> R) -> R {
     let table: *mut TableCell = table;
@@ -187,23 +188,23 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Sets the incarnation whose futures are polled from here on; zero for none. A panic ends it.
+/// Sets the incarnation whose futures are polled from here on; zero for none. A panic resets it.
 #[inline]
 pub(crate) fn set_polled(incarnation: u64) -> u64 {
     POLLED.replace(incarnation)
 }
 
-/// Runs blocking code, which may poll futures in another executor: they are not the process's.
+/// Runs blocking code, which may poll futures in another executor: those futures are not served through the process.
 pub(crate) fn unpolled<R>(body: impl FnOnce() -> R) -> R {
     let outer = set_polled(0);
     let _back = defer(|| _ = set_polled(outer));
     body()
 }
 
-/// Returns whether a future polled with that waker can be served through the process of that incarnation. It cannot if
-/// a method polls it in another executor: the process reads no answers before the method returns. (That is known of
-/// sync methods, and of [blocking code](unpolled). In an async one, the waker of an executor that blocks there looks
-/// like that of a `join!`.)
+/// Returns whether a future polled with this waker can be served through the process of that incarnation. It cannot
+/// if a method polls the future in another executor: the process reads no answers before the method returns. (This is
+/// detected in sync methods and in [blocking code](unpolled). In an async method, the waker of an executor that
+/// blocks there cannot be told from that of a `join!`.)
 #[inline]
 pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
     is_own(context, incarnation) || POLLED.get() == incarnation
@@ -220,7 +221,7 @@ fn table() -> *mut TableCell {
     ACTIVE.with(|active| active.table.get())
 }
 
-/// The borrow of the current process's table, which ends on drop, also by a panic.
+/// A borrow of the current process's table. Ends on drop, even during a panic.
 struct Borrowed(*mut TableCell);
 
 impl Borrowed {
@@ -228,7 +229,7 @@ impl Borrowed {
     #[inline(always)]
     fn begin() -> Option<Self> {
         let table = table();
-        // The flag is set first, so that there is never a second reference.
+        // The flag is set before the reference is created, so that there is never a second one.
         if table.is_null() || ACTIVE.with(|active| active.looking.replace(true)) { None } else { Some(Self(table)) }
     }
 
@@ -274,7 +275,7 @@ pub(crate) fn is_upgrading() -> bool {
     peek(|waits| waits.is_upgrading()) == Some(true)
 }
 
-/// The next action after a poll that returned pending.
+/// The action that follows a poll that returned pending.
 pub(crate) enum AfterPending {
     /// Handle what [`Entered::is_special`] reports.
     Special,
@@ -285,9 +286,9 @@ pub(crate) enum AfterPending {
     Again,
 }
 
-/// Decides what follows a pending poll. `seen_to`: whether what [`Entered::is_special`] reports was handled.
-/// `by_scheduler`: whether the scheduler drives the machine and parks the process with it; if not, the process may be
-/// resumed by other means.
+/// Decides what follows a pending poll. `seen_to`: whether the conditions that [`Entered::is_special`] reports have
+/// been handled. `by_scheduler`: whether the scheduler drives the machine and parks the process along with it;
+/// otherwise, the process may be resumed by other means.
 #[inline]
 pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     if is_stopping() && !seen_to {
@@ -307,8 +308,7 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     pending.unwrap_or(AfterPending::Suspended)
 }
 
-/// Decides what follows a pending poll in a step that the scheduler makes of the process itself, as [`pending`] does
-/// otherwise. Always inlined, so without a closure.
+/// Like [`pending`], in a step that the scheduler itself runs. Always inlined, so written without a closure.
 #[inline(always)]
 pub(crate) fn pending_here() -> AfterPending {
     if is_stopping() {
@@ -327,8 +327,8 @@ pub(crate) fn pending_here() -> AfterPending {
     }
 }
 
-/// Returns whether other processes come first: the time slice is used up, and the remaining input is not in the
-/// mailbox, which would limit it, but in stashed messages or items of a stream. Never in a machine driven by hand.
+/// Returns whether other processes must run first: the time slice is used up, and the remaining input consists of
+/// stashed messages or stream items, which are not limited by the mailbox. Always false for a machine driven by hand.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner.is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_slice_over()
@@ -338,17 +338,17 @@ pub(crate) fn wake_self() {
     waker::wake(peek(|waits| waits.incarnation).unwrap_or(0));
 }
 
-/// Returns whether the current process has been asked to [`stop`], and forgets it.
+/// Returns whether the current process has been asked to [`stop`], and clears the request.
 #[inline]
 pub(crate) fn take_stop() -> bool {
     ACTIVE.with(|active| active.stop.replace(false))
 }
 
-/// Takes the reason for which the current process is to end now, if any.
+/// Takes the reason for which the current process must end now, if any.
 #[inline]
 pub(crate) fn take_end() -> Option<ExitReason> {
     if !has_table() {
-        // The common case, without copying a reason.
+        // The common case, handled without copying a reason.
         return take_stop().then_some(ExitReason::Normal);
     }
     if !is_ending() {
@@ -358,7 +358,7 @@ pub(crate) fn take_end() -> Option<ExitReason> {
     Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
 }
 
-/// Notes an answer in its row. Returns the waker to wake.
+/// Stores an answer in its row. Returns the waker to wake.
 #[inline(always)]
 #[must_use = "the waker must be woken"]
 pub(crate) fn answer(key: WaitKey, answer: AnswerNode) -> Option<Waker> {
@@ -372,7 +372,7 @@ pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| Some(look(table.allocated())))
 }
 
-/// Takes the answer to a call of that process, if the calling thread runs it and the answer has come.
+/// Takes the answer to a call by that process, if the calling thread runs the process and the answer has arrived.
 #[inline(always)]
 pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<AnswerNode> {
     active(|table| {
@@ -406,7 +406,7 @@ pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
 pub(crate) struct Wanting;
 
 impl Wanting {
-    /// Stores the waker to wake when there is input. The process's own waker is not stored.
+    /// Stores the waker to wake when there is input, unless it is the process's own.
     pub(crate) fn keep_waker(&self, context: &Context<'_>) {
         let waker = foreign_waker(context, peek(|waits| waits.incarnation).unwrap_or(0));
         let before = peek(|waits| std::mem::replace(&mut waits.serve_waker, waker));
@@ -424,7 +424,8 @@ impl Drop for Wanting {
     }
 }
 
-/// Wakes the wait for input if there is some and the process's own polls do not reach it.
+/// Wakes the future that waits for input, if there is input and the future was polled with a foreign waker: the
+/// process's own polls may not reach it.
 pub(crate) fn wake_server() {
     let waker = peek(|waits| if waits.has_something_to_serve() { waits.serve_waker.take() } else { None });
     if let Some(waker) = waker.flatten() {
@@ -432,14 +433,14 @@ pub(crate) fn wake_server() {
     }
 }
 
-/// Cancels the waits of an ending process, and drops what its table holds of users' values, each on its own.
+/// Cancels the waits of an ending process and drops the user values in its table, each of them separately.
 pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dyn Any + Send>)) {
     let background = peek(|waits| {
         waits.waiting = None;
         waits.disarm();
         std::mem::take(&mut waits.background)
     });
-    // With the table installed, so that the waits of these futures are cancelled too.
+    // Dropped with the table installed, so that the waits of these futures are cancelled too.
     drops.drop_each(background.flatten().into_iter().flat_map(|background| background.into_futures()));
     if peek(|waits| waits.stash.is_empty() && waits.inbox.is_empty()) == Some(false) {
         let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
@@ -464,7 +465,7 @@ pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dy
     }
 }
 
-/// Takes the next message that comes before the mailbox. The previous one counts as handled.
+/// Takes the next message that comes before the mailbox. The previous one now counts as handled.
 pub(crate) fn next_stashed() -> Option<Package> {
     loop {
         let (stashed, handled) = peek(Waits::next_stashed)?;
@@ -499,12 +500,12 @@ pub(crate) fn poll_background() {
     });
     let (incarnation, wanted) = wanted.unwrap_or_default();
     for _ in 0..wanted {
-        // Taken out while it is polled: its code may use the table.
+        // Taken out while it is polled, because its code may use the table.
         let Some(mut background) = peek(|waits| waits.background.as_mut()?.take()).flatten() else {
             continue;
         };
         let waker = background.waker();
-        // It runs under the deadline of the method that started it.
+        // The future runs under the deadline of the method that started it.
         let outer = set_deadline(background.acts.deadline());
         let polled = set_polled(incarnation);
         let poll = background.future.as_mut().poll(&mut Context::from_waker(&waker));
@@ -546,7 +547,8 @@ mod tests {
         }
     }
 
-    /// Notes what it gets; the first one waits for something else until it is killed, and panics when it is dropped.
+    /// Records the numbers that it receives. The first instance waits for another type of message until it is killed,
+    /// and its state panics when it is dropped.
     #[postroom::process(crate = crate)]
     struct Stashes {
         book: Sender<u64>,
@@ -566,7 +568,7 @@ mod tests {
         }
     }
 
-    /// Catches: a panic in the drop of a state that costs the messages that its process had stashed.
+    /// Catches: a panic in the drop of the state loses the messages that the process had stashed.
     #[test]
     fn what_a_process_has_stashed_is_kept_though_its_state_panics_when_it_is_dropped() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -605,15 +607,15 @@ mod tests {
         }
     }
 
-    /// Set in the program that may be aborted.
+    /// Set in the child program, which may be aborted.
     const PLANTS: &str = "POSTROOM_PLANTS_BOMBS";
 
-    /// Catches: a second panic while a thread unwinds from the first, both in drops of one process, which ends the
+    /// Catches: two drops of one process panic, the second while the thread unwinds from the first, which aborts the
     /// program.
     #[test]
     fn several_values_of_a_process_may_panic_when_they_are_dropped() {
         if std::env::var_os(PLANTS).is_none() {
-            // The harness leaves out the name of the crate.
+            // Test names omit the name of the crate.
             let module = module_path!().split_once("::").expect("in the crate").1;
             let mut program = Program::new(std::env::current_exe().expect("it runs"));
             let test = format!("{module}::several_values_of_a_process_may_panic_when_they_are_dropped");

@@ -4,13 +4,14 @@ use super::current::TableCell;
 use crate::ExitReason;
 use crate::process::handover::{Successor, UpgradeRefusal, UpgradeRequest};
 
-/// Makes the new state from the old one.
+/// The type of [`Handover::make`].
 type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableCell) -> Successor>, ExitReason> + Send>;
 
-/// A request to a process of type `P` to hand over its state. Dropping it tells the requester that it was not executed.
+/// A request to a process of type `P` to hand over its state. Dropping it reports to the requester that it was not
+/// executed.
 pub(crate) struct Handover<P> {
-    /// Makes the new state from the old one, then the new machine from the pending waits; or returns the reason why the
-    /// process must end.
+    /// Makes the new state from the old one, then the new machine from the pending waits; or returns the reason for
+    /// which the process must end.
     pub(crate) make: Make<P>,
     pub(crate) refuse: Box<dyn FnOnce(UpgradeRefusal) + Send>,
 }

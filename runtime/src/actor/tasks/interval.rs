@@ -9,7 +9,7 @@ use std::{pin::Pin, time::Duration};
 /// How an [`Interval`] treats missed ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
-    /// Skips them; later ticks keep their times.
+    /// Skips them; later ticks keep their schedule.
     #[default]
     Skip,
     /// Delivers them at once, one after the other.
@@ -55,7 +55,7 @@ impl Interval {
             MissedTicks::Burst => regular,
             MissedTicks::Delay => now.after(self.period),
             MissedTicks::Skip if regular >= now => regular,
-            // After now, even if a tick is due at this moment.
+            // Strictly after `now`, even if a tick is due at this moment.
             MissedTicks::Skip => now.after(Duration::from_nanos(1)).next_of(self.next, self.period),
         };
     }

@@ -1,8 +1,8 @@
 //! The waits of a process, and how answers find them.
 //!
 //! * [`waker`]: the waker of a process; [`current`]: the process that a thread runs;
-//! * [`pending`]: the table of waits, of [`rows`]; [`background`]: futures beside the methods; [`attachment`]: the
-//!   progress of attached streams; [`handover`]: handing the state to another definition;
+//! * [`pending`]: the table of waits, which consists of [`rows`]; [`background`]: futures beside the methods;
+//!   [`attachment`]: the progress of attached streams; [`handover`]: handing the state to another definition;
 //! * [`awaits`], [`interval`]: awaiting time, commands and cancellation; [`time_source`]: the clock of a process;
 //! * [`outside`]: answers to threads and to tasks of other executors.
 

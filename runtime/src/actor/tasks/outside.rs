@@ -5,7 +5,7 @@ use crate::{
     ExitReason, Payload, Pid, call::caller::OutsideCaller, process::control::EndWaiter, util::oneshot::Oneshot,
 };
 
-/// A call, and the process that makes it, if one does.
+/// The pending answer to a call, and the PID of the process that makes the call, if a process does.
 pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>, pub(crate) Option<Pid>);
 
 impl OutsideCaller for OutsideCall {
@@ -14,7 +14,7 @@ impl OutsideCaller for OutsideCall {
     }
 
     fn is_abandoned(&self) -> bool {
-        // A result that the called process did not send is that of the deadline.
+        // If the called process has not answered, a result can only have been stored at the deadline.
         !self.0.is_awaited()
     }
 

@@ -1,13 +1,14 @@
 //! The waits of a process, and the rows that their answers return to.
 //!
-//! Every call, timer and command that a process awaits is a row of its table, under a tag that the answer carries. The
-//! table belongs to the process's machine; see [`current`](crate::actor::tasks::current) for how a future finds it.
+//! Every call, timer and command that a process awaits is a row of its table, under a tag that the answer carries.
+//! The table belongs to the process's machine; see [`current`](crate::actor::tasks::current) for how a future finds
+//! it.
 //!
-//! An answer stays in the node that brought it until its future takes the value out. The row of a process that awaits
-//! one thing lies in the table itself (see [`rows`](super::rows)).
+//! An answer stays in the node that brought it until its future takes the value out. If a process awaits only one
+//! thing, the row is stored inline in the table (see [`rows`](super::rows)).
 //!
-//! All deadlines of calls share one timer, for the earliest, which is set again when it fires: one entry in the wheel
-//! for each call would cost more than the call.
+//! All deadlines of calls share one timer, which is set for the earliest of them and set again when it fires: a
+//! separate entry in the wheel for each call would cost more than the call.
 
 use super::attachment::{Attachment, StashedMessage};
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
@@ -53,7 +54,7 @@ pub(crate) struct PendingWait {
     state: RowState,
     deadline: Option<Moment>,
     ticket: Option<CallId>,
-    /// The process of this program whose answer a future awaits, and the called method.
+    /// The called process and method, if a future awaits the answer and the process belongs to this program.
     called: Option<(Incarnation, &'static str)>,
     timer: Option<TimerKey>,
 }
@@ -70,48 +71,48 @@ impl PendingWait {
 }
 
 pub(crate) enum RowState {
-    /// A future waits; holds its waker if that is not the process's own.
+    /// A future waits; holds its waker, unless that is the process's own.
     Future(Option<Waker>),
     /// The answer has arrived; the future has not been polled since.
     Answered(AnswerNode),
-    /// The continuation of that index runs with the answer.
+    /// The continuation with this index runs with the answer.
     Continuation(usize),
 }
 
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) owner: TableOwner,
-    /// The owner, packed in a word.
+    /// The owning incarnation, packed in a word.
     pub(crate) incarnation: Incarnation,
     pub(crate) rows: Rows<PendingWait>,
     pub(crate) serial: u32,
-    /// The moment and the key of the shared timer.
+    /// The due time and the key of the shared timer.
     pub(crate) armed: Option<(Moment, TimerKey)>,
     /// A `Slab<Continuation<P>>`, once there is one.
     pub(crate) continuations: Option<Box<dyn Any + Send>>,
     pub(crate) ready: VecDeque<(usize, CommandResult)>,
-    /// Allocated when it is needed, as are the shields.
+    /// Allocated on first use, as are the shields.
     pub(crate) background: Option<Box<BackgroundFutures>>,
     /// Messages and signals that were requested by a method or produced by a stream.
     pub(crate) inbox: VecDeque<StashedMessage>,
     pub(crate) signals: VecDeque<Signal>,
-    /// Whether a future waits for the next message, and its waker if that is not the process's own.
+    /// Whether a future waits for the next message. `serve_waker` is its waker, unless that is the process's own.
     pub(crate) wants_message: bool,
     pub(crate) serve_waker: Option<Waker>,
-    /// Whether the last look into the mailbox found it empty.
+    /// Whether the mailbox was empty when it was last checked.
     pub(crate) seen_empty: bool,
     /// Whether a background future has not been polled yet.
     pub(crate) new_background: bool,
     pub(crate) stash: VecDeque<StashedMessage>,
     pub(crate) handling: Option<Arc<Attachment>>,
-    /// Whether an async entry awaits an async method in the middle of a message.
+    /// Whether an async entry awaits an async method that is handling a message.
     pub(crate) in_method: bool,
-    /// Whether the process is shown as working on messages: see [`note_work`](Self::note_work).
+    /// Whether the slot shows the process as working on messages: see [`note_work`](Self::note_work).
     works: bool,
     pub(crate) cancelled: Option<ExitReason>,
-    /// Futures that wait for a request to end, and requests that none has completed with.
+    /// Futures that wait for a request to end, and requests with which no future has completed.
     pub(crate) cancel_waits: Vec<Arc<CancelWait>>,
-    /// Cloned by each future that the cancellation must not cut short.
+    /// Cloned by each shielded future, which a cancellation must not cut short.
     pub(crate) shields: Option<Arc<()>>,
     /// The requested upgrades; never empty.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
@@ -123,7 +124,7 @@ pub(crate) struct Waits {
     polled: Option<u32>,
     /// Published while the process waits for the answer to one call and nothing else.
     pub(crate) waiting: Option<CallWait>,
-    /// The place of that in the wait graph, once it was looked up.
+    /// The process's edge in the wait graph, once it has been looked up.
     edge: Option<&'static Edge>,
 }
 
@@ -137,7 +138,7 @@ impl Waits {
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         if self.serial == u32::MAX {
-            // Zero would let its tags be mistaken for that of the deadlines.
+            // `u32::MAX` is skipped: a tag with it could be mistaken for `DEADLINES`.
             self.serial = 1;
         }
         self.serial
@@ -149,8 +150,8 @@ impl Waits {
         WaitKey { row: self.rows.insert(wait), serial }
     }
 
-    /// Adds a row for a call of that process and method that waits until `deadline`; `None` in a machine driven by
-    /// hand, which has no answers. `is_own`: it is polled with the process's own waker.
+    /// Adds a row for a call of that process and method that waits until `deadline`. Returns `None` in a machine
+    /// driven by hand, which receives no answers. `is_own`: whether the call is polled with the process's own waker.
     #[inline(always)]
     pub(crate) fn add_call(
         &mut self,
@@ -176,7 +177,7 @@ impl Waits {
         Some((key, caller))
     }
 
-    /// Notes that it is not known which process a call waits for.
+    /// Records that the process that a call waits for is unknown.
     #[cold]
     pub(crate) fn forget_called(&mut self, key: WaitKey) {
         if let Some(wait) = self.get(key) {
@@ -189,7 +190,7 @@ impl Waits {
         self.rows.get_mut(key.row).filter(|wait| wait.serial == key.serial)
     }
 
-    /// Creates the caller that answers the row, and that must do so before `deadline`.
+    /// Creates the caller through which the row is answered; the answer must arrive before `deadline`.
     pub(crate) fn caller(&mut self, key: WaitKey, deadline: Option<Moment>) -> Option<Caller> {
         let (slot, generation) = self.owner?;
         let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);
@@ -202,15 +203,16 @@ impl Waits {
         Some(caller)
     }
 
-    /// Called when the process is about to be suspended: if only the answer to one call can resume it, publishes that
-    /// wait. Returns whether that call would wait for itself: then it has failed, and must be polled for.
+    /// Called when the process is about to be suspended. If only the answer to one call can resume the process,
+    /// publishes that wait. Returns true if the wait would have closed a cycle: the call has then failed, and its
+    /// future must be polled again.
     #[inline(always)]
     pub(crate) fn suspend(&mut self) -> bool {
-        // Several machines driven by hand may belong to the process, on any thread.
+        // User code may drive several machines with this incarnation by hand, on any thread.
         self.owner.is_some_and(|(slot, generation)| runs(slot, generation)) && self.suspend_running()
     }
 
-    /// As [`suspend`](Self::suspend), in a step that the scheduler makes of the process itself.
+    /// Like [`suspend`](Self::suspend), in a step that the scheduler itself runs.
     #[inline(always)]
     pub(crate) fn suspend_running(&mut self) -> bool {
         let (Some(row), Some((slot, _))) = (self.polled, self.owner) else {
@@ -221,7 +223,7 @@ impl Waits {
         }
         let Some(wait) = self.rows.get_mut(row) else { return false };
         let (Some(ticket), Some((on, method))) = (wait.ticket, wait.called) else { return false };
-        // In this order: see `foreign_wakers`.
+        // The order of the two checks matters: see `foreign_wakers`.
         if is_lent(self.incarnation) || slot.lanes.has_control() {
             return false;
         }
@@ -238,7 +240,7 @@ impl Waits {
         }
     }
 
-    /// Returns the place of the process in the wait graph, which is looked up once.
+    /// Returns the process's edge in the wait graph, which is looked up only once.
     #[inline(always)]
     fn own_edge(&mut self) -> Option<&'static Edge> {
         if self.edge.is_none() {
@@ -247,27 +249,27 @@ impl Waits {
         self.edge
     }
 
-    /// Returns whether a future waits for another row. Continuations do not count: they run after the method that
-    /// waits. Background futures do: they run meanwhile.
+    /// Returns whether a future waits for another row. Continuations do not count, because they run only after the
+    /// waiting method has returned. Background futures do count, because they run meanwhile.
     #[cold]
     fn has_other_future(&self, row: u32) -> bool {
         let is_future = |wait: &PendingWait| !matches!(wait.state, RowState::Continuation(_));
         self.rows.iter().any(|(other, wait)| other != row && is_future(wait))
     }
 
-    /// Answers the row of a call that would have waited for itself, and was withdrawn.
+    /// Answers the row of a call that was withdrawn because it would have closed a cycle.
     #[cold]
     fn fail(&mut self, row: u32, cycle: Cycle) {
         if let Some(wait) = self.rows.get_mut(row) {
             let key = WaitKey { row, serial: wait.serial };
-            // The row has no foreign waker.
+            // The row holds no foreign waker.
             let _no_waker = self.answer(key, AnswerNode::of(Err(CommandError::Call(CallError::Cycle(cycle)))));
         }
     }
 
-    /// Called at the end of a step: publishes whether the process has taken messages that it has not handled, so that a
-    /// drain waits for it. Background futures of its methods count; pumps of streams, which are sources of messages,
-    /// and waiting entries do not.
+    /// Called at the end of a step: publishes whether the process has taken messages that it has not handled, so that
+    /// a drain waits for it. Background futures started by its methods count; entries that wait, and the pumps of
+    /// streams, which are sources of messages, do not.
     #[inline]
     pub(crate) fn note_work(&mut self, in_method: bool) {
         let has_messages = !(self.inbox.is_empty() && self.stash.is_empty());
@@ -306,8 +308,8 @@ impl Waits {
         }
     }
 
-    /// Ensures that the shared timer fires at `due` or earlier. Nearly always it does: of calls with the same timeout
-    /// the first has the earliest deadline, and the timer stays when that call is answered.
+    /// Ensures that the shared timer fires at `due` or earlier. Usually it already does: of several calls with the
+    /// same timeout, the first has the earliest deadline, and the timer stays set when that call is answered.
     #[inline(always)]
     fn arm(&mut self, due: Moment) {
         if self.armed.is_none_or(|(armed, _)| due < armed) {
@@ -331,15 +333,15 @@ impl Waits {
         }
     }
 
-    /// Answers the row of a future with the process's own waker. Runs no user destructor.
+    /// Answers the row of a future that waits with the process's own waker. Runs no user destructor.
     ///
     /// # Errors
-    /// The answer, if the row is another one or is not there.
+    /// The answer, if the row is of another kind or no longer exists.
     #[inline(always)]
     pub(crate) fn answer_own(&mut self, key: WaitKey, answer: AnswerNode) -> Result<(), AnswerNode> {
         match self.get(key) {
             Some(wait) if matches!(wait.state, RowState::Future(None)) => {
-                // Nothing is there to be dropped.
+                // The old state needs no drop.
                 std::mem::forget(std::mem::replace(&mut wait.state, RowState::Answered(answer)));
                 (self.waiting, self.polled) = (None, None);
                 Ok(())
@@ -355,7 +357,7 @@ impl Waits {
         self.answer_another(key, answer)
     }
 
-    /// Answers a row that is not that of a future with the process's own waker.
+    /// Answers any other row than that of a future with the process's own waker.
     #[cold]
     #[inline(never)]
     fn answer_another(&mut self, key: WaitKey, answer: AnswerNode) -> Option<Waker> {
@@ -377,7 +379,8 @@ impl Waits {
         }
     }
 
-    /// Answers the rows whose deadline has passed, and arms the timer for the next. Returns the wakers to wake.
+    /// Answers the rows whose deadline has passed, and sets the timer for the next deadline. Returns the wakers to
+    /// wake.
     #[must_use = "the wakers must be woken"]
     pub(crate) fn expire(&mut self) -> Vec<Waker> {
         self.armed = None;
@@ -420,8 +423,8 @@ impl Waits {
         }
     }
 
-    /// Polls a row. A foreign waker is stored until the answer arrives; the previous one is returned in its place, to
-    /// be dropped after the table is released.
+    /// Polls a row. A foreign waker is stored until the answer arrives; the previous waker is returned in its place,
+    /// to be dropped after the table is released.
     pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<AnswerNode>> {
         let Some(wait) = self.get(key) else { return Poll::Ready(None) };
         if let RowState::Future(kept) = &mut wait.state {
@@ -456,18 +459,19 @@ impl Waits {
     }
 
     pub(crate) fn add_cancel_wait(&mut self, wait: &Arc<CancelWait>) {
-        // Those that are over are removed whenever the list would grow.
+        // Finished waits are removed whenever the list would grow.
         if self.cancel_waits.len() == self.cancel_waits.capacity() {
             self.cancel_waits.retain(|wait| !wait.is_over());
         }
         self.cancel_waits.push(wait.clone());
     }
 
-    /// Gives a request to the futures that wait for one, and returns their wakers; `None` if there are none. Also what
-    /// is to be dropped after the table is released.
+    /// Passes a request to end to the futures that wait for one, and returns their wakers; `None` if no future waits.
+    /// Also returns an earlier request that this one replaces, to be dropped after the table is released.
     ///
-    /// Each request completes each of them once. A future may be dropped after it was given a request and before it has
-    /// completed with it, when another branch of a `select!` was ready too: the request remains for the next one.
+    /// Each request completes each of these futures once. A future may be dropped after it was given a request and
+    /// before it has completed with it, when another branch of a `select!` was ready too: the request then remains
+    /// for the next future.
     pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<(Vec<Waker>, Option<Arc<CancelWait>>)> {
         let (mut is_awaited, mut is_given, mut wakers) = (false, false, Vec::new());
         for wait in &self.cancel_waits {
@@ -480,7 +484,7 @@ impl Waits {
                     wakers.extend(waker);
                     (is_awaited, is_given) = (true, true);
                 }
-                // It is about to complete with the request before this one.
+                // This future is about to complete with an earlier request.
                 CancelState::Given(_) if is_held => is_awaited = true,
                 _ => {}
             }
@@ -489,8 +493,8 @@ impl Waits {
         is_awaited.then_some((wakers, before))
     }
 
-    /// Leaves a request for the next future that waits for one, as the last of the list: the latest counts. Returns one
-    /// that was left before it.
+    /// Stores a request for the next future that waits for one, at the end of the list: the latest request counts.
+    /// Returns the stored request that it replaces.
     pub(crate) fn leave_request(&mut self, reason: ExitReason) -> Option<Arc<CancelWait>> {
         let before = self.cancel_waits.iter().rposition(CancelWait::is_left);
         let before = before.map(|at| self.cancel_waits.remove(at));
@@ -498,16 +502,17 @@ impl Waits {
         before
     }
 
-    /// Takes the requests that no future has completed with, nor will: the last one is the latest. One that came while
-    /// a future was shielded is told now, so it does not end the process after the shield: the reason is taken too, as
-    /// it is when the future was there first. To be dropped after the table is released.
+    /// Takes the requests with which no future has completed or will complete; the last of them is the latest. A
+    /// request that arrived while a future was shielded is thereby reported, so it must not end the process after the
+    /// shield: its reason is taken too, and is not set at all if a future was already waiting for the request. The
+    /// result must be dropped after the table is released.
     pub(crate) fn take_left_requests(&mut self) -> (Vec<Arc<CancelWait>>, Option<ExitReason>) {
         let left: Vec<_> = self.cancel_waits.extract_if(.., |wait| CancelWait::is_left(wait)).collect();
         let is_told = !left.is_empty() && self.is_shielded();
         (left, self.end_after_shield.take_if(|_| is_told))
     }
 
-    /// Returns a guard for a future that must not be cut short.
+    /// Returns the guard of a shielded future, which must not be cut short.
     pub(crate) fn shield(&mut self) -> Arc<()> {
         self.shields.get_or_insert_default().clone()
     }
@@ -534,7 +539,8 @@ impl Waits {
     /// Takes the next message outside of the mailbox, and the stream whose previous item has now been handled.
     pub(crate) fn next_stashed(&mut self) -> (Option<StashedMessage>, Option<Arc<Attachment>>) {
         let handled = self.handling.take();
-        // Stashed messages and items of a stream spend the budget here; a message from the mailbox has spent it there.
+        // Stashed messages and stream items are charged to the budget here; messages from the mailbox were charged
+        // when taken.
         let aside = self.stash.pop_front().inspect(|_| node_pool::spend(1));
         let next = aside.or_else(|| {
             let stashed = self.inbox.pop_front();
@@ -561,7 +567,7 @@ impl Waits {
         next
     }
 
-    /// Returns whether the table of an ended process still holds values of users, besides those of its rows, its
+    /// Returns whether the table of an ended process still holds user values, apart from those in its rows, its
     /// futures and its messages.
     pub(crate) fn has_rest(&self) -> bool {
         let ends = [&self.cancelled, &self.end, &self.end_after_shield];
@@ -571,7 +577,7 @@ impl Waits {
             || ends.iter().any(|end| end.is_some())
     }
 
-    /// Takes these values, for each to be dropped on its own.
+    /// Takes the values that [`has_rest`](Self::has_rest) reports; the result drops each of them separately.
     pub(crate) fn take_rest(&mut self) -> impl FnOnce(&mut Drops) + use<> {
         let (ready, signals, upgrades) =
             (std::mem::take(&mut self.ready), std::mem::take(&mut self.signals), self.upgrades.take());
@@ -610,15 +616,16 @@ impl Waits {
     }
 }
 
-/// A wait for a request to end: shared by its future, which may be dropped anywhere, and the table of the process.
+/// A wait for a request to end, shared by the table of the process and the future, which may be dropped on any
+/// thread.
 pub(crate) struct CancelWait(Mutex<CancelState>);
 
 enum CancelState {
-    /// With the waker of the future, once it has been polled.
+    /// No request yet; holds the waker of the future once that has been polled.
     Waits(Option<Waker>),
-    /// There is a request, with which the future has not completed.
+    /// A request with which the future has not completed.
     Given(ExitReason),
-    /// It has completed, or was dropped.
+    /// The future has completed, or was dropped before it was given a request.
     Over,
 }
 
@@ -629,7 +636,7 @@ impl Default for CancelWait {
 }
 
 impl CancelWait {
-    /// Returns whether it has a request with which no future will complete.
+    /// Returns whether this holds a request with which no future will complete.
     fn is_left(wait: &Arc<Self>) -> bool {
         Arc::strong_count(wait) == 1 && matches!(*lock(&wait.0), CancelState::Given(_))
     }
@@ -638,18 +645,18 @@ impl CancelWait {
         matches!(*lock(&self.0), CancelState::Over)
     }
 
-    /// Returns the request, if there is one; otherwise keeps the waker.
+    /// Returns the request, if there is one; otherwise stores the waker.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<ExitReason> {
         let waker = waker.clone();
         let mut state = lock(&self.0);
         let next = if let CancelState::Given(_) = *state { CancelState::Over } else { CancelState::Waits(Some(waker)) };
         let before = std::mem::replace(&mut *state, next);
         drop(state);
-        // A waker before this one is dropped without the lock.
+        // A previous waker is dropped outside the lock.
         if let CancelState::Given(reason) = before { Poll::Ready(reason) } else { Poll::Pending }
     }
 
-    /// Called when the future is dropped. A request that it was given remains.
+    /// Called when the future is dropped. A request that it was already given remains.
     pub(crate) fn leave(&self) {
         let mut state = lock(&self.0);
         let before = match *state {

@@ -1,11 +1,11 @@
-//! The rows of a process's table of waits, each in its place until it is removed.
+//! The rows of a process's table of waits. A row keeps its place until it is removed.
 //!
-//! Nearly all processes await one thing at a time, so the first row is stored inline, and only further open rows go
-//! into a slab.
+//! Nearly all processes await one thing at a time, so the first row is stored inline, and only additional open rows
+//! go into a slab.
 
 use slab::Slab;
 
-/// The place of the row in the table itself; row `n` of the slab has place `n + 1`.
+/// The place of the inline row; row `n` of the slab has place `n + 1`.
 const FIRST: u32 = 0;
 
 pub(crate) struct Rows<T> {
@@ -29,15 +29,15 @@ impl<T> Rows<T> {
         self.insert_with(|_| (row, ())).0
     }
 
-    /// Adds a row that is made for its place: there, not elsewhere and moved. Returns its place, and what was made with
-    /// it.
+    /// Adds a row that `make` constructs for its place, directly where it is stored. Returns the place and the second
+    /// result of `make`.
     #[inline(always)]
     pub(crate) fn insert_with<R>(&mut self, make: impl FnOnce(u32) -> (T, R)) -> (u32, R) {
         if self.first.is_some() {
             return self.insert_beside(make);
         }
         let (row, made) = make(FIRST);
-        // Nothing is there to be dropped.
+        // The old value is `None` and needs no drop.
         std::mem::forget(self.first.replace(row));
         (FIRST, made)
     }
@@ -57,7 +57,7 @@ impl<T> Rows<T> {
         if place == FIRST { self.first.as_mut() } else { self.more.get_mut(place as usize - 1) }
     }
 
-    /// Removes a row, which is there.
+    /// Removes a row. Returns `None` if the place is empty.
     #[inline(always)]
     pub(crate) fn remove(&mut self, place: u32) -> Option<T> {
         if place == FIRST { self.first.take() } else { self.more.try_remove(place as usize - 1) }
@@ -68,7 +68,7 @@ impl<T> Rows<T> {
         self.first.is_none() && self.more.is_empty()
     }
 
-    /// Returns whether a row lies beside the one in that place.
+    /// Returns whether there may be rows besides the one in that place: always true for a row of the slab.
     #[inline(always)]
     pub(crate) fn has_others_than(&self, place: u32) -> bool {
         place != FIRST || !self.more.is_empty()
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(rows.remove(places[0]), None, "it is gone");
         assert!(rows.get_mut(places[0]).is_none());
         assert_eq!(rows.get_mut(places[3]).copied(), Some(3), "it stays where it was");
-        // The place in the table is used again first.
+        // The inline place is reused first.
         assert_eq!(rows.insert(4), places[0]);
         assert_eq!(
             rows.iter().map(|(place, row)| (place, *row)).collect::<Vec<_>>(),

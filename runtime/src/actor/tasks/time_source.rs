@@ -6,14 +6,14 @@ use crate::routing::hosts::{is_elsewhere, is_here};
 use crate::slots::{Slot, TABLE};
 use crate::{Pid, routing::alias::target_of, time::timekeeper::timekeeper};
 
-/// A timer that is cancelled when this is dropped.
+/// A timer that is cancelled on drop.
 pub(crate) struct OwnedTimer {
     time_keeper: &'static dyn TimeKeeper,
     key: TimerKey,
 }
 
 impl OwnedTimer {
-    /// Sets a timer; `None` if it would never fire, or if the timekeeper keeps none any more.
+    /// Sets a timer. Returns `None` if it would never fire, or if the timekeeper no longer accepts timers.
     pub(crate) fn set(
         time_keeper: &'static dyn TimeKeeper,
         due: Moment,
@@ -30,7 +30,8 @@ impl Drop for OwnedTimer {
     }
 }
 
-/// Returns the current time for a call of `pid`: that of the calling process, or of the called one.
+/// Returns the current time for a call of `pid`, by the clock of the calling process, or else by that of the called
+/// one.
 pub(crate) fn now_for(pid: Pid) -> Moment {
     if has_virtual_clock() || with_current(|context| context.is_some()) {
         Moment::now()
@@ -39,8 +40,8 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
     }
 }
 
-/// Returns the timekeeper for delayed sends to `pid`; `None` if no such process lives in this program. For a process of
-/// another node it is that of the sender.
+/// Returns the timekeeper for delayed sends to `pid`; `None` if `pid` belongs to this program and no such process is
+/// alive. For a process on another node, returns the sender's timekeeper.
 pub(crate) fn time_keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let process = pid.resolve();
     let owner = process.filter(|pid| !is_elsewhere(*pid)).and_then(|pid| TABLE.living(pid)).and_then(Slot::owner);
@@ -51,6 +52,6 @@ pub(crate) fn time_keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
         None if target_of(pid).is_some() => None,
         None => return None,
     };
-    // A stand-alone mailbox keeps no timers.
+    // A stand-alone mailbox has no timekeeper of its own.
     Some(own.unwrap_or_else(|| current_host().map_or(timekeeper() as &'static dyn TimeKeeper, |host| host)))
 }

@@ -1,6 +1,6 @@
 //! The waker of a process.
 //!
-//! Wakers that were cloned are counted (see [`foreign_wakers`](crate::deadlock::foreign_wakers)), and no others.
+//! Only wakers that were cloned are counted (see [`foreign_wakers`](crate::deadlock::foreign_wakers)).
 
 use crate::deadlock::foreign_wakers::{give_back, lend};
 use crate::slots::{Slot, TABLE};
@@ -10,13 +10,14 @@ use std::{mem::ManuallyDrop, ops::Deref, ptr};
 /// The incarnation that owns a table; `None` for a machine that is driven by hand.
 pub(crate) type TableOwner = Option<(&'static Slot, u64)>;
 
-/// Creates a waker of the process to give away: the incarnation in place of a pointer. It may outlive the process.
+/// Creates a waker of the process for other code. It may outlive the process: its data is the incarnation, not a
+/// pointer.
 pub(crate) fn waker_of(incarnation: u64) -> Waker {
-    // The clone is counted.
+    // Cloned, so that it is counted.
     own_waker_of(incarnation).clone()
 }
 
-/// The waker that a process is polled with, uncounted.
+/// The waker that a process is polled with; it is not counted.
 pub(crate) struct OwnWaker(ManuallyDrop<Waker>);
 
 impl Deref for OwnWaker {
@@ -36,7 +37,7 @@ pub(crate) fn own_waker_of(incarnation: u64) -> OwnWaker {
         // SAFETY: the functions of the vtable accept any incarnation word.
         unsafe { Waker::new(ptr::without_provenance(incarnation as usize), &VTABLE) }
     };
-    // Never dropped: it was not counted.
+    // Never dropped, because it was not counted.
     OwnWaker(ManuallyDrop::new(waker))
 }
 
@@ -74,7 +75,8 @@ pub(crate) fn owner_of(incarnation: u64) -> TableOwner {
     (generation != 0).then_some((slot, generation))
 }
 
-/// Returns the waker in `context`, unless it is the process's own, which is polled after every answer anyway.
+/// Returns the waker in `context`, or `None` if it is the process's own: the process is polled after every answer
+/// anyway.
 #[inline]
 pub(crate) fn foreign_waker(context: &Context<'_>, incarnation: u64) -> Option<Waker> {
     (!is_own(context, incarnation)).then(|| context.waker().clone())
