@@ -61,6 +61,7 @@ mod subject;
 pub mod testing;
 mod threads;
 pub mod topics;
+mod wire;
 
 pub use cluster::{
     Broadcast, BroadcastError, Builder, Cluster, ClusterGroup, ClusterTopic, JoinError, Keyed, Member, NamedError,

@@ -3,7 +3,7 @@
 use crate::driver::{Food, fuzz};
 use postroom::Pid;
 use postroom_cluster::__recoded_directory_message as recoded;
-use postroom_cluster::envelope::{AskKind, Content, Envelope, EnvelopeError, LinkKind, ToldKind};
+use postroom_cluster::envelope::{AskKind, Content, Envelope, LinkKind, ToldKind, WireError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -23,18 +23,18 @@ pub fn target(data: &[u8]) -> u64 {
         Ok(envelope) => {
             assert_eq!(envelope.encode(), data, "there is one form of each envelope: {envelope:?}");
             count(&ACCEPTED, kind);
-            let inner = if let Envelope::Directory(bytes) = envelope { directory(&bytes) } else { 0 };
+            let inner = if let Envelope::Directory { message: bytes } = envelope { directory(&bytes) } else { 0 };
             1 << 40 | inner << 16 | u64::from(kind) << 8 | data.len().ilog2() as u64
         }
         Err(error) => {
             let text = error.to_string();
             assert!(text.len() < 1_000, "{text}");
             let what = match error {
-                EnvelopeError::Kind { what: "Kind", .. } => return 1,
-                EnvelopeError::Kind { .. } => 2,
-                EnvelopeError::Truncated => 3,
-                EnvelopeError::Pid => 4,
-                EnvelopeError::NotText => 5,
+                WireError::Kind { what: "Envelope", .. } => return 1,
+                WireError::Kind { .. } => 2,
+                WireError::Truncated => 3,
+                WireError::Pid => 4,
+                WireError::NotText => 5,
                 _ => 6,
             };
             count(&REFUSED, kind);
@@ -98,7 +98,7 @@ fn envelopes() {
         [&[9], number.as_slice(), &own].concat(),
         [&[10], number.as_slice(), &[4], &text("no")].concat(),
     ];
-    all.extend(of_directory.map(|message| Envelope::Directory(message.into())));
+    all.extend(of_directory.map(|message| Envelope::Directory { message: message.into() }));
     let corpus: Vec<_> = all.iter().map(Envelope::encode).collect();
     corpus.iter().for_each(|whole| assert!(Envelope::decode(whole.clone()).is_ok(), "{whole:?}"));
     let corpus: Vec<&[u8]> = corpus.iter().map(|whole| &whole[..]).chain([&[][..]]).collect();

@@ -35,6 +35,7 @@ fn folders_of_the_cluster_import_downward() {
         "clock.rs",
         "threads.rs",
         "info.rs",
+        "wire.rs",
         "envelope.rs",
         "reply.rs",
         "access.rs",

@@ -323,7 +323,7 @@ impl Delivery {
                 self.told(peer, number, told, &bytes);
                 false
             }
-            Envelope::Directory(bytes) => {
+            Envelope::Directory { message: bytes } => {
                 self.directory(peer, bytes);
                 false
             }

@@ -31,7 +31,7 @@ impl Peer {
     /// # Errors
     /// [`SendFailure::Full`] if there is no room, and [`SendFailure::UnknownNode`] if the session is not open.
     pub(crate) fn offer(&self, message: &DirectoryMessage) -> Result<(), SendFailure> {
-        let envelope = Envelope::Directory(message.encode());
+        let envelope = Envelope::Directory { message: message.encode() };
         let mut state = self.lock();
         let to = state.anyone;
         if !matches!(state.phase, Phase::Open(_)) {
