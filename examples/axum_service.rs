@@ -11,8 +11,8 @@
 //! * 504: the caller has waited long enough. The message may still be handled.
 //! * 500: a bug has crashed the process with the request in its hands, so the outcome is unknown.
 //! * 503 until the supervisor has restarted the process. Nothing was delivered, so a client may repeat the request.
-//! * 429: one audit runs, and no other one may wait.
-//! * On shutdown the listener closes first, then the requests under way end, then the processes.
+//! * 429: one audit is running, and no other one may wait.
+//! * On shutdown the listener closes first, then the pending requests complete, then the processes end.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,7 +37,7 @@ enum StockError {
     OutOfStock(u32),
 }
 
-/// A shelf of tea. A real service would keep its stock in a database, which a restart does not empty.
+/// A shelf of tea. A real service would keep its stock in a database, which survives a restart.
 #[process]
 struct Stock {
     tea: u32,
@@ -72,7 +72,7 @@ impl Stock {
     }
 }
 
-/// Checks the stock. It does so in the background, and waits for as long as the stock is out of service.
+/// A process that checks the stock in the background. It waits while the stock is out of service.
 #[process]
 struct Auditor {
     stock: Address<Stock>,
@@ -89,7 +89,7 @@ impl Auditor {
     }
 }
 
-/// What the handlers need. An address is `Copy`, and stays valid when its process is restarted.
+/// The state of the handlers. An address is `Copy`, and stays valid when its process is restarted.
 #[derive(Clone, Copy)]
 struct App {
     stock: Address<Stock>,
@@ -122,7 +122,7 @@ impl IntoResponse for Failure {
             CallError::Timeout => StatusCode::GATEWAY_TIMEOUT,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        // The text is for people; that of a bug says no more than whether the message was handled.
+        // The text is for people. For a bug, it only tells whether the message was handled.
         let text = match &self.0 {
             CallError::Failed(error) => error.to_string(),
             error => error.delivery().to_string(),
@@ -147,7 +147,7 @@ async fn delivery(State(app): State<App>) -> Result<String, Failure> {
     Ok(app.stock.delivery().timeout(Duration::from_millis(50)).await?.to_string())
 }
 
-/// Accepts an audit, and does not wait for it.
+/// Accepts an audit without waiting for it.
 async fn audit(State(app): State<App>) -> Result<StatusCode, Failure> {
     app.auditors.audit().send()?;
     Ok(StatusCode::ACCEPTED)
@@ -175,12 +175,12 @@ async fn request(server: SocketAddr, line: &str) -> Result<String, Box<dyn Error
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // The crash is part of the show. A service leaves the report on, for its log.
+    // The crash is intended. A service would keep the panic report for its log.
     panic::set_hook(Box::new(|_| {}));
 
     let runtime = Runtime::new()?; // tasks call processes, and no process uses Tokio: a handle is not required
     let tree = Supervisor::one_for_one()
-        // Much too long for a service. Here it makes sure that the stock is down for as long as the program shows it.
+        // Much too long for a service. Here it ensures that the stock is down while the program makes requests to it.
         .backoff(Backoff::constant(Duration::from_secs(3_600)))
         .child("stock", |spawn| spawn.of(Stock { tea: 10, waiting: Vec::new() }).serve())
         .child("auditors", |spawn| {

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
     runtime.register_type::<Greeter>();
 
-    // Integers are converted if the value fits: the 2 is an `i32` here and a `u8` there.
+    // Integers are converted if the value fits: the 2 is an `i32` here, and a `u8` in the process.
     let pid = runtime.start("Greeter", "serve", payloads!["Hello", 2])?;
     let greeter = runtime.address::<Greeter>(pid)?;
     println!("{}", greeter.greet("Ada".to_string()).wait()?);

@@ -16,7 +16,7 @@ use postroom::error::GroupError;
 use postroom::prelude::*;
 use postroom::{Bound, Overflow};
 
-/// A line, as it goes to each user in a room.
+/// A line, as it is sent to each user in a room.
 #[derive(Clone)]
 struct Said {
     room: &'static str,
@@ -42,7 +42,7 @@ impl User {
         Ok(())
     }
 
-    /// Returns the number of users that it went to, including this one.
+    /// Returns the number of users that the line went to, including this one.
     #[message]
     fn say(&mut self, ctx: &mut Context<Self>, room: &'static str, line: String) -> usize {
         ctx.group(room).broadcast(Said { room, by: self.name, line })
@@ -69,7 +69,8 @@ impl User {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The exit of Eve's process is printed below. Without this, its panic would also be reported on standard error.
+    // The exit of Eve's process is printed below. Without this hook, its panic would also be reported on standard
+    // error.
     panic::set_hook(Box::new(|_| {}));
 
     let runtime = Runtime::new()?;
@@ -77,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ada = user("Ada", Duration::ZERO).join(vec!["kitchen", "garden"])?;
     let bob = user("Bob", Duration::ZERO).join(vec!["kitchen", "garden"])?;
     let eve = user("Eve", Duration::ZERO).join(vec!["kitchen"])?;
-    // No more than three lines wait for Sam: the newest.
+    // At most three lines wait for Sam: the newest ones.
     let newest = Bound::Hard(3, Overflow::DropOldest);
     let sam = user("Sam", Duration::from_millis(200)).mailbox(newest).join(vec!["kitchen"])?;
 

@@ -1,4 +1,4 @@
-//! A web crawler with limits: on its depth, its number of pages, the requests at a time, and the rate for each host.
+//! A web crawler with limits on its depth, its number of pages, its concurrent requests, and its rate for each host.
 //!
 //! ```text
 //! cargo run --example crawler
@@ -9,12 +9,12 @@
 //!           one process per host     four processes
 //! ```
 //!
-//! Each limit is a property of the processes, and no code checks it: a *keyed pool* has one process per host, which
-//! makes one request and then pauses, and a *fixed pool* of four fetchers makes at most four requests at a time.
+//! No code checks the last two limits, which are properties of the processes: a *keyed pool* has one process per host,
+//! which makes one request and then pauses, and a *fixed pool* of four fetchers makes at most four requests at a time.
 //!
-//! The web is as bad as usual: one page is busy at first, one never answers, one does not exist. Things to look for in
-//! the output: the number of attempts of each page, and the limits, as the web itself has measured them. The clock is
-//! virtual, so the crawl, with all its pauses, is over at once.
+//! The web is as unreliable as usual: one page is busy at first, one never answers, one does not exist. Things to look
+//! for in the output: the number of attempts for each page, and the limits as measured by the web itself. The clock is
+//! virtual, so the crawl takes no time in spite of its pauses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a request may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How often a request is made before the page is given up.
+/// Number of attempts before a page is given up.
 const ATTEMPTS: u32 = 3;
 
 /// `host/path`
@@ -57,7 +57,7 @@ enum Failure {
     NotAsked,
 }
 
-/// The links of a page, or why it has none. Half of the Internet is missing.
+/// Returns the links of a page, or why it has none. `request` counts the requests for the page.
 fn page(url: &str, request: u32) -> Result<Links, Failure> {
     let links: &[&str] = match url {
         "ant.example/" => &["ant.example/1", "bee.example/", "cat.example/", "dog.example/", "elk.example/"],
@@ -74,12 +74,12 @@ fn page(url: &str, request: u32) -> Result<Links, Failure> {
     Ok(links.iter().map(ToString::to_string).collect())
 }
 
-/// The part of a URL before the first slash.
+/// Returns the part of a URL before the first slash.
 fn host(url: &str) -> String {
     url.split('/').next().unwrap_or_default().to_string()
 }
 
-/// Simulates the Internet, and measures the requests.
+/// The simulated Internet, which measures the requests.
 #[process]
 #[derive(Default)]
 struct Web {
@@ -96,7 +96,7 @@ impl Web {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Answers after a while, and takes other requests meanwhile.
+    /// Answers after a while, and handles other requests in the meantime.
     #[message]
     fn get(&mut self, ctx: &mut Context<Self>, url: Url, reply: Reply<Result<Links, Failure>>) {
         let request = self.requests.entry(url.clone()).or_default();
@@ -117,14 +117,14 @@ impl Web {
         });
     }
 
-    /// Returns the most requests that were under way at a time, and the shortest time between two to the same host.
+    /// Returns the largest number of concurrent requests, and the shortest time between two requests to the same host.
     #[message]
     fn measured(&self) -> (usize, Option<Duration>) {
         (self.most_under_way, self.shortest_pause)
     }
 }
 
-/// Makes one request at a time.
+/// A process that makes one request at a time.
 #[process]
 struct Fetcher {
     web: Address<Web>,
@@ -145,7 +145,7 @@ impl Fetcher {
     }
 }
 
-/// Visits the pages of one host in sequence.
+/// A process that visits the pages of one host in sequence.
 #[process]
 struct Site {
     fetchers: Address<Fetcher>,
@@ -162,14 +162,16 @@ impl Site {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Any failure may be temporary, except that of a page that does not exist. To ask for a page twice does no harm.
+    /// Retries after any failure except a missing page, since it may be temporary. Requesting a page twice does no
+    /// harm.
     #[message]
     async fn visit(&mut self, ctx: &mut Context<Self>, url: Url) -> Visit {
         for attempts in 1.. {
             if let Some(next) = self.next {
                 ctx.sleep_until(next).await;
             }
-            // The fetcher limits the request itself. How long the site waits for a free fetcher does not count.
+            // The fetcher limits the duration of the request. The time that the site waits for a free fetcher does not
+            // count.
             let answer = self.fetchers.fetch(url.clone()).timeout(Duration::MAX).await;
             self.next = Some(ctx.now() + PAUSE);
             let links = answer.map_err(|error| error.failed().unwrap_or(Failure::NotAsked));
@@ -193,7 +195,7 @@ struct Page {
 
 #[process]
 impl Crawler {
-    /// Visits the pages level by level, so that each one is found with the fewest links.
+    /// Visits the pages level by level, so that each one is found by the shortest chain of links.
     #[entry]
     async fn crawl(&mut self, start: Url) -> BTreeMap<Url, Page> {
         let mut pages = BTreeMap::new();

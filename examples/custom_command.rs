@@ -13,7 +13,7 @@ use std::thread;
 use postroom::prelude::*;
 use postroom::{Command, CommandError, Completion};
 
-/// Asks for the sum of the squares below `limit`.
+/// A request for the sum of the squares below `limit`.
 struct SumOfSquares {
     limit: u64,
 }
@@ -22,7 +22,7 @@ impl Command for SumOfSquares {
     type Output = u64;
 }
 
-/// The handler: it runs the work on a thread of its own, and always answers.
+/// Performs the command on a thread of its own, and always answers.
 fn sum_of_squares(command: SumOfSquares, completion: Completion<u64>) {
     thread::spawn(move || match (0..command.limit).try_fold(0u64, |sum, n| sum.checked_add(n.checked_mul(n)?)) {
         Some(sum) => completion.complete(sum),

@@ -16,8 +16,8 @@
 //!
 //! * A player steers by messages, which take effect with the next step. Bob always tries to stay behind Ada.
 //! * Eve's process crashes in the middle of the race. The game is notified, and takes her car off the track.
-//! * Sam takes longer to draw a snapshot than the next one takes to arrive. His mailbox
-//!   has room for one, the newest: he misses most of them, and draws the last one.
+//! * Sam takes longer to draw a snapshot than the next one takes to arrive. His mailbox has room for one, the newest:
+//!   he misses most of them, but draws the last one.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -32,10 +32,10 @@ use postroom::prelude::*;
 /// The fixed time step.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / 60);
 
-/// How long the race is.
+/// Length of the race in steps.
 const TICKS: u32 = 4 * 60;
 
-/// How many steps there are between two snapshots.
+/// Number of steps between two snapshots.
 const TICKS_PER_SNAPSHOT: u32 = 3;
 
 /// The top speed of a car, in millimetres per step.
@@ -97,7 +97,7 @@ impl Game {
             self.tick += 1;
             self.cars.values_mut().for_each(Car::step);
             if self.tick.is_multiple_of(TICKS_PER_SNAPSHOT) {
-                // A snapshot never waits for a subscriber: see the bounds of their mailboxes.
+                // A broadcast does not wait for a slow subscriber: see the bounds of their mailboxes.
                 self.subscribers.broadcast(self.snapshot());
             }
         }
@@ -112,7 +112,7 @@ impl Game {
         Ok(())
     }
 
-    /// The latest input before a step counts.
+    /// Sets the input of a car. Only the last input before a step counts.
     #[message]
     fn steer(&mut self, name: &'static str, input: Input) {
         if let Some(car) = self.cars.get_mut(name) {
@@ -139,7 +139,7 @@ impl Game {
 struct Player {
     name: &'static str,
     game: Address<Game>,
-    /// What the player does when it sees a snapshot.
+    /// The player's reaction to a snapshot.
     drive: fn(&Snapshot) -> Input,
 }
 
@@ -181,7 +181,7 @@ fn eve(snapshot: &Snapshot) -> Input {
     Input::Accelerate
 }
 
-/// Draws each snapshot, slowly.
+/// A spectator that draws each snapshot, slowly.
 #[process]
 #[derive(Default)]
 struct Spectator {
@@ -212,7 +212,7 @@ impl Spectator {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The game prints the exit. Without this, the reason would also be on standard error.
+    // The game prints that a player is gone. Without this hook, the panic would also be reported on standard error.
     panic::set_hook(Box::new(|_| {}));
 
     let is_virtual = env::args().any(|argument| argument == "--virtual");

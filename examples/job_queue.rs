@@ -8,16 +8,16 @@
 //! client ──submit──▶ queue ──spawns──▶ jobs ──run──▶ workers (a pool) ──deliver──▶ mail server
 //! ```
 //!
-//! Each job sends a mail. The mail server is as bad as those on the Internet, and a worker has a bug. Things to look
-//! for in the output:
+//! Each job sends a mail. The mail server is as unreliable as those on the Internet, and a worker has a bug. Things to
+//! look for in the output:
 //!
 //! * The mail to Grace takes three attempts, because the server is busy twice.
-//! * The server accepts the mail to Heidi, but answers too late, so the worker can't know. The job makes another
-//!   attempt, and Heidi still gets one mail: the server recognizes the key of the job.
+//! * The server accepts the mail to Heidi, but answers too late, so the worker does not know the outcome. The job makes
+//!   another attempt, and Heidi still gets one mail: the server recognizes the key of the job.
 //! * The mail without an `@` is a poison message: it crashes each worker that gets it. The pool replaces the worker,
 //!   and the job gives up after four attempts.
-//! * The mail to an unknown address is refused for good. It is not repeated.
-//! * The client submits Ada's mail twice. The queue recognizes the key, and does it once.
+//! * The mail to an unknown address is refused permanently, so it is not retried.
+//! * The client submits Ada's mail twice. The queue recognizes the key, and does the job once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
@@ -26,13 +26,13 @@ use std::time::Duration;
 
 use postroom::prelude::*;
 
-/// How many jobs may be open at a time.
+/// Maximum number of open jobs.
 const OPEN: usize = 1_000;
 
-/// After how many attempts a job is dead.
+/// Number of attempts after which a job is dead.
 const ATTEMPTS: u32 = 4;
 
-/// How long to wait before the second attempt. The delay doubles with each further one.
+/// Delay before the second attempt. It doubles with each further attempt.
 const BACKOFF: Duration = Duration::from_secs(1);
 
 /// How long the mail server may take to answer.
@@ -49,7 +49,7 @@ enum MailError {
     NoSuchMailbox,
 }
 
-/// Stands for a server on the Internet.
+/// A stand-in for a server on the Internet.
 #[process]
 #[derive(Default)]
 struct MailServer {
@@ -63,7 +63,7 @@ impl MailServer {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Idempotent: one mail is sent for each key.
+    /// Sends a mail. Idempotent: one mail is sent for each key.
     #[message]
     fn deliver(&mut self, key: Key, to: String, reply: Reply<Result<(), MailError>>) {
         let requests = self.requests.entry(key).or_default();
@@ -95,7 +95,7 @@ impl Worker {
 
     #[message]
     async fn run(&mut self, key: Key, to: String) -> Result<(), CallError<MailError>> {
-        // The bug: bad input is an error, and no reason to panic.
+        // The bug: bad input should be an error, not a panic.
         let (_user, _domain) = to.split_once('@').expect("an address contains an @");
         self.server.deliver(key, to).timeout(LIMIT).await
     }
@@ -116,7 +116,7 @@ struct Dead {
 
 #[process]
 impl Job {
-    /// Returns the number of attempts. A failed attempt may have sent the mail. Its key makes another one safe.
+    /// Returns the number of attempts. A failed attempt may have sent the mail; the key makes another attempt safe.
     #[entry]
     async fn run(&mut self, ctx: &mut Context<Self>, key: Key, to: String) -> Result<u32, Dead> {
         let mut attempts = 0;
@@ -124,7 +124,7 @@ impl Job {
             // The worker itself has a limit, which does not include the time that the job waits for a worker.
             match self.workers.run(key, to.clone()).timeout(Duration::MAX).await {
                 Ok(()) => return Ok(attempts + 1),
-                // No attempt: the pool is full, or is being restarted.
+                // Not an attempt: the pool is full, or is being restarted.
                 Err(error) if error.is_retryable() => {}
                 Err(reason) => {
                     attempts += 1;
@@ -142,7 +142,7 @@ impl Job {
 #[derive(Debug)]
 enum Submitted {
     Accepted,
-    /// There is a job with this key already.
+    /// A job with this key already exists.
     Known,
 }
 
@@ -169,7 +169,7 @@ impl Queue {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Idempotent: a client that gets no answer repeats the call with the same key.
+    /// Submits a job. Idempotent: a client that gets no answer repeats the call with the same key.
     #[message]
     fn submit(&mut self, ctx: &mut Context<Self>, key: Key, to: String) -> Result<Submitted, Refused> {
         if self.open.contains(&key) || self.done.contains_key(&key) || self.dead.contains_key(&key) {
@@ -195,7 +195,7 @@ impl Queue {
         self.done.clone()
     }
 
-    /// The jobs that someone has to look at.
+    /// Returns the jobs that need someone's attention.
     #[message]
     fn dead_letters(&self) -> BTreeMap<Key, String> {
         self.dead.clone()
@@ -203,10 +203,10 @@ impl Queue {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The reason of each crash is in the dead-letter list. Without this, it would also be on standard error.
+    // The reason for each crash is in the dead-letter list. Without this hook, it would also be on standard error.
     panic::set_hook(Box::new(|_| {}));
 
-    // With a virtual clock the pauses take no time. A service leaves it out.
+    // With a virtual clock the pauses take no time. A service would use the real one.
     let clock = Clock::manual();
     let runtime = Runtime::builder().clock(clock.clone()).build()?;
     let tree = Supervisor::one_for_one()

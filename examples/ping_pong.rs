@@ -1,4 +1,4 @@
-//! Two processes that know of each other only by PID play ping-pong.
+//! Two processes that know each other only by PID play ping-pong.
 //!
 //! ```text
 //! cargo run --example ping_pong
@@ -23,7 +23,7 @@ impl Player {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Plays the ball back, until it has crossed the net `left` times more.
+    /// Plays the ball back until it has crossed the net `left` more times.
     #[message]
     fn ball(&mut self, ctx: &mut Context<Self>, from: Pid, left: u32) -> Result<(), SendError<PlayerBall>> {
         println!("{}", self.sound);

@@ -1,16 +1,18 @@
-//! Fuzz targets: parsers of what may come from outside, on inputs that are made at random from good ones.
+//! Fuzz targets: parsers of external input, on random inputs that are made from good ones.
 //!
-//! Each target is a function of bytes, `target(data: &[u8])`, in the form that cargo-fuzz calls; it panics at what must
-//! not be, and returns a number for the kind of outcome. The driver here runs on stable: it mutates the inputs of a
-//! corpus, and adds an input whose kind of outcome is new. 5,000 inputs for each target with a fixed seed, or for as
-//! long as `POSTROOM_FUZZ_SECONDS` says, with a seed that is printed and that `POSTROOM_FUZZ_SEED` sets.
+//! Each target is a function of bytes, `target(data: &[u8])`, in the form that cargo-fuzz calls. It panics on a
+//! violation, and returns a number for the kind of outcome. The driver runs on stable: it mutates the inputs of a
+//! corpus, and adds an input whose kind of outcome is new. Each target gets 5,000 inputs with a fixed seed, or runs
+//! for `POSTROOM_FUZZ_SECONDS` with a seed that is printed and that `POSTROOM_FUZZ_SEED` sets.
 //!
-//! Seen to fail: by a generation that is one bit too long for one of the two that read PIDs; a name one byte too long;
-//! an input of JSON that must not be left out; a request whose words depend on the pieces in which it comes; an
-//! error of a call that is written as another; and, in runs by time only, a frame whose flags are not checked.
+//! Faults that it was seen to detect: a generation that is one bit too long for one of the two PID parsers; a name
+//! that is one byte too long; a JSON input that must not be omitted; a request whose words depend on the pieces in
+//! which it arrives; a call error that is written as a different one; and, only in runs by time, a frame whose flags
+//! are not checked.
 //!
-//! Blind spots: without the compiler's help nothing says which branches an input reaches, so what takes several steps
-//! none of which changes the outcome is found by luck only. Inputs are of at most [`LONGEST`] bytes.
+//! Blind spots: without support from the compiler, the driver does not know which branches an input reaches. So a
+//! fault that needs several steps, none of which changes the outcome, is only found by luck. Inputs have at most
+//! [`LONGEST`] bytes.
 //!
 //! [`LONGEST`]: driver::LONGEST
 

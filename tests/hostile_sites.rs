@@ -1,7 +1,8 @@
-//! Every site where the runtime calls user code (from its own list of guards), times every hostile deed. A site without
-//! a case fails, and so does a case whose code was not called at its site.
+//! Runs every hostile deed at every site where the runtime calls user code (taken from its own list of guards). A site
+//! without a case fails, and so does a case whose code was not called at its site.
 //!
-//! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time: the watchdog ends a hang.
+//! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time; the watchdog ends a test
+//! that hangs.
 
 #[path = "hostile_sites/abroad.rs"]
 mod abroad;
@@ -34,17 +35,17 @@ fn cases() -> Vec<Case> {
     [processes::CASES, values::CASES, built::CASES, waiting::CASES, trees::CASES].concat()
 }
 
-/// Returns how many panics a site has caught.
+/// Returns the number of panics that a site has caught.
 fn caught_at(site: &str) -> u64 {
     caught().into_iter().find(|(name, _)| name == site).map_or(0, |(_, count)| count)
 }
 
-/// Runs one deed at a time, since the counts of caught panics are global.
+/// Serializes the deeds, since the counts of caught panics are global.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn everywhere(deed: Deed) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // Set to a site's name to run that site only.
+    // Set this variable to a site's name to run that site only.
     let only = std::env::var("POSTROOM_SITE").ok();
     for (name, site, case) in cases() {
         if only.as_ref().is_some_and(|only| only != site) {
@@ -65,8 +66,8 @@ fn everywhere(deed: Deed) {
     }
 }
 
-/// The kinds of threads that code may run on at sites where they are few. At the others all may that run users' code,
-/// which the runtime checks itself in a debug build.
+/// The kinds of threads on which code may run at sites where only a few are allowed. At the other sites all kinds that
+/// may run user code are allowed, which the runtime checks itself in a debug build.
 const KINDS: [(&[ThreadKind], &[&str]); 3] = [
     (&[ThreadKind::Pinned], &["Make"]),
     // In a step.
@@ -86,11 +87,11 @@ const KINDS: [(&[ThreadKind], &[&str]); 3] = [
             "CompleteHook",
         ],
     ),
-    // What threads that must run no code of users have to tell.
+    // Reports from threads that must not run user code.
     (&[ThreadKind::Notifier], &["StallHook", "DumpHook", "OutsideTimer"]),
 ];
 
-/// Checks on which kinds of threads the code of all cases has run: in a debug build, where the runtime notes that.
+/// Checks on which kinds of threads the code of all cases has run. Only a debug build of the runtime records that.
 fn each_ran_where_it_may() {
     if !cfg!(debug_assertions) {
         return println!("NOT CHECKED: on which threads users' code runs, which only a debug build notes");
@@ -146,7 +147,7 @@ fn code_that_shuts_down_everywhere() {
     everywhere(Deed::ShutsDown);
 }
 
-/// The events are not listed here; the cases make the runtime log some thirty.
+/// The events are not listed here; the cases make the runtime log about thirty.
 #[test]
 fn a_subscriber_that_panics_at_every_event_is_contained() {
     built::while_the_subscriber_panics(|| {

@@ -1,15 +1,15 @@
 //! An exited process leaves nothing behind: resources are counted while the runtime still runs.
 //!
 //! In rounds of about a second, processes of all kinds (macro, hand-written, async entries, supervised, members of
-//! pools, upgraded ones) spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers and end at
-//! random: each other, themselves, through links, by panics and failures. Meanwhile threads do the same from outside,
+//! pools, upgraded ones) randomly spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers, and
+//! end each other or themselves: through links, by panics and by failures. Meanwhile threads do the same from outside,
 //! and start, crash and stop trees and pools. Ten permanent processes take part all the time. After each round all
-//! others are ended, and at rest the remaining resources must be those of the ten: slots, names, groups, topics, links,
-//! monitors, timers, suspensions, edges of the wait graph, aliases, labels, messages; and later rounds must use no more
-//! memory than earlier ones. In the end the ten give up their resources, and nothing must be left; then the runtime is
-//! shut down, and no thread must be left.
+//! other processes are ended. When the runtime is at rest, the remaining resources must be those of the ten: slots,
+//! names, groups, topics, links, monitors, timers, suspensions, edges of the wait graph, aliases, labels, messages.
+//! Later rounds must not use more memory than earlier ones. In the end the ten give up their resources, and nothing
+//! may be left. Then the runtime is shut down, and no thread may be left.
 //!
-//! Five seconds, or `POSTROOM_LEAK_SECONDS`; the seed is printed, and `POSTROOM_LEAK_SEED` sets it.
+//! It runs for five seconds, or for `POSTROOM_LEAK_SECONDS`; the seed is printed, and `POSTROOM_LEAK_SEED` sets it.
 //!
 //! Each of these faults alone makes it fail in five seconds: registrations of an exited process kept (names, groups,
 //! topics), or one of its names; an exiting process that does not withdraw its monitors, notify its owner, or notify
@@ -20,19 +20,19 @@
 //! process; one in four nodes leaked.
 //!
 //! Blind spots:
-//! * two workers and three threads on few cores give few interleavings, and the seed decides what is done, not in which
-//!   order;
-//! * a free slot that is on no list is only detected at the end, if the system reports that no thread is left that
-//!   could cache it; so a thread that caches too many slots is not detected;
+//! * two workers and three threads on few cores produce few interleavings, and the seed determines the acts but not
+//!   their order;
+//! * a free slot that is on no list is detected only at the end, and only if the system reports that no thread is left
+//!   that could cache it; so a thread that caches too many slots is not detected;
 //! * a few bytes leaked with each process would pass in five seconds; the runtime's own memory is counted in regions;
 //! * the runtime's own counts (names, members, timers, suspensions) are trusted, except for slots, bindings and
 //!   messages, which are inspected one by one; the watchers of groups are only bounded until the ten have given up
 //!   everything;
-//! * messages of calls, broadcasts and futures may be dropped when their sender gets an error, or exits: only a
-//!   comparison of sums shows that no others are;
-//! * a permanent process keeps one timer for the deadlines of its calls until it is due, answered or not: so the ten
-//!   make no calls with long deadlines; the test waits for timers that are slightly late;
-//! * streams of answers, processes of two runtimes and a virtual clock do not take part.
+//! * messages of calls, broadcasts and futures may be dropped when their sender gets an error or exits: only a
+//!   comparison of sums shows that no others are dropped;
+//! * a permanent process keeps a timer for the deadlines of its calls until it is due, answered or not: so the ten
+//!   make no calls with long deadlines, and the test waits for timers that are slightly late;
+//! * streams of answers, processes of two runtimes and a virtual clock are not included.
 
 #[path = "leaks/books.rs"]
 mod books;
@@ -72,18 +72,19 @@ use world::World;
 
 /// The length of a round.
 const ROUND: Duration = Duration::from_secs(1);
-/// How long the test waits for resources to be freed.
+/// The time that the test waits for resources to be freed.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The number of threads that take part.
+/// The number of driver threads.
 const DRIVERS: usize = 3;
-/// How many more bytes than after the first half of the rounds may be in use in small blocks: maps and lists keep their
-/// capacity. A guess, below the sum of a leak of some bytes for each process.
+/// The number of bytes by which the use of small blocks may exceed that of the first half of the rounds: maps and
+/// lists keep their capacity. A guess, below the total of a leak of a few bytes for each process.
 const MORE: i64 = 512 << 10;
-/// The same for large blocks: three regions of the runtime, which keeps as many as its busiest moment needed; on a busy
-/// machine that moment may come late.
+/// The same limit for large blocks: three regions of the runtime, which keeps as many as its busiest moment needed; on
+/// a busy machine that moment may come late.
 const MORE_LARGE: i64 = 6 << 20;
 
-/// A process that is seen suspended at a dead receiver so many times in a row counts as never resumed.
+/// The number of consecutive observations of a process suspended at a dead receiver after which it counts as never
+/// resumed.
 const SIGHTINGS: u32 = 25;
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -96,7 +97,7 @@ fn exited_processes_leave_nothing_behind() {
     within(Duration::from_secs(120 + 3 * seconds), move || stress(seconds, seed));
 }
 
-/// Spawns the permanent processes: nine, and the child of the last of them.
+/// Spawns the permanent processes: nine, including a supervisor, and the supervisor's child.
 fn spawn_permanent(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
     let host = world.host;
     let mut permanent = Vec::new();
@@ -118,11 +119,11 @@ fn spawn_permanent(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
     permanent
 }
 
-/// Ends all but the ten.
+/// Ends all processes except the ten.
 fn end_others(world: &Arc<World>, dice: &mut Dice) {
     let permanent = world.permanent.get().expect("they were spawned first");
     let tree = lock(&world.trees)[0].pid();
-    // The drop answers each command.
+    // Dropping the stash answers each command.
     let unanswered = std::mem::take(&mut *lock(&world.stash));
     drop(unanswered);
     for info in world.host.processes() {
@@ -132,7 +133,7 @@ fn end_others(world: &Arc<World>, dice: &mut Dice) {
     }
 }
 
-/// Ends all but the ten, and counts the resources when the runtime is at rest.
+/// Ends all processes except the ten, and counts the resources when the runtime is at rest.
 fn rest(world: &Arc<World>, dice: &mut Dice) -> (BTreeSet<Pid>, Count) {
     lock(&world.again).drain(..).for_each(|timer| _ = timer.cancel());
     lock(&world.later).clear();
@@ -172,7 +173,7 @@ fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
             .collect();
         let held = stuck_sender(world, long);
         world.over.store(true, SeqCst);
-        // Some may wait for room in the mailbox of a process that waits for a long time.
+        // Some drivers may wait for room in the mailbox of a process that waits for a long time.
         while !drivers.iter().all(|driver| driver.is_finished()) {
             end_others(world, dice);
             std::thread::sleep(Duration::from_millis(1));
@@ -256,7 +257,7 @@ fn stress(seconds: u64, seed: u64) {
     let life = child.pid().join();
     child.pid().kill();
     life.wait();
-    // Aliases have names and are members, too.
+    // Aliases also have names and are members.
     (0..world::NAMES).for_each(|name| _ = world.host.unregister_name(&format!("name-{name}")));
     for room in (0..world::ROOMS).map(|room| world.host.group(format!("room-{room}"))) {
         room.members().iter().for_each(|member| while room.leave(*member) {});
@@ -294,8 +295,8 @@ fn stress(seconds: u64, seed: u64) {
     }
 }
 
-/// Returns the number of free slots that no spawn finds. Each thread caches some slots and returns them when it ends:
-/// so when this is the only thread, as many processes as there are free slots can be spawned without a new slot.
+/// Returns the number of free slots that no spawn finds. Each thread caches some slots and returns them when it ends.
+/// So when this is the only thread, as many processes as there are free slots can be spawned without a new slot.
 fn lost_slots() -> usize {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let before = runtime.statistics();

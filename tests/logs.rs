@@ -1,5 +1,5 @@
-//! The log lines of the runtime, field by field, and those that the guide shows; and that the program's own panic hook
-//! still runs. (`postroom_tests::logged` also reads every line back as JSON.)
+//! The log lines of the runtime, field by field, including those that the guide shows. Also checks that the program's
+//! own panic hook still runs. (`postroom_tests::logged` also reads every line back as JSON.)
 
 use postroom::prelude::*;
 use postroom::supervision::Backoff;
@@ -55,8 +55,9 @@ fn fields(line: &str) -> Vec<&str> {
     words.filter_map(|word| word.split_once('=')).map(|(name, _)| name).filter(|name| !name.contains('"')).collect()
 }
 
-/// Waits for the only line about `pid` and returns it. Its field names must be distinct, where `message` is the event's
-/// text: a subscriber that writes JSON would otherwise write a key twice. (Catches a field `message` beside the text.)
+/// Waits for the only line about `pid` and returns it. Its field names must be distinct, counting the event's text as
+/// `message`: otherwise a subscriber that writes JSON would write a key twice. (Catches a field `message` beside the
+/// text.)
 fn only_line(pid: Pid) -> String {
     eventually(|| !logged(&pid.to_string()).is_empty());
     let lines = logged(&pid.to_string());
@@ -95,8 +96,8 @@ fn a_panic_is_logged_with_its_location_its_code_and_the_label() {
     });
 }
 
-/// Catches a runtime that removes the program's own hook, and with it the report of panics and backtraces, if there is
-/// a subscriber.
+/// Catches a runtime that removes the program's own hook if there is a subscriber, and with it the report of panics
+/// and backtraces.
 #[test]
 fn the_programs_panic_hook_runs_once_for_each_panic_also_with_a_subscriber() {
     soon(|| {
@@ -120,7 +121,7 @@ fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     });
 }
 
-/// Catches a message that its process has no method for, which is a bug in the program, being logged below `warn`.
+/// Catches a message without a method in its receiver, which is a bug in the program, being logged below `warn`.
 #[test]
 fn a_message_of_a_type_that_has_no_method_is_warned_of() {
     soon(|| {
@@ -139,7 +140,7 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     rest.split(' ').next()
 }
 
-/// A process that sends to another one, and calls it.
+/// A process that calls another one.
 #[process]
 struct Writer {
     to: Pid,
@@ -150,7 +151,7 @@ impl Writer {
     #[entry]
     fn serve(&mut self) {}
 
-    /// No method of a clerk takes it.
+    /// Calls with a message that a clerk has no method for.
     #[message]
     async fn ask(&mut self) -> bool {
         Recipient::<u32>::of(self.to).call(7).await.is_err()
@@ -180,8 +181,8 @@ fn a_call_without_a_method_is_warned_of_with_both_ends() {
     });
 }
 
-/// Catches a lost message that is logged below `warn`, without its receiver's type and label or why that has ended, and
-/// one of a call, whose caller has been told, that is logged as loudly.
+/// Catches a lost message that is logged below `warn`, or without its receiver's type, label or exit reason; and a
+/// lost call, whose caller has been notified, that is logged at the same level.
 #[test]
 fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
     soon(|| {
@@ -209,7 +210,7 @@ fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
     });
 }
 
-/// Catches a flood that is logged line by line, and one whose rest is not counted.
+/// Catches a flood that is logged line by line, or whose unlogged part is not counted.
 #[test]
 fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
     const FLOOD: u64 = 20_000;
@@ -228,7 +229,7 @@ fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
     });
 }
 
-/// In a program of its own, since a hook is the program's.
+/// Runs in a separate program, since the panic hook is global.
 ///
 /// Catches a panic that does not reach the hook, reaches it twice, or is printed without its backtrace.
 #[test]
@@ -247,7 +248,7 @@ fn a_panic_reaches_the_hook_of_the_program_once_with_a_backtrace_and_with_or_wit
         let runtime = Runtime::new().unwrap();
         for text in ["first-panic", "second-panic"] {
             let clerk = runtime.spawn(Clerk).serve().unwrap();
-            // A backtrace may take its time.
+            // Printing a backtrace may take a while.
             assert!(clerk.panic(text.into()).timeout(Duration::MAX).wait().is_err());
         }
         println!("hook: {:?}", CALLS.lock().unwrap());
@@ -266,7 +267,7 @@ fn a_panic_reaches_the_hook_of_the_program_once_with_a_backtrace_and_with_or_wit
     }
 }
 
-/// The processes whose log lines the guide shows.
+/// The account whose log lines the guide shows.
 mod bank {
     use super::*;
 
@@ -287,7 +288,7 @@ mod bank {
     }
 }
 
-/// See [`bank`].
+/// The report whose log lines the guide shows.
 mod report {
     use super::*;
 
@@ -299,7 +300,7 @@ mod report {
         #[entry]
         pub(super) fn serve(&mut self) {}
 
-        /// Takes too long: until the watchdog has said so.
+        /// Takes too long: until the watchdog has reported the stall.
         #[message]
         pub(super) fn render(&mut self) {
             eventually(|| STALLED.load(SeqCst));
@@ -309,7 +310,7 @@ mod report {
     pub(super) static STALLED: AtomicBool = AtomicBool::new(false);
 }
 
-/// Replaces what differs between two runs: PIDs, times, places, and the crate of a type.
+/// Replaces the parts that differ between two runs: PIDs, times, places, and the crate of a type.
 fn without_what_varies(line: &str) -> String {
     let word = |word: &str| {
         let Some((name, value)) = word.split_once('=') else { return word.to_string() };
@@ -344,7 +345,7 @@ fn shown_in_the_guide() -> Vec<(String, String)> {
     shown
 }
 
-/// Catches a line of the guide that no program prints. (Those of spans are checked in `tests/spans`.)
+/// Catches a line in the guide that no program prints. (Lines with spans are checked in `tests/spans`.)
 #[test]
 fn every_log_line_in_the_guide_is_printed_by_the_runtime() {
     soon(|| {
@@ -363,7 +364,7 @@ fn every_log_line_in_the_guide_is_printed_by_the_runtime() {
         account.pid().kill();
         idle.resume().unwrap();
         end.wait();
-        // A stall, while another process has something to do: whichever of the two is first.
+        // A stall, while another process has work to do: either of the two may be first.
         let stalls = Runtime::builder().workers(1).paused().stall_limit(Duration::from_millis(1));
         let stalls = stalls.on_stall(|_| report::STALLED.store(true, SeqCst)).build().unwrap();
         for _ in 0..2 {
@@ -393,7 +394,7 @@ impl fmt::Display for Unspeakable {
 
 impl std::error::Error for Unspeakable {}
 
-/// Spawns a process that fails with that error at its first message.
+/// Spawns a process that fails with that error on its first message.
 fn unspeakable(spawn: ChildSpawn) -> Result<Pid, SpawnError> {
     let fails = act(|events, _| events.next().map_or(Ok(()), |_| Err(ProcessError::new(Unspeakable))));
     spawn.process(fails).start()
@@ -440,7 +441,7 @@ fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
         let line = only_line(tree.pid());
         assert!(line.contains("ended and is started again") && line.contains(".transient()"), "{line}");
         let end = tree.pid().join();
-        // The restart is counted before its process serves.
+        // The restart is counted before the new process serves.
         eventually(|| runtime.send(tree.child_pid("brief").unwrap(), 1).is_ok());
         let end = end.wait().to_string();
         assert!(end.contains("(normal)") && end.contains("`.transient()`"), "{end}");
@@ -461,7 +462,7 @@ fn a_pool_survives_a_failure_that_cannot_be_displayed() {
     });
 }
 
-/// A user's subscriber that panics at each event.
+/// A user's subscriber that panics on each event.
 struct Panics;
 
 impl Subscriber for Panics {
@@ -494,8 +495,8 @@ impl Drop for Bomb {
     }
 }
 
-/// Catches the drop of a user's value being logged without a guard, so that a panic of the subscriber unwinds from the
-/// function that dropped the last reference; the second of two such drops would abort the program.
+/// Catches the drop of a user value being logged without a guard, so that a panic of the subscriber unwinds from the
+/// function that dropped the last reference: the second of two such drops would abort the program.
 #[test]
 fn a_subscriber_that_panics_at_the_log_of_a_drop_is_contained() {
     let (one, two) = (Bomb, Bomb);

@@ -1,20 +1,20 @@
-//! A runtime that has ended leaves nothing behind: a thousand runtimes in sequence, without Tokio and with it, and ten
-//! thousand idle ones. Afterwards the program has as many file descriptors and threads as before, and its memory has
-//! not grown.
+//! A runtime that has ended leaves nothing behind. This is checked with a thousand consecutive runtimes, with and
+//! without Tokio, and with ten thousand idle ones. Afterwards the program has as many file descriptors and threads as
+//! before, and its memory has not grown.
 //!
-//! Each runtime serves a process, blocks in a step, runs a pinned process, and with Tokio a socket, a timer, a task and
-//! a blocking task; then it ends in one of three ways: by `shutdown`, by its drop, or by its drop in one of its own
-//! processes, which does not wait for the end.
+//! Each runtime serves a process, blocks in a step, runs a pinned process, and with Tokio uses a socket, a timer, a
+//! task and a blocking task. Then it ends in one of three ways: by `shutdown`, by its drop, or by its drop in one of
+//! its own processes, which does not wait for the end.
 //!
-//! The counts are those of the whole program, so this binary has only this test.
+//! The counts cover the whole program, so this binary has only this test.
 //!
-//! Each of these faults alone makes it fail: the thread handles kept by a runtime that is dropped inside (some mappings
-//! each, for stacks); a callback of the reactor that keeps the reactor alive (two descriptors for each runtime); the
-//! reactor's thread not ended by a runtime that is dropped inside; records of hosts that are not reused (some 20 KB
-//! each).
+//! Each of these faults alone makes it fail: the thread handles kept by a runtime that is dropped inside (some
+//! mappings each, for stacks); a callback of the reactor that keeps the reactor alive (two descriptors for each
+//! runtime); the reactor's thread not ended by a runtime that is dropped inside; records of hosts that are not reused
+//! (about 20 KB each).
 //!
-//! Blind spots: descriptors, threads and mappings are counted on Linux only; other resources of the system (file locks)
-//! are not counted; a leak below [`PER_RUNTIME`] is not detected, nor one in code that these runtimes do not reach.
+//! Blind spots: descriptors, threads and mappings are counted only on Linux; other system resources (file locks) are
+//! not counted; leaks below [`PER_RUNTIME`], and in code that these runtimes do not reach, are not detected.
 
 #[path = "leaks/heap.rs"]
 mod heap;
@@ -35,20 +35,20 @@ const RUNTIMES: usize = 1_000;
 const FIRST: usize = 30;
 /// The number of idle runtimes.
 const IDLE_RUNTIMES: usize = 10_000;
-/// How many bytes in small blocks a runtime may leave. Its record of some 20 KB is never freed, since an address may
-/// outlive it, but reused; another one is made if a thread of the previous runtime is late to end.
+/// The number of bytes in small blocks that a runtime may leave. Its record of about 20 KB is never freed, since an
+/// address may outlive it, but is reused; another record is created if a thread of the previous runtime ends late.
 const PER_RUNTIME: i64 = 512;
-/// How many bytes in small blocks ten thousand runtimes may leave together: a few records.
+/// The number of bytes in small blocks that ten thousand runtimes may leave together: a few records.
 const MORE_SMALL: i64 = 256 << 10;
-/// How many more bytes in large blocks there may be in the end: slots, nodes and blocks are reused, but a thread that
+/// The number of additional bytes in large blocks at the end: slots, nodes and blocks are reused, but a thread that
 /// ends late may hold some, so that another region is taken.
 const MORE_LARGE: i64 = 4 << 20;
 
-/// How many more memory mappings there may be in the end: the C library caches some stacks for later threads, and has
-/// an arena or two for each thread that allocates at the same time.
+/// The number of additional memory mappings at the end: the C library caches some stacks for later threads, and has an
+/// arena or two for each thread that allocates at the same time.
 const MORE_MAPPINGS: usize = 400;
 
-/// How long a descriptor or a thread may take to disappear.
+/// The time that a descriptor or a thread may take to disappear.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process that uses each kind of resource once.
@@ -90,7 +90,7 @@ impl Guest {
         tokio::task::spawn_blocking(move || text).await.map_err(std::io::Error::other)
     }
 
-    /// Ends the runtime that it runs on, if this is its only owner.
+    /// Ends the runtime that the process runs on, if this is the runtime's only owner.
     #[message]
     fn drop_runtime(&mut self, runtime: Runtime) {
         drop(runtime);
@@ -114,7 +114,7 @@ fn leaves_no_memory(kind: &str, builder: impl Fn() -> Builder) {
     assert!(large <= MORE_LARGE, "{kind}: {large} bytes more in large pieces");
 }
 
-/// Runs one runtime; the number decides how it ends.
+/// Runs one runtime; `number` determines how it ends.
 fn live(builder: Builder, has_reactor: bool, number: usize) {
     let runtime = builder.workers(1).build().expect("a runtime with one worker can be built");
     let guest = runtime.spawn(Guest).serve().expect("it takes spawns");
@@ -152,11 +152,11 @@ fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }
 
-/// Waits until the program has as many file descriptors and threads as before. A thread stays in the system's list for
-/// a moment after it has been joined, and a runtime that is dropped in a process ends its threads later.
+/// Waits until the program has as many file descriptors and threads as before. A thread stays in the system's list
+/// briefly after it has been joined, and a runtime that is dropped in a process ends its threads later.
 fn come_back_to(before: Option<[usize; 2]>, kind: &str) {
     let until = Instant::now() + PATIENCE;
-    // Read once: a thread of a runtime that was dropped in a process may start for a moment after the counts are even.
+    // Read once, because a thread of a runtime that was dropped in a process may start briefly after the counts match.
     let now = Cell::new(None);
     eventually(|| {
         now.set(held());

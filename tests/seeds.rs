@@ -1,16 +1,16 @@
-//! A simulation leaves nothing behind: its memory is the same after thousands of seeds as after a few hundred, except
+//! A simulation leaves nothing behind: it uses as much memory after thousands of seeds as after a few hundred, except
 //! for the hash that it keeps of each different schedule.
 //!
-//! 2,000 seeds of a program that does most of what a program can do, or as many as `POSTROOM_MEMORY_SEEDS` says; and a
-//! quarter as many simulations of one seed each, as a property-based test makes them. The figures are printed, with the
-//! speed of the build at hand.
+//! Runs 2,000 seeds, or `POSTROOM_MEMORY_SEEDS`, of a program that does most of what a program can do; then a quarter
+//! as many simulations of one seed each, as a property-based test would run them. The figures are printed, together
+//! with the speed of this build.
 //!
-//! What is counted is the whole program's, so this binary has this one test and no other.
+//! The counts cover the whole program, so this binary has only this test.
 //!
-//! Seen to fail by each of these alone: 64 bytes forgotten by each run; the slots of a simulation not used again by the
-//! next one.
+//! Each of these faults alone makes it fail: 64 bytes forgotten by each run; the slots of a simulation not reused by
+//! the next one.
 //!
-//! Blind spots: a leak of less than [`EACH`] for each seed; one on a path that these programs do not take.
+//! Blind spots: a leak of less than [`EACH`] for each seed; a leak on a path that these programs do not take.
 
 #[path = "leaks/heap.rs"]
 mod heap;
@@ -22,16 +22,17 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// So many runs come first: what the program has once for all is there then.
+/// The number of runs before the first count, after which all global state exists.
 const FIRST: u64 = 400;
-/// How many bytes in small pieces there may be more for each seed: the hash of its schedule, in a tree.
+/// The number of additional bytes in small blocks for each seed: the hash of its schedule, in a tree.
 const EACH: i64 = 24;
-/// How many bytes in small pieces there may be more in any case: lists that have grown for an unusually long run.
+/// The number of additional bytes in small blocks in any case: lists that have grown for an unusually long run.
 const MORE_SMALL: i64 = 48 << 10;
-/// How many bytes there may be more in blocks that the runtime recycles: 160 KiB of each of four sizes for the thread
-/// of the simulations, and as much for those that have ended. It is reached slowly, since few runs need many at a time.
+/// The number of additional bytes in blocks that the runtime recycles: 160 KiB of each of four sizes for the thread of
+/// the simulations, and as much again for threads that have ended. The limit is reached slowly, since few runs need
+/// many blocks at the same time.
 const MORE_RECYCLED: i64 = (2 * 4 * 160) << 10;
-/// How many bytes in large pieces there may be more: two regions, for a run with more processes than any before.
+/// The number of additional bytes in large blocks: two regions, for a run with more processes than any before.
 const MORE_LARGE: i64 = 4 << 20;
 
 #[process]
@@ -81,7 +82,7 @@ impl Clerk {
     }
 }
 
-/// Supervision, names, links, timers, calls of all kinds, and faults.
+/// Uses supervision, names, links, timers, calls of all kinds, and faults.
 fn bank(sim: &Sim) {
     sim.crash::<Account>(0.05);
     sim.crash::<Clerk>(0.02);
@@ -100,7 +101,7 @@ fn bank(sim: &Sim) {
     sim.until_idle().expect("outside");
 }
 
-/// A test of a hundred turns.
+/// Runs about a hundred turns.
 fn hundred_turns(sim: &Sim) {
     let account = sim.spawn(Account { sum: 0 }).serve().expect("it starts");
     for amount in 0..33 {
@@ -108,17 +109,17 @@ fn hundred_turns(sim: &Sim) {
     }
 }
 
-/// The resident memory of the program, in KiB.
+/// Returns the resident memory of the program in KiB.
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|pages| pages.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * 4
 }
 
-/// What the program has at the beginning of some runs, by their numbers.
+/// Samples at the start of some runs: the number of the run, the bytes on the heap, and the resident memory.
 type Samples = Vec<(u64, [i64; 3], u64)>;
 
-/// Returns the bytes in use in small pieces, in large ones, and in blocks that the runtime recycles.
+/// Returns the bytes in use in small blocks, in large ones, and in blocks that the runtime recycles.
 fn heap() -> [i64; 3] {
     let ([small, large], recycled) = (heap::heap(), heap::BYTES[2].load(SeqCst));
     [small - recycled, large, recycled]
@@ -181,7 +182,7 @@ fn memory_is_flat_over_all_seeds() {
         (0..FIRST).for_each(|seed| _ = one(seed));
         collect_garbage();
         let first = heap();
-        // Each starts threads of its own, and runs its seed twice.
+        // Each simulation starts its own threads, and runs its seed twice.
         let single = seeds / 4;
         (0..single).for_each(|seed| _ = one(seed));
         collect_garbage();

@@ -42,8 +42,8 @@ fn a_send_to_a_live_process_is_accepted_and_to_an_exited_one_is_returned() {
     });
 }
 
-/// Unused slots, past and future generations, the generation zero that no process has, a part of the table that does
-/// not exist.
+/// Covers unused slots, past and future generations, generation zero, which no process has, and a part of the table
+/// that does not exist.
 #[test]
 fn a_send_to_a_pid_that_never_existed_is_returned() {
     soon(|| {
@@ -91,7 +91,7 @@ fn the_text_and_the_serde_forms_of_a_pid_parse_back() {
     });
 }
 
-/// The two halves of a PID, whose bytes are its form in a binary format.
+/// The two halves of a PID, whose bytes are its form in binary formats.
 struct Binary(u64, u64);
 
 impl<'de> serde::Deserializer<'de> for Binary {
@@ -112,7 +112,7 @@ impl<'de> serde::Deserializer<'de> for Binary {
     }
 }
 
-/// Node 0 with a runtime number, so that the first half is not zero.
+/// Node 0 with a host number, so that the first half is not zero.
 #[test]
 fn the_binary_form_of_a_pid_without_a_node_is_refused() {
     let (node, host) = (7, 3);
@@ -125,7 +125,7 @@ fn the_binary_form_of_a_pid_without_a_node_is_refused() {
     assert!(Pid::deserialize(Binary(1 << 16, 5)).is_ok(), "the first node");
 }
 
-/// Spawned from short-lived threads and from inside processes, on two runtimes at once.
+/// PIDs are created from short-lived threads and inside processes, on two runtimes at the same time.
 #[test]
 fn no_pid_is_reused() {
     within(Duration::from_secs(60), || {
@@ -167,7 +167,7 @@ fn no_pid_is_reused() {
 }
 
 /// 50,000 processes, only a few at a time: slots are reused, whichever thread ended their process. (Each thread caches
-/// some, so a few hundred for each thread are in use.)
+/// some, so that a few hundred slots per thread are in use.)
 ///
 /// Mutation: in `slot/release.rs`, `release`, do not return the index.
 #[test]
@@ -207,12 +207,12 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                     let (mut sent, mut last) = (0_u64, None);
                     while !over.is_open() {
                         let now = *current.lock().unwrap();
-                        // Sometimes to the previous one, which is dead or exiting.
+                        // Also sends to the previous process, which is dead or exiting.
                         for (pid, number) in [now, last].into_iter().flatten() {
                             sent += u64::from(host.send(pid, number).is_ok());
                         }
                         last = now;
-                        // Without it three floods would occupy both cores.
+                        // Without this, three floods would occupy both cores.
                         std::thread::yield_now();
                     }
                     sent
@@ -231,7 +231,7 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                 }
                 Ok(())
             });
-            // Spawned inside, where the slot that was freed last is taken first.
+            // Spawned inside the runtime, where the slot that was freed last is taken first.
             let (place, mut process) = (current.clone(), Some(process));
             let spawner = runtime.spawn_process(act(move |_, out| {
                 let pid = Host::current().unwrap().spawn_process(process.take().unwrap()).start()?;
@@ -256,8 +256,8 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
     });
 }
 
-/// Senders interleave, but each one's messages keep their order; five that wait before the receiver first runs arrive
-/// as 1 to 5.
+/// Senders interleave, but each one's messages keep their order. Five messages that wait before the receiver first
+/// runs arrive as 1 to 5.
 #[test]
 fn messages_of_one_sender_keep_their_order() {
     soon(|| {

@@ -1,22 +1,24 @@
-//! Mixed load for as long as wanted: crashes, stalls, floods and shutdowns, on the real scheduler. The books balance
-//! after each shutdown, and memory, threads and descriptors are flat.
+//! Mixed load for any length of time: crashes, stalls, floods and shutdowns, on the real scheduler. The books balance
+//! after each shutdown, and the numbers of bytes, threads and descriptors stay flat.
 //!
-//! One host lives all the time, under load; beside it others come and go, each with the same load, ended in one of four
-//! ways: by `shutdown`, by one that has no patience, by `drain`, and by being dropped. After each, the oracles:
+//! One host lives all the time, under load. Beside it other hosts come and go, each with the same load, and end in one
+//! of four ways: by `shutdown`, by a shutdown with a minimal deadline, by `drain`, or by being dropped. After each
+//! end, these invariants must hold:
 //!
-//! * jobs: accepted = handled + dead letters (a job that was refused never counts), and each has been dropped; but one
-//!   that a thread outside has just taken out of a full mailbox when the host ends is told to no hook;
-//! * calls: each has come to exactly one end, and an answer is the right one;
+//! * jobs: accepted = handled + dead letters (a refused job never counts), and each job has been dropped. The
+//!   exception is a job that an outside thread has just taken out of a full mailbox when the host ends: it is reported
+//!   to no hook;
+//! * calls: each has exactly one outcome, and each answer is correct;
 //! * processes: spawned = ended, and none is alive.
 //!
-//! Three seconds, or `POSTROOM_SOAK_SECONDS`; the seed is printed, and `POSTROOM_SOAK_SEED` sets it. What is counted is
-//! the whole program's, so this binary has this one test and no other.
+//! It runs for three seconds, or for `POSTROOM_SOAK_SECONDS`; the seed is printed, and `POSTROOM_SOAK_SEED` sets it.
+//! The counts cover the whole program, so this binary has only this test.
 //!
-//! Seen to fail by each of these alone: a job forgotten by the method that handles it, so that its value is never
+//! Each of these faults alone makes it fail: a job forgotten by the method that handles it, so that its value is never
 //! dropped; 100 KB forgotten in each round; the end of a call not counted.
 //!
-//! Blind spots: the seed decides what is done, and not in which order; pools, upgrades, timers and Tokio take no part;
-//! a leak below [`EACH_ROUND`].
+//! Blind spots: the seed determines the acts but not their order; pools, upgrades, timers and Tokio are not included;
+//! a leak below [`EACH_ROUND`] is not detected.
 
 #[path = "leaks/heap.rs"]
 mod heap;
@@ -30,24 +32,24 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What processes that crash say.
+/// The message of intended panics.
 const ON_PURPOSE: &str = "on purpose";
-/// How many supervised workers a host has.
+/// The number of supervised workers of a host.
 const WORKERS: usize = 16;
-/// How many threads outside of a host load it.
+/// The number of threads outside of a host that load it.
 const DRIVERS: usize = 2;
-/// How many bytes in small pieces each round may leave.
+/// The number of bytes in small blocks that each round may leave.
 const EACH_ROUND: i64 = 64;
-/// How many bytes in small pieces there may be more in any case when all hosts have ended: lists of the runtime that
-/// have grown for the most processes at a time, and records of hosts whose threads ended late.
+/// The number of additional bytes in small blocks in any case, after all hosts have ended: lists of the runtime that
+/// have grown for the largest number of simultaneous processes, and records of hosts whose threads ended late.
 const MORE_SMALL: i64 = 256 << 10;
-/// The same while the host that lives all the time is busy.
+/// The same limit while the long-lived host is busy.
 const MORE_BUSY: i64 = 512 << 10;
-/// How many bytes in large pieces there may be more: regions, for a backlog longer than any before.
+/// The number of additional bytes in large blocks: regions, for a longer backlog than any before.
 const MORE_LARGE: i64 = 16 << 20;
-/// How many rounds come first: what the program has once for all is there then.
+/// The number of rounds before the first count, after which all global state exists.
 const FIRST: u64 = 5;
-/// The watchdog calls a step that is longer than this stalled.
+/// The length from which on the watchdog calls a step stalled.
 const STALL_LIMIT: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
@@ -64,11 +66,11 @@ struct Books {
     over: AtomicBool,
 }
 
-/// What all processes and threads of a host know.
+/// The state that all processes and threads of a host share.
 struct Yard {
     books: Books,
     workers: OnceLock<Vec<Address<Worker>>>,
-    /// Drops what it has no room for.
+    /// A process whose mailbox drops the oldest message if it is full.
     store: OnceLock<Address<Store>>,
 }
 
@@ -92,15 +94,16 @@ impl Dice {
     }
 }
 
-/// Jobs that were in no books when they were dropped, and those in the books of another host.
+/// The number of jobs that were dropped without being recorded, and of dead letters that were reported to another
+/// host.
 static LOST: AtomicU64 = AtomicU64::new(0);
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
 
-/// A message that makes `left` more generations.
+/// A message that causes `left` more generations of messages.
 struct Job {
     left: u32,
     dice: Dice,
-    /// Whether it is in the books.
+    /// Whether the job has been recorded in the books.
     entered: bool,
     held: Arc<()>,
 }
@@ -118,7 +121,7 @@ impl Yard {
     fn send(&self, dice: &mut Dice, left: u32, held: &Arc<()>) {
         let job = Job { left, dice: dice.next(), entered: false, held: held.clone() };
         let (Some(workers), Some(store)) = (self.workers.get(), self.store.get()) else { return };
-        // Counted first: it may be handled before this thread goes on.
+        // Counted first: the job may be handled before this thread continues.
         add(&self.books.accepted);
         let sent = match dice.roll(4) {
             0 => store.job(job).send(),
@@ -132,7 +135,7 @@ impl Yard {
         }
     }
 
-    /// Handles a job, and perhaps does not survive it.
+    /// Handles a job, which may crash or stall the process.
     fn handle(&self, job: &mut Job) {
         let mut dice = job.dice;
         job.entered = true;
@@ -178,7 +181,7 @@ impl Worker {
     }
 }
 
-/// Has a mailbox that drops what is oldest.
+/// A process whose mailbox drops the oldest messages.
 #[process]
 struct Store {
     yard: Arc<Yard>,
@@ -197,7 +200,7 @@ impl Store {
     }
 }
 
-/// A host under load.
+/// A host under load, with its threads.
 struct Site {
     runtime: Runtime,
     yard: Arc<Yard>,
@@ -216,7 +219,7 @@ impl Site {
         let builder = builder.on_dead_letter(move |letter| {
             if let Ok(mut job) = letter.message.take::<Job>() {
                 job.entered = true;
-                // Before it is dropped: the audit waits for that.
+                // Counted before the job is dropped, which the audit waits for.
                 add(if Arc::ptr_eq(&job.held, &own) { &counted.books.dead } else { &FOREIGN });
             }
         });
@@ -240,11 +243,11 @@ impl Site {
         Self { runtime, yard, held, threads }
     }
 
-    /// Ends the host in that way, and audits its books.
+    /// Ends the host in the given way, and audits its books.
     fn close(self, way: u64) -> Arc<Yard> {
         let Self { runtime, yard, held, threads } = self;
         let host = runtime.host();
-        // Half of them while the load goes on.
+        // Half of the ways end the host while the load continues.
         yard.books.over.store(way.is_multiple_of(2), SeqCst);
         match way / 2 {
             0 => drop(runtime.shutdown().expect("asked from outside")),
@@ -256,13 +259,13 @@ impl Site {
         for thread in threads {
             thread.join().expect("a driver that has failed has said why");
         }
-        // A shutdown without patience leaves steps behind, which end a moment later.
+        // A shutdown with a minimal deadline leaves steps behind, which end a moment later.
         eventually(|| Arc::strong_count(&held) == 1);
         let count = |count: &AtomicU64| count.load(SeqCst);
         let books = &yard.books;
         let (accepted, handled, dead) = (count(&books.accepted), count(&books.handled), count(&books.dead));
-        // A thread outside that drops the oldest message of a full mailbox may be stopped before it tells the hook,
-        // which is gone when the host has ended. All other jobs are counted.
+        // An outside thread that drops the oldest message of a full mailbox may be preempted before it calls the hook,
+        // which is gone once the host has ended. All other jobs are counted.
         let lost = LOST.swap(0, SeqCst);
         assert_eq!(accepted, handled + dead + lost, "jobs, handled {handled} and dead {dead}; ended in way {way}");
         assert!(lost <= DRIVERS as u64, "{lost} jobs are in no books; ended in way {way}");
@@ -273,7 +276,7 @@ impl Site {
     }
 }
 
-/// Sends and asks until it is over.
+/// Sends and calls until the host's load is over.
 fn drive(yard: &Yard, held: &Arc<()>, mut dice: Dice) {
     let Some(workers) = yard.workers.get() else { return };
     while !yard.books.over.load(SeqCst) {
@@ -297,13 +300,13 @@ fn drive(yard: &Yard, held: &Arc<()>, mut dice: Dice) {
     }
 }
 
-/// How many threads and file descriptors the program has.
+/// Returns the number of threads and file descriptors of the program.
 fn held_by_the_program() -> Option<[usize; 2]> {
     let listed = |folder: &str| std::fs::read_dir(format!("/proc/self/{folder}")).map(Iterator::count).ok();
     Some([listed("task")?, listed("fd")?])
 }
 
-/// Keeps what is said on purpose off the screen.
+/// Suppresses the output of intended panics.
 fn hush() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -360,7 +363,7 @@ fn soak(time: Duration, seed: u64) {
     let statistics = long.runtime.statistics();
     println!("the host that lived all the time: {} steps, {:?}", statistics.steps(), statistics.watchdog);
     tally(&mut totals, &long.close(0).books);
-    // Threads of hosts that had no patience end a moment later.
+    // Threads of hosts with a minimal deadline end a moment later.
     eventually(|| held_by_the_program() <= held);
     collect_garbage();
     let [small, _] = more(quiet);

@@ -9,9 +9,10 @@
 //! * the state of each process and the contents of each message have been dropped;
 //! * slots were reused: their number is that of simultaneous processes, not of all spawns.
 //!
-//! Five seconds, or `POSTROOM_STRESS_SECONDS`; the seed is printed, and `POSTROOM_STRESS_SEED` sets it.
+//! It runs for five seconds, or for `POSTROOM_STRESS_SECONDS`; the seed is printed, and `POSTROOM_STRESS_SEED` sets
+//! it.
 //!
-//! Blind spots: two cores give few interleavings of three threads; the seed decides what is done but not in which
+//! Blind spots: two cores produce few interleavings of three threads; the seed determines the acts but not their
 //! order; and the counters cannot check themselves.
 
 use postroom::manual::{Event, Events, Process, StepOutput};
@@ -39,7 +40,7 @@ struct Books {
     calls: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Yields whose process exited before their answer, and which no process counts.
+    /// Yields whose process exited before the answer arrived, so that no process counts the answer.
     widowed: AtomicU64,
     highest_slot: AtomicU64,
     panics: AtomicU64,
@@ -52,7 +53,7 @@ struct World {
     books: Arc<Books>,
     /// PIDs of live, exiting and dead processes.
     known: [Mutex<Pid>; 256],
-    /// Shared by each process and each message, to count them.
+    /// A reference that each process and each message holds, to count them.
     held: Arc<()>,
 }
 
@@ -111,24 +112,24 @@ impl World {
         }
     }
 
-    /// Spawns a process into place `number` of the table, and stops the one that was there.
+    /// Spawns a process, puts it into place `number` of the table, and stops the process that was there.
     fn spawn(self: &Arc<Self>, number: u64, dice: &mut Dice) {
         let books = &self.books;
-        // Not read at once, so the second may exceed the first.
+        // The two counters are not read at the same moment, so the second may exceed the first.
         let alive = books.spawned.load(SeqCst).saturating_sub(books.closed.load(SeqCst));
         if books.over.load(SeqCst) || alive > CROWD {
             return;
         }
         let citizen =
             Citizen { world: self.clone(), dice: dice.next(), asked: 0, answers: 0, _held: self.held.clone() };
-        // Counted before `start`, since the process may exit before that returns.
+        // Counted before `start`, since the process may exit before `start` returns.
         add(&books.spawned);
         match self.hosts[dice.roll(2) as usize].spawn_process(citizen).start() {
             Ok(pid) => {
                 std::mem::replace(&mut *self.place(number), pid).stop();
                 books.highest_slot.fetch_max(pid.slot().into(), SeqCst);
             }
-            // A process that was admitted and failed to start is closed; this one was not admitted.
+            // A process that was admitted but failed to start is closed; this one was not admitted.
             Err(SpawnError::Shutdown) => {
                 books.spawned.fetch_sub(1, SeqCst);
             }
@@ -355,7 +356,7 @@ fn stress(seconds: u64, seed: u64) {
         sent > 1_000 && spawned > 1_000 && answered > 0 && failed > 0 && dead > 0 && called > 0,
         "too little was done"
     );
-    // Seven threads cache some hundred free slots each.
+    // Seven threads cache a few hundred free slots each.
     assert!(count(&books.highest_slot) < 3 * CROWD + 7 * 512, "slots are not used again");
     drop(world);
     assert_eq!(Arc::strong_count(&held), 1, "a process or a message was not dropped");

@@ -1,10 +1,11 @@
-//! The first runtime of a program, while a thread unwinds. One test: the panic hook is the program's.
+//! The first runtime of a program is started while a thread unwinds. This is the only test, since the panic hook is
+//! global.
 
 use postroom::prelude::*;
 use postroom_tests::watchdog::soon;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Starts a runtime when it is dropped.
+/// A value that starts a runtime when it is dropped.
 struct StartsAtDrop;
 
 impl Drop for StartsAtDrop {
@@ -14,7 +15,7 @@ impl Drop for StartsAtDrop {
     }
 }
 
-/// Catches: a runtime that changes the panic hook while its thread unwinds, which panics, and so aborts.
+/// Catches: a runtime changes the panic hook while its thread unwinds, which panics and so aborts the program.
 #[test]
 fn a_runtime_is_started_and_shut_down_by_a_thread_that_unwinds() {
     let unwinding = || {

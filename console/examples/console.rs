@@ -1,20 +1,20 @@
-//! A shop under load with the console: prints the URL of the page, and runs until it is interrupted.
+//! A shop under load, with a console. Prints the URL of the page, and runs until it is interrupted.
 //!
-//! `cargo run --release --example console`, or with a number of seconds after `--`. What there is to see: customers
-//! that wait in chains for the till, the till that waits for the bank; a printer with a full mailbox at which clerks
-//! are suspended; a supervisor that restarts the clerks that fail; a step that takes too long.
+//! Run it with `cargo run --release --example console`, optionally with a number of seconds after `--`. The page shows
+//! customers that wait in chains for the till, which waits for the bank; a printer with a full mailbox, at which clerks
+//! are suspended; a supervisor that restarts failed clerks; and a step that takes too long.
 
 use postroom::prelude::*;
 use postroom_console::Console;
 use std::thread;
 use std::time::Duration;
 
-/// How many clerks there are.
+/// Number of clerks.
 const CLERKS: u64 = 8;
-/// How many customers.
+/// Number of customers.
 const CUSTOMERS: u64 = 200;
 
-/// Answers slowly.
+/// A bank that answers slowly.
 #[process]
 struct Bank;
 
@@ -30,7 +30,7 @@ impl Bank {
     }
 }
 
-/// Asks the bank before it takes the next customer.
+/// A till that asks the bank before it takes the next customer.
 #[process]
 struct Till {
     bank: Address<Bank>,
@@ -47,7 +47,7 @@ impl Till {
     }
 }
 
-/// Prints receipts more slowly than they come.
+/// A printer that prints receipts more slowly than they arrive.
 #[process]
 struct Printer;
 
@@ -62,7 +62,7 @@ impl Printer {
     }
 }
 
-/// Serves customers, and now and then fails, or takes a nap on its worker. The page shows its state.
+/// A clerk that serves customers, but sometimes fails or sleeps on its worker. The page shows its state.
 #[process(inspect)]
 struct Clerk {
     printer: Address<Printer>,
@@ -87,7 +87,7 @@ impl Clerk {
     }
 }
 
-/// Shops for ever.
+/// A customer that shops forever.
 #[process]
 struct Customer {
     number: u64,
@@ -100,7 +100,7 @@ impl Customer {
     #[entry]
     async fn shop(&mut self, ctx: &mut Context<Self>) {
         for round in 0.. {
-            // A clerk who fails is back in a moment; a till that takes too long is asked again.
+            // A failed clerk is restarted soon, and a slow till is asked again later.
             let _ = self.clerk.serve_one(round * CUSTOMERS + self.number).await;
             if round % 10 == self.number % 10 {
                 let _ = self.till.pay(round).await;

@@ -1,10 +1,10 @@
-//! What the console costs, as figures: the time of an update with many processes, and how late messages come with a
-//! page open and without a console.
+//! Measures the cost of the console: the time of an update with many processes, and the latency of messages with a page
+//! open and without a console.
 //!
 //! `cargo run --release --package postroom-console --example figures -- 100000`
 //!
-//! The messages are those of the probe in `benches/compare`: a thread sends one each millisecond and waits for none, so
-//! that a runtime that stands still shows that in all the messages sent meanwhile.
+//! Messages are sent like those of the probe in `benches/compare`: a thread sends one every millisecond without waiting
+//! for any, so that a pause of the runtime delays all messages sent during the pause.
 
 use postroom::prelude::*;
 use postroom_console::Console;
@@ -16,19 +16,20 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Rounds of each kind, in turn.
+/// Number of rounds of each kind. The kinds alternate.
 const ROUNDS: usize = 9;
-/// The messages of a round, and the pause between two.
+/// Number of messages in a round, and the pause between two messages.
 const MESSAGES: usize = 3_000;
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long a console is open before the first message, so that its profile and its page are under way.
+/// How long the console is open before the first message, so that its profile and its page are active.
 const CALM: Duration = Duration::from_millis(1_500);
-/// Processes that call each other all the while.
+/// Number of processes that call others throughout.
 const BUSY: usize = 64;
-/// Processes that keep the workers busy with messages to each other, and how many of each are under way.
+/// Number of processes that keep the workers busy with messages to each other, and number of messages in flight for
+/// each of them.
 const FLOODERS: usize = 1_000;
 const IN_FLIGHT: usize = 10;
-/// How often each view is asked for.
+/// How often each view is requested.
 const UPDATES: usize = 20;
 
 #[process]
@@ -45,7 +46,7 @@ impl Echo {
     }
 }
 
-/// Calls another one again and again, with a pause.
+/// A process that calls another one repeatedly, with a pause.
 #[process]
 struct Caller {
     other: Address<Echo>,
@@ -64,7 +65,7 @@ impl Caller {
     }
 }
 
-/// Notes how old its messages are.
+/// A process that records the age of each message on arrival.
 #[process]
 struct Prober {
     ages: Vec<Duration>,
@@ -85,7 +86,7 @@ impl Prober {
     }
 }
 
-/// Sends each message on, to another one.
+/// A process that forwards each message to another flooder.
 #[process]
 struct Flooder {
     everybody: Arc<OnceLock<Vec<Address<Flooder>>>>,
@@ -101,13 +102,13 @@ impl Flooder {
     #[message]
     fn hit(&mut self) {
         let Some(everybody) = self.everybody.get().filter(|_| !self.over.load(Ordering::Relaxed)) else { return };
-        // A step that shares no factor with their number.
+        // The stride has no common factor with the number of flooders.
         self.next = (self.next + 389) % everybody.len();
         let _gone = everybody[self.next].hit().send();
     }
 }
 
-/// Begins the flood, which ends when the flag is set.
+/// Starts the flood, which ends when the returned flag is set.
 fn flood(runtime: &Runtime) -> Result<Arc<AtomicBool>, Box<dyn std::error::Error>> {
     let (everybody, over) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
     let flooder = |next| Flooder { everybody: everybody.clone(), next, over: over.clone() };
@@ -119,7 +120,7 @@ fn flood(runtime: &Runtime) -> Result<Arc<AtomicBool>, Box<dyn std::error::Error
     Ok(over)
 }
 
-/// Returns how old the messages of a round were, in their order.
+/// Returns the ages of a round's messages in ascending order.
 fn round(runtime: &Runtime) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
     let (all, ages) = channel();
     let prober = runtime.spawn(Prober { ages: Vec::with_capacity(MESSAGES), all }).serve()?;
@@ -133,11 +134,11 @@ fn round(runtime: &Runtime) -> Result<Vec<Duration>, Box<dyn std::error::Error>>
     Ok(ages)
 }
 
-/// Prints the medians of the rounds, and the largest and the smallest.
+/// Prints percentiles of the ages: the median, the smallest and the largest value over all rounds.
 fn measure(runtime: &Runtime, load: &str) -> Result<(), Box<dyn std::error::Error>> {
     let mut rounds = [Vec::new(), Vec::new()];
     for number in 0..ROUNDS {
-        // Neither is always the first.
+        // Each kind is first in half of the rounds.
         for is_watched in [number.is_multiple_of(2), !number.is_multiple_of(2)] {
             let console = if is_watched { Some(Console::of(runtime).start()?) } else { None };
             let page = console.as_ref().map(|console| {
@@ -179,7 +180,7 @@ fn request(console: &Console, path: &str) -> TcpStream {
     stream
 }
 
-/// Returns the median and the longest of some times in milliseconds.
+/// Returns the median and the maximum of some times, in milliseconds.
 fn spread(mut times: Vec<Duration>) -> (f64, f64) {
     times.sort_unstable();
     let milliseconds = |time: &Duration| time.as_secs_f64() * 1e3;
@@ -207,7 +208,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     drop(console);
 
-    // The same messages with a page open and without a console, in turn; first with little else to do, then with much.
+    // Measure with a page open and without a console, in alternating rounds; first with little other load, then with
+    // much.
     measure(&runtime, "among callers")?;
     let over = flood(&runtime)?;
     measure(&runtime, "in a flood")?;

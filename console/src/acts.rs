@@ -1,15 +1,15 @@
-//! What may be done to a process from the console. Each act is logged.
+//! Actions on processes that a request can perform. Each one is logged.
 
 use crate::taps::Taps;
 use postroom::Pid;
 use std::net::SocketAddr;
 
-/// An act.
+/// An action on a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Stop,
     Kill,
-    /// Looks at the next messages.
+    /// Records the next messages.
     Tap,
 }
 
@@ -23,7 +23,8 @@ impl Act {
         }
     }
 
-    /// Returns false if the process is not alive in this program: others are not reached from here.
+    /// Returns false if the process is not alive in this program. Processes of other nodes cannot be acted on from
+    /// here.
     pub(crate) fn perform(self, pid: Pid, taps: &Taps, peer: SocketAddr) -> bool {
         let Some(info) = pid.info() else { return false };
         let is_told = match self {
@@ -69,7 +70,7 @@ mod tests {
         fn serve(&mut self) {}
     }
 
-    /// The fields of each event, as text.
+    /// A subscriber that records the fields of each event as text.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! What an answer is made of.
+//! Helpers that build HTTP responses.
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -7,7 +7,7 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::convert::Infallible;
 
-/// What is in an answer.
+/// The body of a response.
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
 const TEXT: &str = "text/plain; charset=utf-8";

@@ -1,22 +1,22 @@
-//! The error of a start.
+//! The error of starting a console.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a console has not started.
+/// Why a console could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConsoleError {
-    /// The address is none, or cannot be listened on.
+    /// The address is invalid, or the console cannot listen on it.
     #[error("cannot listen on `{address}`: {source}; give an address and a free port, such as `127.0.0.1:7766`")]
     Listen {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The error that the system reported.
         source: io::Error,
     },
-    /// Others could reach the address.
+    /// Other machines could reach the address.
     #[error(
         "`{address}` can be reached from other machines; add `.allow_remote()` and `.token_file(…)`, and put a \
          proxy with TLS in front, or listen on 127.0.0.1"
@@ -25,15 +25,15 @@ pub enum ConsoleError {
         /// The address.
         address: SocketAddr,
     },
-    /// The file of the token cannot be used.
+    /// The token file cannot be used.
     #[error("the token file `{}` cannot be used: {why}", path.display())]
     TokenFile {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem, and how to fix it.
         why: String,
     },
-    /// The system gives no thread, or no random numbers.
+    /// The system could not provide a resource, such as a thread or random numbers.
     #[error("the system lacks something: {0}")]
     System(String),
 }

@@ -1,5 +1,5 @@
-//! The console of Postroom: what the processes of a running program do, wait for and cost, in a browser, as JSON, and
-//! as metrics for Prometheus.
+//! The console of Postroom: shows what the processes of a running program do, wait for and cost, in a browser, as JSON
+//! and as Prometheus metrics.
 //!
 //! ```
 //! use postroom::prelude::*;
@@ -11,56 +11,58 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The console has a thread of its own and takes none of the runtime's workers: it answers when all of them are stuck.
-//! It looks at the runtime when it is asked. Two more threads make a statistical profile, until a minute after the last
-//! look. While no one asks, the console keeps the last ends, stalls and dead letters, and does nothing else. It only
-//! reads, unless [`Builder::controls`] says otherwise.
+//! The console has its own thread and uses none of the runtime's workers, so it answers even when all of them are
+//! stuck. It inspects the runtime only when it is asked. Two more threads keep a statistical profile while someone uses
+//! it, and stop a minute after the last request for it. While no one asks, the console only records the most recent
+//! abnormal ends, stalls and dead letters. It is read-only unless [`Builder::controls`] allows more.
 //!
-//! # Who may look
-//! Those who have the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie;
-//! scripts send `Authorization: Bearer TOKEN`. The console listens on loopback, unless [`Builder::allow_remote`] says
-//! otherwise. It speaks HTTP without TLS: on other addresses put a proxy in front.
+//! # Access
+//! Requests need a token, which is generated at startup or read from the file given to [`Builder::token_file`]. The URL
+//! contains it once, and the browser then receives a cookie; scripts send `Authorization: Bearer TOKEN`. The console
+//! listens on loopback, unless [`Builder::allow_remote`] allows other addresses. It speaks HTTP without TLS: put a
+//! proxy in front of it on any other address.
 //!
-//! # What it serves
-//! | path | what |
+//! # Endpoints
+//! | path | content |
 //! |---|---|
 //! | `/` | the page |
 //! | `/metrics` | all figures in the text format of Prometheus |
 //! | `/api/overview` | workers, threads and counters of the runtime |
-//! | `/api/processes` | processes; `sort`, `count`, `filter`, `type` and `state` choose which |
+//! | `/api/processes` | processes, selected by `sort`, `count`, `filter`, `type` and `state` |
 //! | `/api/process?pid=` | one process, its children, and why it waits |
 //! | `/api/types` | processes by type, with the times of their methods |
-//! | `/api/ends` | the last abnormal ends, stalls and dead letters; `count` says how many |
-//! | `/api/tree` | who has spawned whom |
-//! | `/api/waits` | who waits for whom |
+//! | `/api/ends` | the most recent abnormal ends, stalls and dead letters; `count` limits how many |
+//! | `/api/tree` | the tree of processes, by parent |
+//! | `/api/waits` | which processes wait for which |
 //! | `/api/stop?pid=`, `/api/kill?pid=` | by POST, with [`Builder::controls`]: stops or kills a process |
-//! | `/api/tap?pid=` | by POST, with [`Builder::controls`]: notes the next messages, for `/api/process` |
+//! | `/api/tap?pid=` | by POST, with [`Builder::controls`]: records the next messages, shown by `/api/process` |
 //! | `/api/record?milliseconds=` | by POST, with [`Builder::controls`]: records what the runtime does |
-//! | `/api/slow`, `/api/slow?flow=` | the slowest messages of the last recording; one of them taken apart |
-//! | `/api/trace` | the last recording as a file for Perfetto |
-//! | `/api/watch?view=` | one of these views each second, as server-sent events, for ten minutes |
+//! | `/api/slow`, `/api/slow?flow=` | the slowest messages of the last recording; the breakdown of one of them |
+//! | `/api/trace` | the last recording, as a file for Perfetto |
+//! | `/api/watch?view=` | one of these views every second, as server-sent events, for ten minutes |
 //!
 //! # Modules
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
 //! | `options` | the builder |
-//! | `error` | why a console has not started |
-//! | `token` | who may look |
+//! | `error` | why a console could not be started |
+//! | `token` | access control |
 //! | `server` | connections and their limits |
-//! | `routes` | from a request to an answer |
-//! | `answer` | what an answer is made of |
-//! | `acts` | stopping, killing and tapping |
-//! | `taps` | the next messages of processes |
-//! | `methods` | methods by the names that their authors gave them |
-//! | `api` | the views, as values that become JSON |
-//! | `samples` | a statistical profile, while someone looks |
-//! | `priority` | that of the console's threads |
-//! | `metrics` | the figures as text |
-//! | `trace` | recordings as files for Perfetto, and why a call was slow |
-//! | `watch` | a view again and again |
+//! | `routes` | routing of requests |
+//! | `answer` | helpers that build responses |
+//! | `acts` | stopping, killing and tapping processes |
+//! | `taps` | the next messages of tapped processes |
+//! | `methods` | method names, derived from message types |
+//! | `api` | the views, as values that serialize to JSON |
+//! | `samples` | a statistical profile, kept while someone looks |
+//! | `priority` | the scheduling priority of the console's threads |
+//! | `metrics` | the figures in the format of Prometheus |
+//! | `trace` | recordings as files for Perfetto, and explanations of slow calls |
+//! | `watch` | a view that is sent every second |
 //!
 //! # Features
-//! * `metrics` (off): `publish_metrics`, which gives the same figures to the recorder of the crate `metrics`.
+//! * `metrics` (off by default): `publish_metrics`, which reports the same figures to the recorder of the crate
+//!   `metrics`.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,7 +1,7 @@
-//! The figures of a runtime: as text in the format of Prometheus, and for the `metrics` facade.
+//! The figures of a runtime, as text in the format of Prometheus and for the `metrics` facade.
 //!
-//! Names are stable. The labels are the runtime's name, type names, and words of this file: what the program's text
-//! bounds, and never a PID, a name or a label of a process.
+//! Metric names are stable. Label values are the runtime's name, type names and constants in this file, so the source
+//! of the program bounds their number; a PID, a name or a label of a process is never one.
 
 use crate::api::{DEPTHS, Sight, TypeTotals, by_type, thread_state};
 use crate::methods::method_of;
@@ -12,21 +12,21 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-/// The content type.
+/// The content type of `/metrics`.
 pub(crate) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The most types that are told apart; the rest is `other`.
+/// Maximum number of types listed separately; the others are combined as `other`.
 const MOST_TYPES: usize = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MetricKind {
     Counter,
     Gauge,
-    /// Its samples have the names and labels that the text format asks for.
+    /// A histogram. Its samples have the suffixes and labels that the text format requires.
     Histogram,
 }
 
-/// Figures of one name.
+/// All samples of one metric name.
 struct Family {
     name: &'static str,
     kind: MetricKind,
@@ -35,7 +35,7 @@ struct Family {
 }
 
 struct Sample {
-    /// What is behind the family's name.
+    /// Suffix of the family's name.
     suffix: &'static str,
     labels: Vec<(&'static str, Cow<'static, str>)>,
     value: Value,
@@ -66,7 +66,7 @@ impl Family {
         self
     }
 
-    /// The samples of one histogram, whose last bucket holds all.
+    /// Adds the samples of one histogram. The last bucket must count all observations.
     fn histogram(
         &mut self,
         labels: impl Fn() -> Vec<(&'static str, Cow<'static, str>)>,
@@ -84,7 +84,7 @@ impl Family {
         self.samples.push(Sample { suffix: "_count", labels: labels(), value: Value::Count(all) });
     }
 
-    /// A sample for each value of a label.
+    /// Adds one sample for each value of a label.
     fn by(mut self, label: &'static str, samples: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
         let sample = |(content, value)| {
             let labels = vec![(label, Cow::Borrowed(content))];
@@ -103,7 +103,7 @@ fn gauge(name: &'static str, help: &'static str) -> Family {
     Family::new(MetricKind::Gauge, name, help)
 }
 
-/// Looks at a host.
+/// Collects all families of a host except the sampled times.
 fn families(host: Host) -> Vec<Family> {
     let statistics = host.statistics();
     let Statistics { processes, dead_letters: dead, backpressure, watchdog, directory, program, .. } = &statistics;
@@ -154,7 +154,7 @@ fn families(host: Host) -> Vec<Family> {
     ]
 }
 
-/// Returns the totals of each type, of which there are at most [`MOST_TYPES`] and one for the others.
+/// Returns the totals of each type: at most [`MOST_TYPES`] types, and one entry for all others.
 fn types(host: Host) -> Vec<(&'static str, TypeTotals)> {
     bounded(by_type(&host.processes()))
 }
@@ -181,7 +181,7 @@ fn depths(types: &[(&'static str, TypeTotals)]) -> Family {
     family
 }
 
-/// Times as sampled since the first look: those of the looks at the console, and of scrapes.
+/// Returns the sampled times, which accumulate while someone uses the console. Scrapes count as use.
 fn times(totals: &Totals) -> [Family; 2] {
     let waiting = "Seconds that messages wait in mailboxes that are not empty, as measured while someone looks.";
     let mut waiting = Family::new(MetricKind::Histogram, "postroom_mailbox_wait_seconds", waiting);
@@ -203,14 +203,14 @@ fn add_times(family: &mut Family, labels: impl Fn() -> Vec<(&'static str, Cow<'s
     family.histogram(labels, bounds.zip(counts), Value::Seconds(buckets.sum));
 }
 
-/// Returns all figures of a host in the text format.
+/// Returns all figures of a host in the text format of Prometheus.
 pub(crate) fn text(sight: &Sight) -> String {
     let host = sight.host;
     let mut text = String::with_capacity(16 << 10);
     let name = escaped(host.name());
     let times = times(sight.samples.look().totals());
     for family in families(host).into_iter().chain(times) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write_family(&mut text, &name, &family);
     }
     text
@@ -234,7 +234,7 @@ fn write_family(text: &mut String, host: &str, family: &Family) -> fmt::Result {
     Ok(())
 }
 
-/// Quotes and line breaks in a label: a type's name may have them, as a parameter.
+/// Escapes backslashes, quotes and line breaks in a label value. Type names can contain them in their parameters.
 fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(['\\', '"', '\n']) {
         return text.into();
@@ -242,10 +242,10 @@ fn escaped(text: &str) -> Cow<'_, str> {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n").into()
 }
 
-/// Gives the figures of a host to the recorder that the program has installed for the crate `metrics`: all that
-/// `/metrics` has but the histogram, of which that crate takes single observations only.
+/// Reports the figures of a host to the recorder that the program has installed for the crate `metrics`. Histograms are
+/// left out, since that crate accepts only single observations.
 ///
-/// Call it as often as the figures are to be new, for example before each scrape, or once every ten seconds.
+/// Call it as often as the figures should be updated, for example before each scrape or every ten seconds.
 #[cfg(feature = "metrics")]
 pub fn publish_metrics(host: &Host) {
     let name = host.name();

@@ -1,4 +1,4 @@
-//! What a console is told before it starts.
+//! The options of a console.
 
 use crate::error::ConsoleError;
 use crate::server::Console;
@@ -7,7 +7,7 @@ use postroom::Host;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 
-/// A console that has not started: made by [`Console::of`].
+/// A builder for a console, returned by [`Console::of`].
 #[must_use = "call `start`"]
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -20,7 +20,7 @@ pub struct Builder {
 }
 
 impl Console {
-    /// Begins a console of this host, or runtime.
+    /// Returns a builder for a console of this host or runtime.
     pub fn of(host: &Host) -> Builder {
         Builder::new(*host)
     }
@@ -38,42 +38,42 @@ impl Builder {
         }
     }
 
-    /// Sets the address to listen on; `127.0.0.1` and a free port unless it is said here.
+    /// Sets the address to listen on. The default is `127.0.0.1` and a free port.
     pub fn listen(mut self, address: impl Into<String>) -> Self {
         self.listen = address.into();
         self
     }
 
-    /// Takes the token from a file, for scripts and Prometheus. If there is none, one is made that only this user can
-    /// read. Without this, each start draws a token.
+    /// Reads the token from a file, for scripts and Prometheus. If the file does not exist, it is created with a new
+    /// token and is readable only by this user. Without this option, each start generates a new token.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token_file = Some(path.into());
         self
     }
 
-    /// Allows an address that other machines can reach. It needs a [`token_file`](Self::token_file).
+    /// Allows an address that other machines can reach. This also requires a [`token_file`](Self::token_file).
     pub fn allow_remote(mut self) -> Self {
         self.is_remote = true;
         self
     }
 
-    /// Allows requests that name this host, with its port if it is not 80: that of a proxy in front. Other names are
-    /// refused, since any page in a browser can have its own name lead to this machine.
+    /// Accepts requests whose `Host` is this one, such as the name of a proxy in front, with the port if it is not 80.
+    /// Other names are refused, since any web page can make its own host name resolve to this machine.
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
-    /// Lets those who may look also stop, kill and tap processes. Each such act is logged, with the address that asked.
+    /// Allows authorized users to stop, kill and tap processes. Each such action is logged with the client's address.
     pub fn controls(mut self, may_act: bool) -> Self {
         self.may_act = may_act;
         self
     }
 
-    /// Starts the console, which runs until it is dropped.
+    /// Starts the console. It runs until it is dropped.
     ///
     /// # Errors
-    /// [`ConsoleError`], which says what to do. The program can go on without a console.
+    /// [`ConsoleError`], whose text says how to fix the problem. The program can continue without a console.
     pub fn start(self) -> Result<Console, ConsoleError> {
         let failed = |source| ConsoleError::Listen { address: self.listen.clone(), source };
         let addresses: Vec<SocketAddr> = self.listen.to_socket_addrs().map_err(failed)?.collect();

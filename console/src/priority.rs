@@ -1,16 +1,16 @@
-//! The console's threads with much to do give way to the threads of the program.
+//! Lowers the priority of the console's busy threads below that of the program's threads.
 
-/// How much nicer they are. A guess: with this the system gives them about a tenth of the time of another thread that
-/// wants all it can get, so that the page is slow at worst while all workers compute.
+/// Increase of the nice value. A guess: the system then gives a console thread about a tenth of the time of another
+/// thread that never sleeps, so at worst the page is slow while all workers compute.
 #[cfg(target_os = "linux")]
 const NICER: i32 = 10;
 
-/// Has the calling thread give way. Where the system cannot do that for one thread, it goes on as it is.
+/// Lowers the priority of the calling thread. Does nothing on systems that cannot do this for a single thread.
 pub(crate) fn give_way() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpriority_process, setpriority_process};
-        // Linux has a priority for each thread.
+        // On Linux, each thread has its own priority.
         let own = Some(rustix::thread::gettid());
         let _as_it_is = getpriority_process(own).and_then(|now| setpriority_process(own, (now + NICER).min(19)));
     }

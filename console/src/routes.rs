@@ -1,4 +1,4 @@
-//! From a request to an answer.
+//! Routes requests to the code that answers them.
 
 use crate::acts::Act;
 use crate::answer::{Body, JSON, respond, text, wrong_method};
@@ -20,14 +20,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Nothing but this server's own files, and no script within a page.
+/// Content security policy: allows only files of this server, and no inline scripts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
-/// The most bytes of a URL.
+/// Maximum length of a URL in bytes.
 const MAX_URL: usize = 4 << 10;
 
-/// The files of the page.
+/// The files of the page: path, content type and content.
 const FILES: [(&str, &str, &str); 5] = [
     ("/", HTML, include_str!("../page/index.html")),
     ("/page.js", "text/javascript; charset=utf-8", include_str!("../page/page.js")),
@@ -36,7 +36,7 @@ const FILES: [(&str, &str, &str); 5] = [
     ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
 ];
 
-/// What a console serves.
+/// Everything that a console serves.
 pub(crate) struct Site {
     sight: Arc<Sight>,
     guard: Guard,
@@ -54,7 +54,7 @@ impl Site {
         }
     }
 
-    /// Answers a request; `is_watch` is called if the answer takes long.
+    /// Answers a request. Calls `is_watch` if the response is a watch, which takes long.
     pub(crate) async fn answer(
         &self,
         request: &Request<Incoming>,
@@ -138,7 +138,7 @@ impl Site {
         response
     }
 
-    /// Returns why a request may not act; `None` if it may.
+    /// Returns the refusal if a request may not perform actions, or `None` if it may.
     fn refuses_act(&self, headers: &HeaderMap) -> Option<Response<Body>> {
         if !self.sight.may_act {
             let why = "this console only reads; start it with `.controls(true)` to act";
@@ -159,7 +159,7 @@ impl Site {
         }
     }
 
-    /// Gives the browser its cookie, and leads it to a URL without the token.
+    /// Sets the cookie in the browser and redirects it to a URL without the token.
     fn admit(&self) -> Response<Body> {
         let mut response = text(StatusCode::SEE_OTHER, "go on to the page");
         response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));

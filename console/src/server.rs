@@ -1,4 +1,4 @@
-//! The thread that serves: connections, and their limits.
+//! The server thread: connections and their limits.
 
 use crate::api::Sight;
 use crate::error::ConsoleError;
@@ -20,16 +20,16 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
-/// How many connections there may be, and for how long.
+/// Limits on the number and duration of connections.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The most at a time; others wait in the system's queue.
+    /// Maximum number of simultaneous connections; others wait in the system's queue.
     connections: usize,
-    /// How long a request's headers may take.
+    /// Time limit for the headers of a request.
     headers_within: Duration,
-    /// How long a connection may take that is no watch.
+    /// Time limit for a connection that is not a watch.
     request_within: Duration,
-    /// How long a watch may take: a little longer than it lasts.
+    /// Time limit for a watch, slightly longer than a watch lasts.
     watch_within: Duration,
 }
 
@@ -39,14 +39,14 @@ const LIMITS: Limits = Limits {
     request_within: Duration::from_secs(30),
     watch_within: Duration::from_secs(660),
 };
-/// The most bytes of headers.
+/// Maximum size of the headers in bytes.
 const HEADERS: usize = 64 << 10;
-/// How many abnormal ends, stalls and dead letters are kept, of each.
+/// How many abnormal ends, stalls and dead letters are kept, of each kind.
 const INCIDENTS: usize = 1_000;
-/// The wait after the system has no connection to give, for lack of descriptors perhaps.
+/// Delay before retrying after `accept` fails, for example because no file descriptor is free.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A console that runs: a thread that serves one address. It ends when this is dropped.
+/// A running console: a thread that serves one address. Dropping it ends the console.
 #[must_use = "the console ends when this is dropped"]
 #[derive(Debug)]
 pub struct Console {
@@ -57,17 +57,18 @@ pub struct Console {
 }
 
 impl Console {
-    /// Returns the address that it listens on.
+    /// Returns the address that the console listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the URL of the page, with the token. **Who has it may look**: do not write it where others can read it.
+    /// Returns the URL of the page, with the token. **Anyone who has it has access**: do not write it where others can
+    /// read it.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Ends the console, and waits until its address is free.
+    /// Ends the console and waits until its address is free.
     pub fn stop(self) {
         drop(self);
     }
@@ -150,7 +151,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Re
     }
 }
 
-/// Serves one request: no connection is kept, so none is held without being used.
+/// Serves one request. Keep-alive is off, so that an idle connection cannot occupy a place.
 async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, limits: Limits) {
     let Limits { headers_within, request_within, watch_within, .. } = limits;
     let watches = Arc::new(AtomicBool::new(false));
@@ -166,7 +167,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, limits
         .header_read_timeout(headers_within)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(served);
-    // What goes wrong on a connection is the other side's affair.
+    // Errors of a connection are ignored: only its client is affected.
     if timeout(request_within, &mut served).await.is_err() && watches.load(Ordering::Relaxed) {
         let _ = timeout(watch_within - request_within, served).await;
     }
@@ -185,7 +186,8 @@ mod tests {
     const ONE: Limits =
         Limits { connections: 1, headers_within: LONG, request_within: LONG, watch_within: LONG.saturating_mul(2) };
 
-    /// Serves one connection at a time: that of `first`, which gets the head of a request, and then another.
+    /// Checks that, with one connection at a time, the connection given to `first` ends and another one is then served.
+    /// `first` also receives the head of a request.
     fn both_are_served(limits: Limits, path: &str, first: impl FnOnce(&mut TcpStream, &str) + Send + 'static) {
         let path = path.to_owned();
         soon(move || {
@@ -233,7 +235,7 @@ mod tests {
             move |stream, request| {
                 watch(stream, request);
                 let (mut seen, mut part) = (String::new(), [0; 4096]);
-                // They are a second apart.
+                // The events are a second apart.
                 while seen.matches("data: {").count() < 3 {
                     let read = stream.read(&mut part).expect("it continues");
                     assert_ne!(read, 0, "it ended with {seen}");

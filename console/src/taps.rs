@@ -8,34 +8,34 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The limits of a tap: whichever is reached first.
+/// A tap ends after this many messages or this much time, whichever comes first.
 const MESSAGES: usize = 100;
 const WITHIN: Duration = Duration::from_secs(10);
-/// How many taps are kept; the oldest gives way.
+/// Maximum number of taps kept; a new one replaces the oldest.
 const KEPT: usize = 8;
 
 /// The taps of a console.
 #[derive(Default)]
 pub(crate) struct Taps(Mutex<BTreeMap<Pid, (Instant, Tap)>>);
 
-/// What a tap has shown.
+/// The messages that a tap has recorded so far.
 #[derive(Serialize)]
 pub(crate) struct Tapped {
     is_over: bool,
-    /// The oldest first.
+    /// Oldest first.
     messages: Vec<Handled>,
 }
 
 #[derive(Serialize)]
 struct Handled {
-    /// Seconds after the tap began.
+    /// Seconds since the tap began.
     at: f64,
     method: String,
-    /// What it holds.
+    /// The value of the message as text.
     value: Option<String>,
-    /// The value is longer than is shown.
+    /// Whether the value is longer than the text shown.
     is_cut: bool,
-    /// Why there is no value.
+    /// Why no value is shown.
     why: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Handled {
 }
 
 impl Taps {
-    /// Begins to look at the next messages of a process.
+    /// Starts recording the next messages of a process.
     pub(crate) fn begin(&self, pid: Pid) {
         let mut taps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !taps.contains_key(&pid) && taps.len() >= KEPT {

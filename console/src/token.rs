@@ -1,4 +1,4 @@
-//! Who may look: the token, and where a request may come from.
+//! Access control: the token, and checks on where a request comes from.
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use subtle::ConstantTimeEq;
 
-/// The least length of a token from a file: that of one that is drawn.
+/// Minimum length of a token read from a file: the length of a generated one.
 const LENGTH: usize = 32;
 
-/// What those who may look know: 128 random bits as text.
+/// The secret that grants access: 128 random bits as hexadecimal text, or the content of a token file.
 #[derive(Clone)]
 pub(crate) struct Token(String);
 
@@ -24,7 +24,8 @@ impl Token {
         Ok(Self(text))
     }
 
-    /// Reads the token from a file, which is made if there is none. The error says what is wrong and what to do.
+    /// Reads the token from a file, which is created if it does not exist. An error says what is wrong and how to fix
+    /// it.
     pub(crate) fn of_file(path: &Path) -> Result<Self, String> {
         match Self::make_file(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::read_file(path),
@@ -67,18 +68,18 @@ impl Token {
         &self.0
     }
 
-    /// Compares in a time that says nothing about the token.
+    /// Compares in constant time, so that the duration reveals nothing about the token.
     fn is(&self, other: &str) -> bool {
         self.0.as_bytes().ct_eq(other.as_bytes()).into()
     }
 }
 
-/// Decides about requests.
+/// The guard that decides which requests are allowed.
 pub(crate) struct Guard {
     token: Token,
-    /// What the header `Host` may say.
+    /// Accepted values of the header `Host`.
     hosts: Vec<String>,
-    /// The name of the cookie: browsers send cookies to all ports of a machine.
+    /// The name of the cookie. It contains the port, since browsers send cookies to all ports of a machine.
     cookie: String,
 }
 
@@ -93,14 +94,14 @@ impl Guard {
         Self { token, hosts, cookie: format!("postroom_console_{port}") }
     }
 
-    /// Whether the request names this server. A page elsewhere may have its own name lead to this machine (DNS
-    /// rebinding), and the browser then sends what it has for that name; but it says the name.
+    /// Returns whether the request names this server in `Host`. A web page elsewhere can make its own name resolve to
+    /// this machine (DNS rebinding), but the browser then sends that name in `Host`.
     pub(crate) fn is_addressed(&self, headers: &HeaderMap) -> bool {
         let host = single(headers, HOST).map(str::to_ascii_lowercase);
         host.is_some_and(|host| self.hosts.contains(&host))
     }
 
-    /// Whether the request has the token, as a cookie or by itself.
+    /// Returns whether the request carries the token, in a cookie or as a bearer token.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         let bearer = single(headers, AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -109,8 +110,8 @@ impl Guard {
             || pairs.any(|(name, value)| name == self.cookie && self.token.is(value))
     }
 
-    /// Whether the request comes from this server's own page, or from a script, which says nothing of a page. The
-    /// cookie alone is no proof for old browsers.
+    /// Returns whether the request comes from this server's own page or from a script. A request without `Origin`
+    /// counts as a script only if it has no cookie: old browsers may omit `Origin`, so the cookie alone proves nothing.
     pub(crate) fn is_own(&self, headers: &HeaderMap) -> bool {
         if headers.get(ORIGIN).is_none() {
             return headers.get(COOKIE).is_none();
@@ -120,18 +121,18 @@ impl Guard {
         host.is_some_and(|host| self.hosts.iter().any(|own| own == host))
     }
 
-    /// Whether this is the token, from the URL.
+    /// Returns whether a text from the URL is the token.
     pub(crate) fn is_token(&self, text: &str) -> bool {
         self.token.is(text)
     }
 
-    /// Returns the value of `Set-Cookie`: no script can read it, and no other site's page can send it.
+    /// Returns the value of `Set-Cookie`: scripts cannot read the cookie, and pages of other sites cannot send it.
     pub(crate) fn set_cookie(&self) -> String {
         format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.token.0)
     }
 }
 
-/// Returns the value of a header that must occur once.
+/// Returns the value of a header, or `None` if it does not occur exactly once.
 fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

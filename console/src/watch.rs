@@ -1,4 +1,4 @@
-//! A view again and again, as server-sent events.
+//! Sends a view every second, as server-sent events.
 
 use crate::answer::Body;
 use crate::api::{Sight, View};
@@ -10,18 +10,18 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 
-/// The most views that are watched at a time.
+/// Maximum number of simultaneous watches.
 pub(crate) const MAX_WATCHES: usize = 8;
-/// Between two looks.
+/// Interval between two events.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a watch lasts: a page that was forgotten does not cost anything for long.
+/// How long a watch lasts, so that a forgotten page does not cost anything for long.
 const LASTS: Duration = Duration::from_secs(600);
-/// How long the other side may take to read one event.
+/// Time limit for the client to read one event.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-/// Returns the events of a view. The watch ends when no one reads.
+/// Returns a body that streams the events of a view. The watch ends when the client stops reading.
 pub(crate) fn events(sight: Arc<Sight>, view: View, permit: OwnedSemaphorePermit) -> Body {
-    // One event at a time: none is made while the last has not been read.
+    // One event at a time: the next one is made only after the last has been read.
     let (mut sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(async move {
         let end = Instant::now() + LASTS;
@@ -39,7 +39,8 @@ pub(crate) fn events(sight: Arc<Sight>, view: View, permit: OwnedSemaphorePermit
         let over = Frame::data(Bytes::from_static(b"event: over\ndata: ten minutes are over\n\n"));
         let _ = timeout(READ_WITHIN, sender.send(over)).await;
     });
-    // Its place is free when the connection has ended, and not with the next event only.
+    // The body owns the permit, so that the place is free as soon as the connection ends, rather than at the next
+    // event.
     body.map_frame(move |frame| {
         let _held = &permit;
         frame

@@ -1,4 +1,4 @@
-//! A console over its address, as a browser, a script and an attacker use it.
+//! Tests of a console over its address, as a browser, a script and an attacker use it.
 
 use postroom::prelude::*;
 use postroom_console::{Console, ConsoleError};
@@ -29,14 +29,14 @@ impl Clerk {
         other.never().await
     }
 
-    /// Answers when it is dropped.
+    /// Never answers: the reply is leaked.
     #[message]
     fn never(&mut self, reply: Reply<u64>) {
         std::mem::forget(reply);
     }
 }
 
-/// An answer.
+/// A parsed HTTP response.
 struct Answer {
     status: u16,
     head: String,
@@ -55,7 +55,7 @@ impl Answer {
     }
 }
 
-/// Sends a text as it is, and reads until the console closes.
+/// Sends raw text, and reads until the console closes the connection.
 fn raw(address: SocketAddr, text: &str) -> Answer {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.write_all(text.as_bytes()).expect("it reads");
@@ -76,12 +76,12 @@ fn token(console: &Console) -> &str {
     console.url().split_once("?token=").expect("the URL has the token").1
 }
 
-/// As a script asks.
+/// Sends a GET request with the token, as a script does.
 fn ask(console: &Console, path: &str) -> Answer {
     get(console, path, &[&format!("Authorization: Bearer {}", token(console))])
 }
 
-/// A path that no other test has, in the folder for the files of tests.
+/// Returns a path that no other test uses, in the folder for test files.
 fn scratch(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = fs::remove_file(&path);
@@ -117,7 +117,7 @@ fn without_the_token_there_is_nothing_to_see() {
             vec![format!("Authorization: Bearer {wrong}")],
             vec![format!("Authorization: Bearer {}", &token(&console)[1..])],
             vec![format!("Authorization: Basic {}", token(&console))],
-            // Which of them counts is not to be guessed.
+            // Two tokens are ambiguous.
             vec![format!("Authorization: Bearer {}", token(&console)), format!("Authorization: Bearer {wrong}")],
             vec![format!("Cookie: postroom_console={}", token(&console))],
         ] {
@@ -129,7 +129,7 @@ fn without_the_token_there_is_nothing_to_see() {
     }
     let with = get(&console, &format!("/?token={wrong}"), &[]);
     assert_eq!((with.status, with.header("set-cookie")), (401, None));
-    // The token is for the first look alone.
+    // The token in the URL is only accepted for the page.
     assert_eq!(get(&console, &format!("/metrics?token={}", token(&console)), &[]).status, 401);
 }
 
@@ -177,7 +177,7 @@ fn only_the_page_and_scripts_may_act_and_only_if_the_program_says_so() {
         let refused = post(&reads, "/api/kill", clerks[0], &bearer(&reads));
         assert!(refused.status == 403 && refused.body.contains(".controls(true)"), "{}", refused.body);
         assert_eq!(post(&acts, "/api/kill", clerks[0], "").status, 401);
-        // A page elsewhere, whose browser sends the cookie, or one that hides where it is.
+        // Requests from a page elsewhere, whose browser sends the cookie, or from a page that hides its origin.
         for origin in ["Origin: http://evil.example\r\n", "Origin: null\r\n", ""] {
             assert_eq!(post(&acts, "/api/kill", clerks[0], &format!("{cookie}{origin}")).status, 403, "{origin}");
         }
@@ -219,7 +219,7 @@ fn nothing_but_reading_is_served_and_every_answer_has_its_policy() {
         assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
-    // The policy forbids what the page would need for scripts or styles within it.
+    // The policy forbids inline scripts and styles, so the page must not need any.
     let page = ask(&console, "/").body;
     assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains(" on"), "{page}");
 }
@@ -229,7 +229,7 @@ fn floods_are_cut_off_and_others_are_still_served() {
     let runtime = Runtime::new().unwrap();
     let console = Console::of(&runtime).start().unwrap();
     let address = console.address();
-    // Headers without an end, and a URL of a megabyte: closed, or refused.
+    // Headers without an end, and a request line of a megabyte: the connection is closed, or the request refused.
     for flood in [format!("GET / HTTP/1.1\r\nHost: {address}\r\nX: {}", "x".repeat(1 << 20)), "x".repeat(1 << 20)] {
         let mut stream = TcpStream::connect(address).unwrap();
         let _ = stream.write_all(flood.as_bytes());
@@ -238,11 +238,11 @@ fn floods_are_cut_off_and_others_are_still_served() {
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&answer));
     }
     assert_eq!(ask(&console, &format!("/?{}", "x".repeat(8 << 10))).status, 414);
-    // A body without an end is not waited for.
+    // The console does not wait for a body without an end.
     let bearer = format!("Host: {address}\r\nAuthorization: Bearer {}\r\n", token(&console));
     let endless = raw(address, &format!("POST /api/kill HTTP/1.1\r\n{bearer}Content-Length: 1000000000000\r\n\r\nx"));
     assert_eq!(endless.status, 403);
-    // Connections that say nothing take all places; the rest waits in the system's queue, which has room for 128.
+    // Silent connections take all places; the rest wait in the system's queue, which has room for 128.
     let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut waits = TcpStream::connect(address).unwrap();
     waits.write_all(format!("GET /api/overview HTTP/1.1\r\n{bearer}\r\n").as_bytes()).unwrap();
@@ -271,7 +271,7 @@ fn a_watch_reports_again_and_ends_with_its_reader() {
             stream.write_all(request.as_bytes()).unwrap();
             stream
         };
-        /// Reads until the text has occurred so often.
+        /// Reads until `what` has occurred `times` times.
         fn read_until(stream: &mut TcpStream, what: &str, times: usize) -> String {
             let (mut text, mut part) = (String::new(), [0; 4096]);
             while text.matches(what).count() < times {
@@ -289,7 +289,7 @@ fn a_watch_reports_again_and_ends_with_its_reader() {
         }
         let ninth = ask(&console, "/api/watch?view=overview");
         assert_eq!(ninth.status, 503, "{}", ninth.body);
-        // A place is free when a reader has gone.
+        // A place is free once its reader has gone.
         drop(watches);
         eventually(|| {
             let mut stream = open();
@@ -309,7 +309,7 @@ fn the_views_show_what_the_program_does() {
         for clerk in &clerks {
             assert_eq!(clerk.stamp(1).wait(), Ok(2));
         }
-        // The first asks the second, which asks the boss, who never answers.
+        // The first clerk asks the second, which asks the boss, which never answers.
         clerks[0].ask(clerks[1]).send().unwrap();
         clerks[1].ask(boss).send().unwrap();
         let first = format!("/api/process?pid={}", clerks[0].pid().to_string().replace('<', "%3C").replace('>', "%3E"));
@@ -362,7 +362,7 @@ fn metrics_are_what_the_statistics_say() {
         assert_eq!(clerk.stamp(number).wait(), Ok(number + 1));
     }
     let console = Console::of(&runtime).start().unwrap();
-    // Threads count what they have delivered at the end of a time slice.
+    // Threads count delivered messages at the end of a time slice.
     runtime.until_idle().unwrap();
     let answer = ask(&console, "/metrics");
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -375,7 +375,7 @@ fn metrics_are_what_the_statistics_say() {
     assert_eq!(value("postroom_spawned_total{"), 1);
     assert_eq!(value("postroom_workers{"), runtime.workers() as u64);
     assert!(answer.body.contains("postroom_processes{host=\"a \\\"host\\\"\",type=\"Clerk\"} 1\n"), "{}", answer.body);
-    // Each family has its help once, and before its samples.
+    // Each family has its help text once, before its samples.
     let mut told = BTreeSet::new();
     for line in answer.body.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -388,7 +388,7 @@ fn metrics_are_what_the_statistics_say() {
     }
 }
 
-/// Whether Grafana shows it is not tested here.
+/// Checks only the names of metrics, not that Grafana displays the dashboard.
 #[test]
 fn the_dashboard_asks_for_metrics_that_there_are() {
     let runtime = Runtime::new().unwrap();
@@ -423,7 +423,7 @@ fn only_loopback_is_listened_on_unless_it_is_said() {
     assert!(Console::of(&runtime).listen("0.0.0.0:0").allow_remote().start().is_err());
     let path = scratch("remote");
     let console = Console::of(&runtime).listen("0.0.0.0:0").allow_remote().token_file(&path).start().unwrap();
-    // Which names lead here is not known: those are to be said.
+    // Which names lead to this address is not known, so each one must be allowed explicitly.
     let answer = raw(SocketAddr::from(([127, 0, 0, 1], console.address().port())), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(answer.status, 421);
     let taken = Console::of(&runtime).listen(console.address().to_string()).allow_remote().token_file(&path).start();

@@ -1,7 +1,7 @@
-//! The console as programs see it that others wrote: Prometheus, its `promtool`, a browser, and Perfetto.
+//! Tests of the console with external programs: Prometheus, its `promtool`, a browser, and Perfetto.
 //!
-//! `console/tools/set-up` puts them into `target/tools`. Without them these tests fail, unless
-//! `POSTROOM_CONSOLE_TOOLS=skip`: then they say that they were skipped.
+//! `console/tools/set-up` installs them in `target/tools`. Without them these tests fail, unless
+//! `POSTROOM_CONSOLE_TOOLS=skip` is set; then they report that they were skipped.
 
 use postroom::prelude::*;
 use postroom_console::Console;
@@ -22,7 +22,7 @@ mod perfetto;
 #[path = "outside/trace_view.rs"]
 mod trace_view;
 
-/// Where the programs are; none if they are skipped.
+/// Returns the folder of the programs, or none if the tests are skipped.
 fn tools() -> Option<PathBuf> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
     if std::env::var("POSTROOM_CONSOLE_TOOLS").is_ok_and(|value| value == "skip") {
@@ -38,7 +38,7 @@ fn tools() -> Option<PathBuf> {
     Some(tools)
 }
 
-/// A folder that no other test has.
+/// Returns an empty folder that no other test uses.
 fn scratch(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
@@ -46,7 +46,7 @@ fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// A program that ends with the test.
+/// An external program, which is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -56,7 +56,7 @@ impl Drop for Running {
     }
 }
 
-/// Asks an HTTP server, and returns what comes after the headers.
+/// Sends a GET request and returns the body of the response.
 fn fetch(address: &str, path: &str, header: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n{header}\r\n").ok()?;
@@ -84,7 +84,7 @@ impl Clerk {
     }
 }
 
-/// Handles nothing until it may, and its worker waits with it.
+/// A printer that blocks its worker in each message until the sender of `go` is dropped.
 #[process]
 struct Printer {
     go: Receiver<()>,
@@ -130,7 +130,7 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
         let token = console.url().split_once("token=").unwrap().1;
         let bearer = format!("Authorization: Bearer {token}\r\n");
         let metrics = || fetch(&console.address().to_string(), "/metrics", &bearer).expect("the metrics");
-        // With what is sampled only while someone looks: a wait, and the time of a message.
+        // Include the figures that are sampled only while someone looks: a wait, and the time of a message.
         let (go, until) = channel();
         let printer = runtime.spawn(Printer { go: until }).serve().unwrap();
         (0..3).for_each(|number| printer.print(number).send().unwrap());
@@ -159,7 +159,8 @@ fn a_real_prometheus_counts_what_the_statistics_count() {
         let runtime = Runtime::new().unwrap();
         let folder = scratch("prometheus");
         let console = Console::of(&runtime).token_file(folder.join("token")).start().unwrap();
-        // Free a moment ago; if another takes it first, the server says so and the test fails.
+        // The port was free a moment ago. If another program takes it first, Prometheus reports that and the test
+        // fails.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let configuration = format!(
             "global: {{ scrape_interval: 1s }}\nscrape_configs:\n- job_name: postroom\n  authorization: {{ \
@@ -180,7 +181,7 @@ fn a_real_prometheus_counts_what_the_statistics_count() {
         for number in 0..1_000 {
             assert_eq!(clerks[number as usize % 7].stamp(number).wait(), Ok(number + 1));
         }
-        // At rest the statistics stand still, and what Prometheus has is the same at last.
+        // While the runtime is idle, its statistics do not change, and Prometheus eventually has the same values.
         let ask = |query: &str| {
             let answer = fetch(&format!("127.0.0.1:{port}"), &format!("/api/v1/query?query={query}"), "")?;
             let answer: Value = serde_json::from_str(&answer).ok()?;
@@ -209,14 +210,14 @@ fn a_browser_shows_every_view() {
         let clerks: Vec<_> = (0..30).map(|_| runtime.spawn(Clerk).serve().unwrap()).collect();
         let victims = ["light", "dark"].map(|name| runtime.spawn(Clerk).label(name).serve().unwrap().pid());
         let console = Console::of(&runtime).controls(true).start().unwrap();
-        // For the view of ends: a process that fails, and a message without a handler.
+        // Provide data for the view of ends: a process that fails, and a message without a handler.
         let unlucky = runtime.spawn(Clerk).label("unlucky").serve().unwrap();
         runtime.send(unlucky.pid(), "nobody's".to_string()).unwrap();
         let _failed = unlucky.tear().wait();
         unlucky.pid().join().wait();
         eventually(|| author.info().is_some_and(|info| info.state.to_string().starts_with("suspended")));
 
-        // Messages for the profile, while the browser looks.
+        // Send messages for the profile while the browser looks.
         let (alive, over) = channel::<()>();
         let stamped = clerks[0];
         let worker = std::thread::spawn(move || {
@@ -236,9 +237,9 @@ fn a_browser_shows_every_view() {
         for scheme in ["light", "dark"] {
             let shown = |view: &str| report["shown"][format!("{scheme}-{view}")].as_str().expect(view).to_owned();
             assert!(shown("overview").contains("suspended at full mailboxes\n1\n"), "{}", shown("overview"));
-            // The step that does not end, by its method.
+            // The step that does not end is shown with its method.
             assert!(shown("overview").contains("Printer in print"), "{}", shown("overview"));
-            // Markup in a label is text.
+            // Markup in a label is shown as text.
             let processes = shown("processes");
             assert!(processes.contains("author <b>7</b>"), "{processes}");
             assert!(processes.contains("of 34 alive"), "{processes}");

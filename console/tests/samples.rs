@@ -1,4 +1,4 @@
-//! What a console shows only because someone looks: ends, stalls and dead letters, and what is sampled.
+//! Tests of the abnormal ends, stalls, dead letters and sampled figures that a console shows.
 
 use postroom::inspect::{DeadLetter, Hook, Stall, Started, Waited};
 use postroom::prelude::*;
@@ -14,11 +14,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Fails, blocks, and counts.
+/// A clerk that can fail, block and count.
 #[process]
 struct Clerk;
 
-/// An error whose text is long, and whose `Display` can panic.
+/// An error with a long text, whose `Display` can panic.
 #[derive(Debug)]
 struct Hostile {
     panics: bool,
@@ -66,11 +66,11 @@ fn ask(console: &Console, path: &str) -> Value {
     if path == "/metrics" { Value::String(body.to_owned()) } else { serde_json::from_str(body).expect("it is JSON") }
 }
 
-/// Returns the nice value of each thread of this program that has the name, as the system cuts it off.
+/// Returns the nice value of each thread of this program that has this name, as truncated by the system.
 #[cfg(target_os = "linux")]
 fn niceness(name: &str) -> Vec<i64> {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux lists the threads of a program");
-    // A thread that ends meanwhile has no file any more.
+    // A thread that ends meanwhile no longer has a file.
     let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok());
     let named = stats.filter_map(|stat| {
         let (before, after) = stat.rsplit_once(')')?;
@@ -81,8 +81,8 @@ fn niceness(name: &str) -> Vec<i64> {
     named.collect()
 }
 
-/// The thread that serves and the one that goes round all processes have much to do. Other tests' consoles have threads
-/// of these names too, which have the same priority once they run.
+/// The server thread and the thread that inspects all processes have much to do. Consoles of other tests have threads
+/// with the same names, which have the same priority once they run.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_with_much_to_do_give_way_to_those_of_the_program() {
@@ -133,16 +133,16 @@ fn ends_are_listed_in_each_console_and_hooks_are_called_all_the_same() {
         let early = runtime.spawn(Clerk).serve().unwrap();
         let _ = early.fail().wait();
         early.pid().join().wait();
-        // What happened before is not known.
+        // The consoles do not know what happened before they started.
         let consoles = [(); 2].map(|()| Console::of(&runtime).start().unwrap());
         let clerk = runtime.spawn(Clerk).label("night shift").serve().unwrap();
         let other = runtime.spawn(Clerk).serve().unwrap();
-        // A message of a type that it has no method for, behind a stall that keeps the other from running.
+        // Send a message that the process has no method for, behind a stall that keeps the other clerk from running.
         let (go, until): (Sender<()>, Receiver<()>) = channel();
         clerk.wait_for(until).send().unwrap();
         other.count(1).send().unwrap();
         runtime.send(clerk.pid(), "not handled".to_string()).unwrap();
-        // On a busy machine others may stall, too.
+        // On a busy machine, other processes may stall too.
         let told = || counts.stalls.lock().unwrap().iter().filter(|&&pid| pid == clerk.pid()).count();
         eventually(|| told() >= 1);
         drop(go);
@@ -245,7 +245,7 @@ fn a_wait_is_measured_where_messages_wait_and_nowhere_else() {
         }
         drop(go);
         eventually(|| matches!(measurement.look(), Waited::For(waited) if waited >= before));
-        // It is no message: the process has not noticed.
+        // The measurement is not a message, so the process has not noticed it.
         assert_eq!(clerk.count(3).wait(), Ok(4));
         runtime.until_idle().unwrap();
         assert_eq!(clerk.pid().info().unwrap().messages, 4);
@@ -273,7 +273,7 @@ fn a_message_is_timed_when_someone_asks() {
         assert!(runtime.time_steps().is_empty(), "no one has asked");
         let timed = Mutex::new(Vec::new());
         eventually(|| {
-            // More than fit in one time slice; each is handled once, in its order.
+            // More messages than fit in one time slice; each is handled once, in order.
             for number in 0..300 {
                 clerk.count(number).send().unwrap();
             }
@@ -288,7 +288,7 @@ fn a_message_is_timed_when_someone_asks() {
     });
 }
 
-/// A thread of its own is asked, too, and as long as it has no message, the request waits there.
+/// The thread of a pinned process is asked as well. The request stays pending while the process has no message.
 #[test]
 fn a_message_of_a_pinned_process_is_timed() {
     soon(|| {
@@ -297,7 +297,7 @@ fn a_message_of_a_pinned_process_is_timed() {
         assert_eq!(clerk.count(0).wait(), Ok(1));
         assert!(runtime.time_steps().is_empty(), "no one has asked");
         let sent = Cell::new(1);
-        // More than fit in one time slice; each is handled once, in its order.
+        // More messages than fit in one time slice; each is handled once, in order.
         let send_many = || {
             (0..300).for_each(|number| clerk.count(number).send().unwrap());
             assert_eq!(clerk.count(7).wait(), Ok(8));
@@ -309,7 +309,7 @@ fn a_message_of_a_pinned_process_is_timed() {
             timed.iter().any(|step| step.process == "Clerk" && step.took > Duration::ZERO)
         });
         send_many();
-        // A step counts its messages when it is over, which is after the answer.
+        // A step counts its messages when it ends, which is after the answer.
         eventually(|| clerk.pid().info().unwrap().messages == sent.get());
     });
 }
@@ -327,7 +327,7 @@ fn shares_waits_and_times_are_those_of_the_program() {
         }
         let row = |sort: &str| ask(&console, &format!("/api/processes?filter=busy&sort={sort}"))["rows"][0].clone();
         eventually(|| row("wait")["wait"].as_f64().is_some_and(|wait| wait > 0.02));
-        // It has the worker, or has lost it to the watchdog: the processor is its own.
+        // The process has the worker, or has lost it to the watchdog; in both cases it counts as using a processor.
         eventually(|| row("cpu")["cpu"].as_f64().is_some_and(|cpu| cpu > 0.5));
         eventually(|| {
             let overview = ask(&console, "/api/overview");

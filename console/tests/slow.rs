@@ -1,4 +1,5 @@
-//! Why a call was slow, in programs of which that is known: in virtual time, so all figures are exact.
+//! Tests of explanations of slow calls, in programs whose delays are known. Most run in virtual time, so that all
+//! figures are exact.
 
 use postroom::prelude::*;
 use postroom::record::{ActiveRecording, EventKind, Recording};
@@ -17,7 +18,7 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Takes its time for all that it is asked.
+/// A bank that takes a while for each message.
 #[process]
 struct Bank {
     ledger: Option<Address<Ledger>>,
@@ -62,7 +63,7 @@ impl Ledger {
     }
 }
 
-/// Calls once.
+/// A till that calls the bank once.
 #[process]
 struct Till {
     bank: Address<Bank>,
@@ -76,7 +77,7 @@ impl Till {
     }
 }
 
-/// Asks two at a time, and needs both answers.
+/// A desk that makes two calls concurrently, and needs both answers.
 #[process]
 struct Desk {
     first: Address<Ledger>,
@@ -109,7 +110,7 @@ impl Visitor {
     }
 }
 
-/// Sends more receipts than the printer has room for, and then answers.
+/// A clerk that sends more receipts than the printer has room for, and then answers.
 #[process]
 struct Clerk {
     printer: Address<Printer>,
@@ -125,7 +126,7 @@ impl Clerk {
         for number in 0..receipts {
             self.printer.print(number).send().expect("it lives");
         }
-        // The step ends here, and the clerk is suspended for longer.
+        // The step ends here, and the clerk is suspended for longer than the sleep.
         ctx.sleep(ms(1)).await;
     }
 }
@@ -161,7 +162,7 @@ fn record(sim: &Sim) -> ActiveRecording {
     sim.record(LONG).start().expect("nothing else is recorded")
 }
 
-/// Explains the slowest message of that type.
+/// Explains the slowest message of this type.
 fn explain(recording: &Recording, message: &str) -> Explanation {
     let analysis = Analysis::of(recording);
     let slowest = analysis.slowest();
@@ -181,7 +182,7 @@ fn check(part: &Part) {
     part.parts.iter().for_each(check);
 }
 
-/// Returns the first part with such a cause, at any depth.
+/// Returns the first part with a matching cause, at any depth.
 fn find(part: &Part, is_wanted: impl Fn(&Cause) -> bool + Copy) -> Option<&Part> {
     if is_wanted(&part.cause) {
         return Some(part);
@@ -233,7 +234,7 @@ fn a_slow_callee_two_levels_deep_is_found_there() {
     });
 }
 
-/// Without the slower of two calls, the other one still takes its time.
+/// Without the slower of two concurrent calls, the other one still takes its time.
 #[test]
 fn what_went_on_beside_the_critical_path_bounds_what_a_remedy_saves() {
     Simulation::new("beside").seeds(SEEDS).without_faults().run(|sim| {
@@ -277,7 +278,7 @@ fn a_full_mailbox_is_named_with_what_its_process_did_meanwhile() {
         assert_eq!(suspended.took, explanation.whole.took, "{explanation}");
         let [behind] = &suspended.parts[..] else { panic!("{explanation}") };
         assert!(matches!(behind.cause, Cause::Behind { of, .. } if of.pid == printer.pid()), "{explanation}");
-        // A millisecond for each that was printed meanwhile, but for the first and the last, of which it is a part.
+        // One millisecond for each receipt printed meanwhile, except for the first and the last, which count in part.
         assert!(ms(behind.count - 2) <= behind.took && behind.took <= ms(behind.count), "{explanation}");
         let remedy = explanation.remedy.expect("there is one");
         assert!(is_suspended(&remedy.without), "{explanation}");
@@ -330,7 +331,7 @@ fn a_process_that_no_worker_runs_waits_for_a_worker() {
     assert!(SLOW.load(Ordering::Relaxed) > 0, "no process was slow");
 }
 
-/// The text of the guide is that of such a program. `POSTROOM_WRITE=1` writes it there.
+/// The guide shows the text for such a program. With `POSTROOM_WRITE=1`, this test updates the guide.
 #[test]
 fn the_guide_shows_what_the_text_says() {
     let text = Arc::new(Mutex::new(String::new()));
@@ -361,7 +362,7 @@ fn the_guide_shows_what_the_text_says() {
     }
 }
 
-/// Occupies its worker until it may go on.
+/// A process that occupies its worker until it may continue.
 #[process]
 struct Stuck;
 
@@ -377,7 +378,7 @@ impl Stuck {
     }
 }
 
-/// With threads, and the system's time: what it waited for is known, and how long the recording says.
+/// Uses real threads and real time: the cause of the delay is known, and its duration is taken from the recording.
 #[test]
 fn a_step_that_occupies_the_worker_is_named() {
     soon(|| {
@@ -401,7 +402,7 @@ fn a_step_that_occupies_the_worker_is_named() {
         assert!(!busy.took.is_zero(), "{explanation}");
         let worker = find(&explanation.whole, |cause| matches!(cause, Cause::Worker { .. })).unwrap();
         assert!(matches!(worker.cause, Cause::Worker { process } if process.pid == ledger.pid()), "{explanation}");
-        // From its send to the end of the step, to the nanosecond.
+        // The delay lasts from the send to the end of the step, to the nanosecond.
         let slice_ended = explanation.sent + busy.took;
         let step = explanation.path.iter().find(|step| step.cause == busy.cause).unwrap();
         assert_eq!(step.from + step.took, slice_ended, "{explanation}");

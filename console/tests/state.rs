@@ -1,4 +1,4 @@
-//! The state of a process, where its type says that it may be shown.
+//! Tests of showing the states and messages of processes whose types allow it.
 
 use postroom::inspect::{DescribeError, Tap, TappedValue};
 use postroom::manual::{Events, InitContext, Process, StepOutput};
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Two numbers that only its methods make differ.
+/// A process with two numbers that differ only while a method runs.
 #[process(inspect)]
 struct Pair {
     left: u64,
@@ -25,7 +25,7 @@ struct Pair {
     hostile: Hostile,
 }
 
-/// What its `Debug` does.
+/// The behavior of the `Debug` of [`Hostile`].
 #[derive(Clone, Copy, PartialEq)]
 enum Deed {
     Nothing,
@@ -42,7 +42,7 @@ impl fmt::Debug for Hostile {
             Deed::Nothing => f.write_str("Hostile"),
             Deed::Panic => panic!("not shown"),
             Deed::Fail => Err(fmt::Error),
-            // Without an end, unless it is told that there is no room.
+            // Endless, unless the formatter reports that there is no more room.
             Deed::Flood => loop {
                 f.write_str("more and more ")?;
             },
@@ -65,7 +65,7 @@ impl Pair {
         self.left
     }
 
-    /// Others run while the numbers differ.
+    /// Lets other threads run while the numbers differ.
     #[message]
     fn count_slowly(&mut self) -> u64 {
         self.left += 1;
@@ -103,7 +103,7 @@ impl Pair {
     }
 }
 
-/// A future that is ready when the other half is dropped.
+/// Returns a sender, and a future that is ready when the sender is dropped.
 fn futures_channel() -> (tokio::sync::oneshot::Sender<()>, impl Future<Output = ()>) {
     let (done, wait) = tokio::sync::oneshot::channel();
     (done, async { _ = wait.await })
@@ -120,7 +120,7 @@ impl Closed {
     fn serve(&mut self) {}
 }
 
-/// On a thread of its own, with a state that is not `Send`.
+/// A pinned process, whose state is not `Send`.
 #[process(inspect, pinned)]
 enum Shape {
     Empty,
@@ -146,7 +146,7 @@ fn pair(deed: Deed) -> Pair {
     Pair { left: 0, right: 0, secret: "a key".to_owned(), hostile: Hostile(Cell::new(deed)) }
 }
 
-/// As `ask`, until the process has had a step in time for the console.
+/// Repeats `ask` until the process has described itself within the console's time limit.
 fn ask_in_time(console: &Console, pid: Pid) -> Value {
     loop {
         let shown = ask(console, pid);
@@ -225,7 +225,7 @@ fn a_hostile_debug_costs_its_answer_alone() {
                     assert!(shown["text"].as_str().unwrap().starts_with("Pair {"), "{shown}");
                 }
             }
-            // It lives, and has not noticed.
+            // The process is alive, and has not noticed.
             assert!(pair.count().wait().is_ok());
         }
     });
@@ -285,7 +285,7 @@ fn a_tap_notes_the_next_messages_and_each_is_handled_once() {
         let names: Vec<_> = tap.messages().iter().map(|tapped| tapped.message.rsplit("::").next().unwrap()).collect();
         assert_eq!(names, ["PairCount", "PairSlice", "PairWaitFor", "PairCount"]);
         eventually(|| tap.is_over());
-        // One that is not over when its process ends.
+        // A tap that is still open when its process ends.
         let tap = pair.pid().tap(100, Duration::from_secs(10));
         assert_eq!(pair.count().wait(), Ok(301));
         pair.pid().kill();
@@ -296,7 +296,7 @@ fn a_tap_notes_the_next_messages_and_each_is_handled_once() {
     });
 }
 
-/// The values that a tap has seen, as text.
+/// Returns the values that a tap has recorded, as text.
 fn values(tap: &Tap) -> Vec<String> {
     let text = |value| match value {
         TappedValue::Hidden => "hidden".to_owned(),
@@ -334,7 +334,7 @@ fn a_tap_shows_what_methods_let_it_and_a_hostile_debug_costs_its_value_alone() {
     });
 }
 
-/// Such a mailbox holds its messages apart.
+/// A mailbox with a hard bound stores its messages separately.
 #[test]
 fn a_tap_sees_messages_behind_a_hard_bound() {
     soon(|| {
@@ -348,20 +348,20 @@ fn a_tap_sees_messages_behind_a_hard_bound() {
     });
 }
 
-/// What a message does to the process that is shown it, from its `Debug`.
+/// A message whose `Debug` uses the process that shows it.
 struct Reentrant(Address<Desk>);
 
 impl fmt::Debug for Reentrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(desk) = self;
-        // Its own mailbox, its own tap, and an answer that can only come from another thread.
+        // Use the process's own mailbox and tap, and an answer that can only come from another thread.
         desk.file(7).send().unwrap();
         let tap = desk.pid().tap(1, Duration::from_secs(10));
         write!(f, "{} {:?}", tap.is_over(), desk.pid().describe())
     }
 }
 
-/// Answered by two types of process, which need not know that it is shown.
+/// A protocol with a message that taps show. The implementing types need not know about that.
 #[protocol]
 trait Filed {
     #[message(inspect)]
@@ -407,15 +407,16 @@ fn a_debug_may_use_the_process_that_is_tapped_and_protocols_show_their_messages(
         let seen = values(&tap);
         assert_eq!(seen[..2], ["file { number: 5 }", "hidden"]);
         assert!(seen[2].starts_with("read { reentrant: false Describing"), "{}", seen[2]);
-        // The tap that the `Debug` has asked for is there in place of this one.
+        // The tap that the `Debug` has requested replaces this one.
         eventually(|| tap.is_over());
-        // Behind the message that it has sent: a state is shown before those that wait.
+        // Wait until the message that the `Debug` sent has been handled: a state is shown before waiting messages are
+        // handled.
         desk.lose(8).wait().unwrap();
         assert!(desk.pid().describe().wait().unwrap().text.contains('7'));
     });
 }
 
-/// Takes its messages by itself.
+/// A process that receives its messages in its entry.
 #[process]
 struct Reader;
 
@@ -427,7 +428,7 @@ impl Reader {
     }
 }
 
-/// Written by hand.
+/// A hand-written process.
 struct Counter;
 
 impl Process for Counter {
@@ -497,7 +498,7 @@ fn a_tap_needs_controls_and_is_shown_with_the_process() {
     });
 }
 
-/// A process in a step that does not end answers after it; the console does not wait for that.
+/// A process in a long step describes itself only after that step. The console does not wait for it.
 #[test]
 fn the_console_does_not_wait_for_a_long_step() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Recordings by way of the console, as its page and scripts make them.
+//! Tests of recordings made through the console, as by its page and scripts.
 
 use postroom::prelude::*;
 use postroom::record::Recording;
@@ -26,7 +26,7 @@ impl Clerk {
     }
 }
 
-/// Asks the clerk until it is told to end.
+/// A customer that calls the clerk repeatedly, until a call fails.
 #[process]
 struct Customer {
     clerk: Address<Clerk>,
@@ -87,7 +87,7 @@ fn a_console_records_lists_the_slowest_takes_one_apart_and_gives_the_file() {
             assert!(none.text().contains("make one by a POST to `/api/record`"), "{}", none.text());
         }
         let (mut list, mut row) = (Value::Null, Value::Null);
-        // Until the customer has been served in the meantime.
+        // Repeat until a recording contains calls of the customer.
         eventually(|| {
             let begun = ask(&console, "POST", "/api/record?milliseconds=50");
             assert_eq!((begun.status, begun.text()), (202, "it records for 50 ms\n"));
@@ -103,7 +103,7 @@ fn a_console_records_lists_the_slowest_takes_one_apart_and_gives_the_file() {
         assert_eq!((&one["whole"]["took"], &one["is_call"]), (&row["slowest"][0]["took"], &Value::Bool(true)));
         let sum: u64 =
             one["whole"]["parts"].as_array().unwrap().iter().map(|part| part["took"].as_u64().unwrap()).sum();
-        // Those that are not listed are summed up.
+        // The parts that are not listed are summed up.
         let others = one["whole"]["others_took"].as_u64().unwrap();
         assert_eq!(one["whole"]["took"].as_u64(), Some(sum + others));
         let text = ask(&console, "GET", &format!("/api/slow?flow={flow}&as=text"));
@@ -134,7 +134,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
             assert_eq!(refused.status, 400, "{wrong}");
             assert!(refused.text().contains("write a number from 1 to 10000"), "{}", refused.text());
         }
-        // Two recordings run already.
+        // Two recordings are running already.
         let others = [(); 2].map(|()| runtime.record(Duration::from_secs(600)).start().unwrap());
         let refused = ask(&console, "POST", "/api/record");
         assert_eq!(refused.status, 409);
@@ -171,7 +171,7 @@ fn a_trace_that_cannot_be_written_leaves_nothing_and_says_why() {
     let path = folder.join("app.pftrace");
     let bytes = Trace::of(&recording).save(&path).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
-    // What is there stays until a whole trace replaces it.
+    // The existing file stays until a complete trace replaces it.
     let error = Trace::of(&recording).limit(bytes - 1).save(&path).unwrap_err();
     assert!(matches!(error, TraceError::TooLarge { limit } if limit == bytes - 1), "{error}");
     assert!(error.to_string().contains("record for a shorter time"), "{error}");
@@ -184,7 +184,7 @@ fn a_trace_that_cannot_be_written_leaves_nothing_and_says_why() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Fails, or panics, at the first write.
+/// A writer that fails or panics on the first write.
 struct Broken {
     panics: bool,
 }

@@ -1,4 +1,4 @@
-//! What each view says of a program whose processes are known, one by one.
+//! Tests of each view, with programs in which every process is known.
 
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Asks others, and never answers.
+/// A clerk that can call another one, which never answers.
 #[process]
 struct Clerk;
 
@@ -35,7 +35,7 @@ impl Clerk {
     }
 }
 
-/// Handles nothing until it may.
+/// A printer that blocks in each message until the sender of `go` is dropped.
 #[process]
 struct Printer {
     go: Receiver<()>,
@@ -52,7 +52,7 @@ impl Printer {
     }
 }
 
-/// Fills the mailbox of a printer, and has spawned what it is told to.
+/// An author that fills the mailbox of a printer.
 #[process]
 struct Author {
     printer: Address<Printer>,
@@ -71,7 +71,7 @@ impl Author {
     }
 }
 
-/// Spawns others, two levels deep.
+/// A process that spawns descendants, `levels` deep.
 #[process]
 struct Parent {
     levels: u64,
@@ -116,12 +116,13 @@ fn is_idle(pid: Pid) -> bool {
     pid.info().is_some_and(|info| matches!(info.state, ProcessState::Idle))
 }
 
-/// The values of a field in the rows.
+/// Returns the values of a field in all rows.
 fn column(view: &Value, field: &str) -> Vec<Value> {
     view["rows"].as_array().expect("rows").iter().map(|row| row[field].clone()).collect()
 }
 
-/// Four clerks that have handled so many messages, and a printer that is stuck with three in its mailbox.
+/// Spawns four clerks that have handled known numbers of messages, and a printer that is stuck with three messages in
+/// its mailbox.
 fn office(runtime: &Runtime) -> (Vec<Address<Clerk>>, Address<Printer>, Sender<()>) {
     let clerk = |number: usize| runtime.spawn(Clerk).label(format!("clerk {number}")).serve().unwrap();
     let clerks: Vec<_> = (0..4).map(clerk).collect();
@@ -136,8 +137,8 @@ fn office(runtime: &Runtime) -> (Vec<Address<Clerk>>, Address<Printer>, Sender<(
     (clerks, printer, free)
 }
 
-/// Whether it is the length of the printer's mailbox: the note with which the console measures how long a message waits
-/// may be among the three.
+/// Returns whether this can be the length of the printer's mailbox. Besides the three messages, it may contain the note
+/// with which the console measures how long a message waits.
 fn is_queued(length: &Value) -> bool {
     [3, 4].contains(&length.as_u64().expect("a number"))
 }
@@ -151,7 +152,7 @@ fn processes_are_sorted_filtered_and_counted() {
         let labels = |query: &str| column(&ask(&console, &format!("/api/processes?{query}")), "label");
         let by_messages = ["clerk 1", "clerk 3", "clerk 0"];
         assert_eq!(labels("sort=messages&type=Clerk&count=3"), by_messages);
-        // How many messages a step takes is chance.
+        // How many messages a step handles is not deterministic.
         let by_steps = column(&ask(&console, "/api/processes?sort=steps&type=Clerk"), "steps");
         assert!(
             by_steps.len() == 4 && by_steps.is_sorted_by(|more, fewer| more.as_u64() >= fewer.as_u64()),
@@ -159,7 +160,7 @@ fn processes_are_sorted_filtered_and_counted() {
         );
         let first = &ask(&console, "/api/processes")["rows"][0];
         assert!(first["type"] == "Printer" && is_queued(&first["mailbox"]), "sorted by mailbox: {first}");
-        // By each text that a process has.
+        // A process is found by each text that it has.
         let pid = first["pid"].as_str().unwrap().trim_matches(['<', '>']);
         for filter in ["THE+printer", "Print", "views.rs", pid] {
             let found = ask(&console, &format!("/api/processes?filter={filter}"));
@@ -231,7 +232,7 @@ fn one_suspended_at_a_full_mailbox_waits_for_its_process() {
         let author = runtime.spawn(Author { printer }).write().unwrap().pid();
         eventually(|| author.info().is_some_and(|info| matches!(info.state, ProcessState::Suspended { .. })));
         let console = Console::of(&runtime).start().unwrap();
-        // Each second it is released for one message.
+        // Once a second, the author is released for one message.
         eventually(|| {
             let shown = of_process(&console, author);
             let waits_for = json!({ "pid": printer.pid(), "method": null });
@@ -272,7 +273,7 @@ fn the_tree_has_each_process_behind_its_parent() {
             .map(|row| (row["depth"].clone(), row["label"].clone(), row["children"].clone()))
             .collect();
         let row = |depth: u64, label: &str, children: u64| (json!(depth), json!(label), json!(children));
-        // Those with children first.
+        // Processes with children come first.
         let expected = [
             row(0, "root", 2),
             row(1, "child", 1),
@@ -285,7 +286,7 @@ fn the_tree_has_each_process_behind_its_parent() {
         let shown = of_process(&console, root.pid());
         assert_eq!((&shown["children"], shown["child_rows"].as_array().unwrap().len()), (&2.into(), 2));
         assert_eq!(of_process(&console, lone.pid())["row"]["parent"], Value::Null);
-        // Without its parent a process stands at the top.
+        // A process whose parent has ended is shown as a root.
         let child = tree["rows"][1]["pid"].as_str().unwrap().parse::<Pid>().unwrap();
         root.pid().kill();
         root.pid().join().wait();
@@ -312,7 +313,7 @@ fn types_and_metrics_add_up_their_processes() {
         let metrics = text(&console, "/metrics");
         for line in [
             "postroom_processes{host=\"office\",type=\"Clerk\"} 4",
-            // Each bucket holds those of the shorter ones.
+            // Buckets are cumulative.
             "postroom_mailbox_depth_bucket{host=\"office\",type=\"Printer\",le=\"1\"} 0",
             "postroom_mailbox_depth_bucket{host=\"office\",type=\"Printer\",le=\"10\"} 1",
             "postroom_mailbox_depth_bucket{host=\"office\",type=\"Clerk\",le=\"0\"} 4",
@@ -336,7 +337,7 @@ fn types_and_metrics_add_up_their_processes() {
     });
 }
 
-/// Names are a promise: the guide's list of them is the program's.
+/// Names are a promise: the guide lists exactly the metrics that the program has.
 #[test]
 fn the_guide_lists_the_metrics_that_there_are() {
     soon(|| {
@@ -347,7 +348,7 @@ fn the_guide_lists_the_metrics_that_there_are() {
         let kinds: BTreeSet<(String, String)> = kinds.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect();
         let guide = include_str!("../../book/src/metrics.md");
         let rows = guide.lines().filter_map(|line| line.strip_prefix("| `postroom_"));
-        // Those of the list have a kind in their second column; a row of alerts has a query in its first.
+        // Rows of metrics have kinds in the second column; rows of alerts have a query in the first.
         let rows = rows.filter_map(|row| {
             let mut columns = row.split(" | ");
             let (names, kinds) = (format!("`postroom_{}", columns.next()?), columns.next()?.to_owned());

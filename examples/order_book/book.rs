@@ -16,7 +16,7 @@ pub struct Book {
     ledger: Address<Ledger>,
     trades: Topic<Trade>,
     incoming: Option<(Order, Reply<Result<u64, Rejected>>)>,
-    /// Orders that wait, the best first: by price, and among equals by the time of their arrival.
+    /// Orders that wait, the best first: by price, and then by time of arrival.
     buys: BTreeMap<(i128, usize), Order>,
     sells: BTreeMap<(i128, usize), Order>,
     /// The outcomes of all orders.
@@ -47,7 +47,7 @@ impl Book {
         }
     }
 
-    /// Returns how much was traded at once; the rest waits in the book. Idempotent.
+    /// Returns the quantity that was traded immediately; the rest waits in the book. Idempotent.
     #[message]
     pub fn place(&mut self, order: Order, reply: Reply<Result<u64, Rejected>>) {
         self.incoming = Some((order, reply));
@@ -61,7 +61,8 @@ impl Book {
             Err(CallError::Failed(rejected)) => return Ok(Err(rejected)),
             approved => approved?,
         }
-        // Of two ranks on one side the lower is better; the negative of a rank is its limit on the other side.
+        // Of two ranks on one side the lower is better; the negative of a rank is its limit for ranks on the other
+        // side.
         let (rank, ours, theirs) = match order.side {
             Side::Buy => (-i128::from(order.price), &mut self.buys, &mut self.sells),
             Side::Sell => (i128::from(order.price), &mut self.sells, &mut self.buys),

@@ -1,4 +1,4 @@
-//! The ledger stands for a database: it alone owns money and shares.
+//! The ledger, which stands in for a database: it alone owns money and shares.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,12 +6,12 @@ use postroom::prelude::*;
 
 use crate::order::{Asset, Id, Order, Rejected, Side, Trade};
 
-/// Owns everything. All its messages are idempotent.
+/// The process that owns everything. All its messages are idempotent.
 #[process]
 #[derive(Default)]
 pub struct Ledger {
     pub free: BTreeMap<(char, Asset), u64>,
-    /// The orders whose cost is held, with the quantity that is not traded yet.
+    /// The orders whose cost is held, with the quantity that has not been traded yet.
     held: HashMap<Id, Order>,
     settled: HashSet<(Id, Id)>,
 }
@@ -34,7 +34,7 @@ impl Ledger {
 
     #[message]
     pub fn settle(&mut self, trade: Trade) {
-        // Two orders trade with each other only once: that fills one of them.
+        // Two orders trade with each other at most once, since that fills one of them.
         if !self.settled.insert((trade.buy, trade.sell)) {
             return;
         }

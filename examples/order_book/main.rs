@@ -11,9 +11,9 @@
 //!              └──▶ tape: trades, on a topic
 //! ```
 //!
-//! The ledger stands for a database: it alone owns money and shares. The risk check has the ledger hold what an order
-//! may cost. It has a bug, and crashes at every third approval: *after* the ledger has done its part, and before the
-//! book has its answer. Things to look for in the output:
+//! The ledger stands in for a database: it alone owns money and shares. The risk check has the ledger hold what an
+//! order may cost. It has a bug, and crashes at every third approval: *after* the ledger has done its part, and before
+//! the book has its answer. Things to look for in the output:
 //!
 //! * Orders trade by price, then by time. A buyer pays the price of the order that waited in the book.
 //! * A book whose call has failed can't know whether the money is held. It repeats the call, and the ledger, which
@@ -36,7 +36,7 @@ mod book;
 mod ledger;
 mod order;
 
-/// The message of the bug.
+/// The panic message of the bug.
 const CRASH: &str = "an off-by-one error";
 
 #[process]
@@ -50,7 +50,7 @@ impl RiskCheck {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Idempotent, since `hold` is.
+    /// Approves an order. Idempotent, since `hold` is.
     #[message]
     pub async fn approve(&mut self, order: Order) -> Result<(), Rejected> {
         if order.quantity > 1_000 || order.price > 1_000_000 {
@@ -68,7 +68,7 @@ impl RiskCheck {
     }
 }
 
-/// Prints all trades.
+/// A process that prints all trades.
 #[process]
 struct Tape;
 
@@ -84,13 +84,13 @@ impl Tape {
         println!("  order {} buys {} from order {} at {}", trade.buy, trade.quantity, trade.sell, trade.price);
     }
 
-    /// Answers when all trades that came before are printed.
+    /// Answers when all earlier trades have been printed.
     #[message]
     fn flush(&mut self) {}
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The crashes of the risk check are counted below, and not reported. Other panics are.
+    // The crashes of the risk check are counted below and not reported. Other panics are reported.
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         if panic.payload_as_str() != Some(CRASH) {

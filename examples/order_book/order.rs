@@ -27,7 +27,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// What the order may cost.
+    /// Returns the asset and the most of it that the order may cost.
     pub fn cost(&self) -> (Asset, u64) {
         match self.side {
             Side::Buy => (Asset::Cash, self.quantity * self.price),

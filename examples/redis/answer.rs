@@ -18,7 +18,7 @@ enum Refusal {
 }
 
 impl Connection {
-    /// Executes a request, or begins to.
+    /// Executes a request, or adds it to the pending operations.
     pub async fn answer(
         &mut self,
         ctx: &Context<Self>,
@@ -27,7 +27,7 @@ impl Connection {
     ) -> Result<(), Lost> {
         let command = self.understand(request);
         if !matches!(command, Ok(Command::Key(..))) {
-            // Replied to here, after the operations that were begun before.
+            // This command is answered here, after the operations that were begun before.
             self.perform(stream).await?;
         }
         let replies = &mut self.batch.replies;
@@ -106,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// Replies with the change of a channel, and the number of the client's channels.
+    /// Replies with a change of the client's channels and their number.
     fn tell(&mut self, done: &str, channel: Option<&[u8]>) {
         let replies = &mut self.batch.replies;
         replies.array(3);

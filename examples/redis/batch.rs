@@ -1,6 +1,6 @@
-//! The operations of a connection for one shard, in one message, which returns with the replies.
+//! A batch: several operations of a connection for one shard in one message, which returns with the replies.
 //!
-//! So many requests of a client need only few messages, and their contents are moved, not copied.
+//! This way many requests of a client need few messages, and their contents are moved, not copied.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::reply::Replies;
 
 /// Most keys are short, and are moved and stored without an allocation.
 pub type Key = SmallVec<[u8; 24]>;
-/// Shared by all receivers of a message.
+/// Shared, not copied, by the messages and the shard.
 pub type Value = Arc<[u8]>;
 
-/// Replies of this size in bytes are written to the client, even if more may follow.
+/// When the replies reach this size in bytes, they are written to the client, even if more may follow.
 const MANY: usize = 64 * 1024;
 
 /// An operation on one key.
@@ -23,7 +23,7 @@ pub enum Operation {
     Get,
     Set(Value),
     Increment,
-    /// Expires the key in that many seconds.
+    /// Expires the key after this many seconds.
     Expire(i64),
     TimeToLive,
 }
@@ -36,7 +36,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether the replies must be written before more are added.
+    /// Returns whether the replies must be written before more are added.
     pub fn is_full(&self) -> bool {
         self.replies.bytes.len() >= MANY
     }

@@ -18,7 +18,7 @@ pub enum Command<'a> {
     Quit,
 }
 
-/// An error reply; the connection stays usable.
+/// The error reply to a command. The connection stays usable.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
     #[error("unknown command '{name}', with args beginning with: {arguments}")]

@@ -18,7 +18,7 @@ use crate::keys::Keys;
 use crate::resp::Requests;
 use crate::shard::Shard;
 
-/// The most operations in a message, so that other connections can use the shard, too.
+/// Maximum number of operations in a message, so that other connections can use the shard, too.
 const MOST: usize = 128;
 
 /// How long a client may take to close its side.
@@ -35,12 +35,12 @@ pub struct Connection {
     pub is_over: bool,
 }
 
-/// The connection is broken.
+/// Why a connection is broken.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
     #[error(transparent)]
     Client(#[from] io::Error),
-    /// A shard has failed with replies that were to be written.
+    /// A shard has failed, and with it replies that had not been written.
     #[error("a shard did not answer: {0}")]
     Shard(#[from] CallError),
 }
@@ -73,13 +73,13 @@ impl Connection {
         Ok(part(ctx, &mut stream).await?)
     }
 
-    /// The server shuts down. Requests that have been read are answered before this is handled.
+    /// Ends the connection when the server shuts down. Requests that have been read are answered first.
     #[signal]
     fn go(&mut self, _cancel: Cancel) {
         self.is_over = true;
     }
 
-    /// A publication on one of the client's channels.
+    /// Adds a publication on one of the client's channels to the replies.
     #[message(Published)]
     fn published(&mut self, published: Published) {
         let replies = &mut self.batch.replies;
@@ -129,7 +129,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes the replies, if they are large enough.
+    /// Writes the replies if they have become large.
     pub async fn make_room(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         if self.batch.is_full() { self.write(stream).await } else { Ok(()) }
     }
@@ -152,6 +152,6 @@ async fn part(ctx: &Context<Connection>, stream: &mut TcpStream) -> io::Result<(
         }
         Ok(())
     };
-    // A client that has not closed its side by then is disconnected.
+    // A client that has not closed its side within this time is disconnected.
     ctx.timeout(PARTING, reading).await.unwrap_or(Ok(()))
 }

@@ -1,11 +1,12 @@
 //! Requests as people type them: words separated by spaces, quoted if they contain spaces.
 //!
-//! `"…"` knows `\n`, `\r`, `\t`, `\b`, `\a`, `\x41`, and `\` before any other byte as that byte; `'…'` knows `\'`.
+//! `"…"` supports `\n`, `\r`, `\t`, `\b`, `\a`, `\x41`, and `\` before any other byte, which stands for that byte;
+//! `'…'` supports `\'`.
 
 use std::ops::Range;
 
-/// Finds the words of a line. They are unquoted and unescaped in place, which never makes a word longer. `None`: a
-/// quote is not closed, or not followed by a space.
+/// Finds the words of a line. They are unquoted and unescaped in place, which never makes a word longer. Returns `None`
+/// if a quote is not closed, or not followed by a space.
 pub fn split(line: &mut [u8], words: &mut Vec<Range<usize>>) -> Option<()> {
     let mut at = 0;
     loop {

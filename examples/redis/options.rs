@@ -5,7 +5,7 @@ use std::ffi::OsString;
 #[derive(Debug, PartialEq)]
 pub struct Options {
     pub help: bool,
-    /// 0: a free port.
+    /// The port to listen on; 0 selects a free one.
     pub port: u16,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// The memory of a large reply is not kept for later small ones.
+/// Maximum memory that is kept for later replies.
 const KEPT: usize = 256 * 1024;
 
 /// The replies to one client that have not been written yet.
@@ -12,7 +12,7 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// Removes the replies, which have been written.
+    /// Removes the replies after they have been written.
     pub fn clear(&mut self) {
         if self.bytes.capacity() > KEPT {
             self.bytes = Vec::new();
@@ -20,35 +20,35 @@ impl Replies {
         self.bytes.clear();
     }
 
-    /// `+OK`
+    /// Adds a simple string, such as `+OK`.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// `-ERR …`. It may quote the client's text, but without line ends.
+    /// Adds an error: `-ERR …`. It may quote the client's text, but without line ends.
     pub fn error(&mut self, error: impl Display) {
         let text = format!("ERR {error}").replace(['\r', '\n'], " ");
         self.line(b'-', text.as_bytes());
     }
 
-    /// `:1`
+    /// Adds an integer, such as `:1`.
     pub fn integer(&mut self, number: i64) {
         self.line(b':', itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// `$5`, and the bytes.
+    /// Adds a bulk string: its length, such as `$5`, and the bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.line(b'$', itoa::Buffer::new().format(bytes.len()).as_bytes());
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// `$-1`: no value.
+    /// Adds `$-1`, which means no value.
     pub fn null(&mut self) {
         self.line(b'$', b"-1");
     }
 
-    /// A bulk string, or no value.
+    /// Adds a bulk string, or `$-1` for no value.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -56,7 +56,7 @@ impl Replies {
         }
     }
 
-    /// `*2`: begins an array of that many replies.
+    /// Begins an array of this many replies, such as `*2`.
     pub fn array(&mut self, length: usize) {
         self.line(b'*', itoa::Buffer::new().format(length).as_bytes());
     }

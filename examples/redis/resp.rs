@@ -1,21 +1,21 @@
 //! The client's side of the protocol: parses requests from bytes that arrive in any pieces.
 //!
-//! A request is an array of words, each with its length before it, `*2\r\n$3\r\nGET\r\n$1\r\na\r\n`, or a line for
-//! people to type (see `inline`). The parser is independent of sockets. It keeps the parsed part of a request until the
-//! rest arrives, so no byte is parsed twice except those of an incomplete line; words are not copied; and no memory is
+//! A request is an array of words, each with its length before it, `*2\r\n$3\r\nGET\r\n$1\r\na\r\n`, or a line typed by
+//! a person (see `inline`). The parser is independent of sockets. It keeps the parsed part of a request until the rest
+//! arrives, so no byte is parsed twice except those of an incomplete line; words are not copied; and no memory is
 //! reserved for data that is only announced.
 
 use std::ops::Range;
 
 use crate::inline;
 
-/// The most words in a request, and the most bytes in a word, in a line and in a request: those of Redis.
+/// Maximum number of words in a request, and of bytes in a word, a line and a request; the limits are those of Redis.
 const WORDS: i64 = 1024 * 1024;
 const WORD: i64 = 512 * 1024 * 1024;
 const LINE: usize = 64 * 1024;
 const REQUEST: usize = 1024 * 1024 * 1024;
 
-/// The least amount to read at a time, and the most memory that is kept for later requests.
+/// Minimum amount to read at a time, and maximum memory that is kept for later requests.
 const CHUNK: usize = 16 * 1024;
 const KEPT: usize = 64 * 1024;
 
@@ -64,7 +64,7 @@ impl<'a> Words<'a> {
         Some((&self.bytes[first.clone()], Self { places, ..self }))
     }
 
-    /// Returns all words, if their number is right.
+    /// Returns all words, if there are exactly `N`.
     pub fn exactly<const N: usize>(self) -> Option<[&'a [u8]; N]> {
         let places: &[Range<usize>; N] = self.places.try_into().ok()?;
         Some(places.each_ref().map(|place| &self.bytes[place.clone()]))
@@ -78,7 +78,7 @@ pub struct Requests {
     /// The start of the current request in the buffer, and the length of its parsed part.
     start: usize,
     at: usize,
-    /// Its words so far, relative to its start.
+    /// The words of the current request so far, relative to its start.
     places: Vec<Range<usize>>,
     /// The number of missing words, and the length of the next one, if known.
     missing: usize,
@@ -136,7 +136,7 @@ impl Requests {
         self.places.clear();
     }
 
-    /// Takes `*2\r\n`, if it is complete. A request without words is skipped.
+    /// Takes `*2\r\n` if it is complete. A request without words is skipped.
     fn begin(&mut self) -> Result<bool, ProtocolError> {
         let Some(count) = self.number(ProtocolError::LongCount)? else { return Ok(false) };
         let count = count.filter(|count| *count <= WORDS).ok_or(ProtocolError::Count)?;
@@ -144,7 +144,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// Takes a line of words, if it is complete.
+    /// Takes a line of words if it is complete.
     fn line(&mut self) -> Result<bool, ProtocolError> {
         let rest = &mut self.buffer[self.start..];
         let Some(end) = rest.iter().take(LINE).position(|byte| *byte == b'\n') else {
@@ -155,7 +155,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// Takes `$3\r\nGET\r\n`, if it is complete, or only its length, if only that is.
+    /// Takes `$3\r\nGET\r\n` if it is complete, or only its length if only the length is complete.
     fn word(&mut self) -> Result<bool, ProtocolError> {
         let length = match self.length {
             Some(length) => length,
@@ -182,7 +182,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// Takes the number after a `*` or a `$`, if its line is complete. `Some(None)`: not a number.
+    /// Takes the number after a `*` or a `$` if its line is complete. Returns `Some(None)` if it is not a number.
     fn number(&mut self, too_long: ProtocolError) -> Result<Option<Option<i64>>, ProtocolError> {
         let rest = &self.buffer[self.start + self.at..];
         let Some(end) = rest.iter().take(LINE).position(|byte| *byte == b'\n') else {
@@ -205,7 +205,7 @@ pub fn number(text: &[u8]) -> Option<i64> {
         [b'0', rest @ ..] if is_negative || !rest.is_empty() => return None,
         _ => {}
     }
-    // Computed with negative numbers, of which there is one more.
+    // Negative numbers are used because their range is larger by one.
     let negative = digits.iter().try_fold(0_i64, |number, digit| {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
         number.checked_mul(10)?.checked_sub(i64::from(digit))

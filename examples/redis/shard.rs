@@ -1,6 +1,6 @@
 //! A shard: the process that owns some of the keys.
 //!
-//! A key expires by a delayed message that the shard sends to itself.
+//! To expire a key, the shard sends itself a delayed message.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ impl Drop for End {
     }
 }
 
-/// Why a key is not changed.
+/// Why a key was not changed.
 #[derive(Debug, thiserror::Error)]
 enum Unchanged {
     #[error("value is not an integer or out of range")]
@@ -120,7 +120,8 @@ impl Shard {
         Ok(after)
     }
 
-    /// Makes a key expire in that many seconds, or at once if not positive. Returns whether the key exists.
+    /// Makes a key expire after this many seconds, or immediately if that is not positive. Returns whether the key
+    /// exists.
     fn expire(&mut self, ctx: &Context<Self>, key: Key, seconds: i64) -> Result<bool, Unchanged> {
         let Some(entry) = self.entries.get_mut(&key) else { return Ok(false) };
         let Some(seconds) = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0) else {

@@ -118,7 +118,7 @@ fn parsers(options: &Options, parsers: usize) -> Supervisor {
     let supervisor = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
     let (crash, mut chance) = (options.crash, Chance::new(options.seed));
     (0..parsers).fold(supervisor, |supervisor, number| {
-        // Each incarnation of each parser has its own random numbers: it must not crash like its predecessor.
+        // Each incarnation of each parser has its own random numbers, so that it does not crash like its predecessor.
         let mut lives = chance.split();
         let parser = Child::new(name(number), move |spawn| spawn.of(Parser::new(crash, lives.split())).serve());
         supervisor.add(parser.keep_messages())

@@ -7,7 +7,7 @@ use postroom::prelude::*;
 use crate::split::Splitter;
 use crate::tally::Tally;
 
-/// The message of a crash.
+/// The panic message of a crash.
 pub const CRASH: &str = "bad luck";
 
 #[process]
@@ -30,7 +30,7 @@ impl Parser {
     pub fn parse(&mut self, text: Arc<Vec<u8>>) -> Tally {
         let mut tally = Tally::default();
         Splitter::default().each(&mut text.to_vec(), |word| tally.add(word, 1));
-        // At the worst moment: the work is done, and no answer sent.
+        // The worst moment: the work is done, but no answer has been sent.
         if self.chance.draw() < self.crash {
             panic!("{CRASH}");
         }

@@ -1,7 +1,7 @@
 //! A reader: reads text, calls a parser for it, and passes the words on to the counters.
 //!
-//! The state that must outlive a crash is here, and nothing here crashes: the text that is being parsed, the word that
-//! the end of a chunk has cut, and the words that have not been sent to the counters yet.
+//! The state that must survive a crash is here, where nothing crashes: the text that is being parsed, the word that was
+//! cut by the end of a chunk, and the words that have not been sent to the counters yet.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::source::{self, Chunk};
 use crate::tally::Tally;
 use crate::walk::Walker;
 
-/// The most attempts for a text that crashes its parser: that many crashes in a row are not random. If half of all
-/// messages crash, they occur once in 2^100 texts.
+/// Maximum number of attempts for a text that crashes its parser. So many crashes in a row are not random: even if half
+/// of all messages crash, they occur once in 2^100 texts.
 const TRIES: u32 = 100;
 
 /// The error of a text that cannot be parsed.
@@ -27,11 +27,11 @@ struct Poisonous(ExitReason);
 
 #[process]
 pub struct Reader {
-    /// The reader of `wordcount`, which is not a process here: its methods are plain methods, too.
+    /// The reader of `wordcount`. It is not a process here, but its methods are plain methods, too.
     source: source::Reader,
     collector: Address<Collector>,
     parser: Address<Parser>,
-    /// The beginning of a word that the end of the text has cut.
+    /// The beginning of a word that was cut by the end of the text.
     carry: Vec<u8>,
     gathered: Gathered,
 }
@@ -43,7 +43,7 @@ impl Reader {
         Self { source, collector, parser, carry: Vec::new(), gathered: Gathered::default() }
     }
 
-    /// Works until there is nothing left.
+    /// Runs until no text is left.
     #[entry]
     pub async fn read(&mut self, ctx: &mut Context<Self>, counters: Vec<Address<Counter>>) -> Result<(), Failure> {
         let mut chunk = Chunk::default();
@@ -66,7 +66,7 @@ impl Reader {
         }
     }
 
-    /// Returns the counts of a text: calls its parser until it answers.
+    /// Returns the counts of a text, calling the parser until it answers.
     async fn parsed(&self, text: Arc<Vec<u8>>) -> Result<Tally, Failure> {
         let mut tries = 1;
         loop {
@@ -79,7 +79,7 @@ impl Reader {
     }
 
     /// Returns the text up to the end of the last complete word; the rest is put before the next chunk. So a parser
-    /// needs only its current message. A message is as large as a chunk, or as the longest word.
+    /// depends only on its current message. A message is as large as a chunk, or as the longest word.
     fn whole_words(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
         let Some(gap) = chunk.iter().rposition(|byte| !byte.is_ascii_alphabetic()) else {
             self.carry.extend_from_slice(chunk);

@@ -6,15 +6,15 @@
 //! ```
 //!
 //! The first line of a client is its name. After that, `/join ROOM` changes the room, `/quit` leaves, and any other
-//! line is said in the room. Things to look for in the transcript of the scripted clients:
+//! line is sent to the room. Things to look for in the transcript of the scripted clients:
 //!
 //! * Bob closes his socket without `/quit`, and the room is notified.
-//! * Sam does not read, until lines are dropped for him. Ada is never delayed by that.
-//! * At the end the server drains, and tells its clients goodbye before it closes their sockets.
+//! * Sam does not read until lines for him have been dropped. This never delays Ada.
+//! * At the end the server drains, and says goodbye to its clients before it closes their sockets.
 //!
 //! A connection that cannot write takes no messages, so they queue in its mailbox. The mailbox is bounded, and drops
-//! the oldest lines. A client that does not read at all is disconnected after a while. In the other direction a
-//! connection reads only what it has handled, so TCP slows down a client that writes too fast.
+//! the oldest lines. A client that does not read at all is disconnected after a while. In the other direction, a
+//! connection handles what it has read before it reads more, so TCP slows down a client that writes too fast.
 
 use std::convert::Infallible;
 use std::env;
@@ -34,10 +34,10 @@ mod script;
 
 const LOBBY: &str = "lobby";
 
-/// The longest line in bytes. A client that sends a longer one is disconnected.
+/// Maximum length of a line in bytes. A client that sends a longer one is disconnected.
 const LONGEST: usize = 16 * 1024;
 
-/// How many lines wait for a slow client.
+/// Maximum number of lines that wait for a slow client.
 const WAITING: usize = 64;
 
 /// How long a write to a client may take.
@@ -85,7 +85,7 @@ impl Connection {
         self.tell(&said.0);
     }
 
-    /// The server is shutting down.
+    /// Ends the connection when the server shuts down.
     #[signal]
     fn on_cancel(&mut self, _cancel: Cancel) {
         self.tell("* the server closes, goodbye");
@@ -182,7 +182,7 @@ impl Listener {
                     });
                     self.connections.start(connection.stop_within(PARTING * 2))?;
                 }
-                // The system has no room for another socket: some client has to leave first.
+                // The system cannot open another socket until a client leaves.
                 Err(error) => {
                     eprintln!("tcp_chat: no connection: {error}");
                     ctx.sleep(Duration::from_millis(100)).await;

@@ -10,7 +10,7 @@ use postroom::inspect::ShutdownReport;
 
 use crate::{PATIENCE, SHUTDOWN};
 
-/// A client, for one thread.
+/// A client that blocks its thread.
 struct Client {
     name: &'static str,
     socket: BufReader<TcpStream>,
@@ -46,7 +46,8 @@ impl Client {
     }
 }
 
-/// Each client speaks only when the others have received the previous line, so the transcript is always the same.
+/// Runs the clients. Each one writes only when the others have received the previous line, so the transcript is always
+/// the same.
 pub fn talk(runtime: Runtime, address: SocketAddr) -> Result<ShutdownReport, Box<dyn Error>> {
     let mut ada = Client::connect(address, "ada")?;
     ada.hear()?;

@@ -1,4 +1,4 @@
-//! `million` with a thousand processes, and with an invalid number.
+//! Tests `million` with a thousand processes, and with invalid numbers.
 //!
 //! Blind spot: the printed figures are not checked, since they depend on the machine.
 

@@ -72,7 +72,7 @@ impl Drop for Server {
     }
 }
 
-/// Writes bytes, and reads up to the end of the connection.
+/// Writes bytes, and reads until the connection ends.
 fn talk(server: &Server, bytes: &[u8]) -> Result<String, Box<dyn Error>> {
     let mut stream = server.connect()?;
     stream.write_all(bytes)?;
@@ -89,7 +89,7 @@ fn until_end(mut stream: TcpStream) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(answer)?)
 }
 
-/// Reads exactly that many bytes.
+/// Reads exactly `length` bytes.
 fn read(stream: &mut TcpStream, length: usize) -> Result<String, Box<dyn Error>> {
     let mut answer = vec![0; length];
     stream.read_exact(&mut answer)?;
@@ -333,7 +333,7 @@ fn a_subscriber_that_does_not_read_holds_nobody_up() -> Tested {
     let mut client = server.client()?;
     let text = "x".repeat(64 << 10);
     let mut missed = 0;
-    // Far more than the system buffers for a socket, and than a mailbox holds.
+    // Far more than the system buffers for a socket and a mailbox holds.
     for _ in 0..3_000 {
         missed += 1 - client.publish::<_, _, i64>("a", &text)?;
     }
@@ -389,7 +389,7 @@ fn a_request_may_come_in_pieces_and_be_left_half_sent() -> Tested {
         let mut half = server.connect()?;
         half.write_all(&request[..length])?;
         if length % 2 == 0 {
-            // It closes its sending side, and the server closes its own.
+            // The client closes its sending side, and then the server closes its own.
             half.shutdown(Shutdown::Write)?;
             assert_eq!(until_end(half)?, "");
         }
@@ -408,7 +408,7 @@ fn a_client_that_asks_and_never_reads_holds_nobody_up() -> Tested {
     let mut other = server.client()?;
     let () = other.set("large", "x".repeat(1 << 20))?;
     let mut greedy = server.connect()?;
-    // The server stops reading when it cannot write; then this write blocks, too.
+    // The server stops reading when it cannot write; then this write blocks as well.
     greedy.set_write_timeout(Some(Duration::from_millis(100)))?;
     let requests = b"GET large\r\n".repeat(1_000);
     while greedy.write_all(&requests).is_ok() {}
@@ -419,7 +419,7 @@ fn a_client_that_asks_and_never_reads_holds_nobody_up() -> Tested {
 }
 
 /// However clients disconnect (with QUIT, in the middle of a request, without reading their replies, with a broken
-/// request), the server keeps neither process nor socket of them.
+/// request), the server keeps neither their processes nor their sockets.
 #[test]
 #[cfg(target_os = "linux")]
 fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
@@ -442,7 +442,7 @@ fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
     while open()? > before {
         thread::sleep(Duration::from_millis(5));
     }
-    // Its socket is closed with its state, before it has left the channels.
+    // The socket is closed with the connection's state, before the connection has left its channels.
     while client.publish::<_, _, i64>("a", "nobody hears")? > 0 {
         thread::sleep(Duration::from_millis(5));
     }
@@ -450,7 +450,7 @@ fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
     Ok(())
 }
 
-/// On Ctrl-C all answers were in order, and the server exits without errors.
+/// On Ctrl-C the server exits without errors, and all answers until then are in order.
 #[test]
 fn an_interrupt_under_load_ends_it_in_order() -> Tested {
     const CLIENTS: usize = 8;
@@ -476,7 +476,7 @@ fn an_interrupt_under_load_ends_it_in_order() -> Tested {
     Ok(())
 }
 
-/// Increments until the server has gone, and signals the first answer. Returns all answers.
+/// Increments until the server is gone, and reports the first answer to `is_busy`. Returns all answers.
 fn flood(mut stream: &TcpStream, number: usize, is_busy: &Sender<()>) -> Result<String, String> {
     let requests = format!("INCR {number}\r\n").repeat(50);
     let mut answers = vec![0; 4];

@@ -21,7 +21,7 @@ use resp::{ProtocolError, Requests, number};
 
 type Request = Vec<Vec<u8>>;
 
-/// Returns the requests in the bytes, passed in those pieces, up to the first error.
+/// Returns the requests in these pieces of a stream, up to the first error.
 fn requests<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Request>, Option<ProtocolError>) {
     let (mut requests, mut found) = (Requests::default(), Vec::new());
     for piece in pieces {
@@ -45,7 +45,7 @@ fn request(words: &[&str]) -> Request {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Returns a pseudorandom number, so that each run tests the same.
+/// Returns a pseudorandom number, so that each run tests the same input.
 fn next(state: &mut u64, range: RangeInclusive<u64>) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -203,7 +203,7 @@ fn garbled_streams() {
     }
 }
 
-/// Returns the parsed command line, or its error.
+/// Returns the error of a command line, or none if it is valid.
 fn refused(line: &str) -> Option<CommandError> {
     let mut requests = Requests::default();
     requests.space().extend_from_slice(format!("{line}\r\n").as_bytes());
@@ -262,7 +262,7 @@ fn commands_say_what_they_need() {
     assert_eq!(unknown.as_deref(), Some("unknown command 'getx', with args beginning with: 'a b' 'c' "));
 }
 
-/// However long an unknown command is, and whatever it contains, its error is short, and one line.
+/// An unknown command gets a short error of one line, however long it is and whatever it contains.
 #[test]
 fn what_is_quoted_is_short() {
     let long = refused(&format!("{} {}", "x".repeat(10_000), "y ".repeat(10_000))).map(|error| error.to_string());

@@ -58,7 +58,7 @@ fn by_name() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A slow user misses lines, but reads the newest; how many depends on time.
+/// A slow user misses lines but reads the newest. How many it misses depends on timing.
 #[test]
 fn chat() -> Result<(), Box<dyn Error>> {
     let output = program::command("chat").output()?;
@@ -115,7 +115,7 @@ fn tcp_chat() -> Result<(), Box<dyn Error>> {
 fn job_queue() -> Result<(), Box<dyn Error>> {
     let printed = printed("job_queue", &[])?;
     let lines: Vec<&str> = printed.lines().collect();
-    // The wording of the reason is the library's.
+    // The wording of the reason comes from the library.
     let poison = lines.get(9).copied().ok_or(format!("too short: {printed}"))?;
     for part in ["job 4 is dead: ", "panic: an address contains an @", "(attempts: 4)"] {
         assert!(poison.contains(part), "{poison}");

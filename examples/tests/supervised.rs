@@ -1,8 +1,8 @@
 //! Runs the built `supervised` on generated files and compares it with `tr`, `sort` and `uniq`, however often its
-//! parsers crash. What it shares with `wordcount` is tested there.
+//! parsers crash. The parts that it shares with `wordcount` are tested there.
 //!
-//! Blind spot: which message of which parser crashes is drawn, so a crash at the very first or last message of a file
-//! is there only if it was drawn.
+//! Blind spot: the messages that crash are random, so a crash at the very first or last message of a file is covered
+//! only if it was drawn.
 #![cfg(unix)]
 
 use std::error::Error;
@@ -21,7 +21,7 @@ use words::{Numbers, Tested, files, reference, same};
 fn text() -> Result<TempDir, Box<dyn Error>> {
     let directory = tempdir()?;
     let mut numbers = Numbers(5);
-    // The same words again and again, cut elsewhere by each message.
+    // The same words repeatedly, cut at other places by each message.
     fs::write(directory.path().join("large"), numbers.text(100_003).repeat(32))?;
     fs::write(directory.path().join("word"), vec![b'w'; 200_000])?;
     for file in 0..50 {
@@ -50,7 +50,7 @@ fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     let restarts = lines.next().ok_or("no number")?.parse()?;
     let mut of_parsers = 0;
     for (number, line) in lines.enumerate() {
-        // With its PID, unless it is being restarted.
+        // The line contains the PID, unless the parser is being restarted.
         if !line.starts_with(&format!("parser {number}: Parser ")) {
             assert!(line.starts_with("supervised: "), "{text}");
             break;
@@ -64,7 +64,7 @@ fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     Ok(restarts)
 }
 
-/// Checks that the counts are right for each seed; returns the number of restarts of each.
+/// Checks that the counts are right for each seed. Returns the number of restarts for each.
 fn agrees(crash: &str, seeds: impl IntoIterator<Item = u64>) -> Result<Vec<u64>, Box<dyn Error>> {
     let directory = text()?;
     let expected = reference(&files(directory.path())?)?;
@@ -81,8 +81,8 @@ fn agrees(crash: &str, seeds: impl IntoIterator<Item = u64>) -> Result<Vec<u64>,
 
 #[test]
 fn counts_are_right_though_one_message_in_a_hundred_crashes_its_parser() -> Tested {
-    // Some fifty messages, most of them to one parser, whichever that is. Not every seed draws a crash in so few; these
-    // do for either parser.
+    // About fifty messages, most of them to one parser, which may be either. Not every seed draws a crash among so few,
+    // but these do for both parsers.
     let restarts = agrees("0.01", [39, 96, 98, 112, 139])?;
     assert!(restarts.iter().all(|restarts| (1..20).contains(restarts)), "{restarts:?}");
     Ok(())

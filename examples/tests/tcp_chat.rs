@@ -1,4 +1,4 @@
-//! The chat server as a user runs it: until it is interrupted.
+//! Tests the chat server as a user runs it: until it is interrupted.
 #![cfg(unix)]
 
 use std::error::Error;

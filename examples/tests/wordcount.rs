@@ -56,7 +56,7 @@ fn one_file_of_several_mib() -> Tested {
 fn a_word_across_two_chunks_is_one_word() -> Tested {
     const CHUNK: usize = 64 * 1024;
     let directory = tempdir()?;
-    // Each file has a word that ends a few bytes before, at or behind the end of the first chunk.
+    // Each file has a word that ends a few bytes before, at or after the end of the first chunk.
     for ahead in 0..12 {
         let mut text = vec![b' '; CHUNK - ahead];
         text.extend_from_slice(b"boundary next");

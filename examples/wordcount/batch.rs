@@ -1,19 +1,19 @@
 //! Words and counts packed into one buffer of at most 64 KiB: the messages between parsers, counters and the collector.
 //!
-//! A record is a count, a length (both as base-128 numbers, low bits first) and the letters. A word that does not fit
-//! continues in the next batch, which a record with the count 0 marks. So words may have any length, and no batch
-//! exceeds the size limit of messages.
+//! A record consists of a count, a length (both as base-128 numbers, low bits first) and the letters. A word that does
+//! not fit continues in the next batch, and the record of its first part has the count 0. So words may have any length,
+//! and no batch exceeds the size limit of messages.
 
 use crate::program::MESSAGE_LIMIT;
 
-/// The most bytes of the two numbers before the letters: ten for a count, three for a length below 64 KiB.
+/// Maximum size in bytes of the two numbers before the letters: ten for a count, three for a length below 64 KiB.
 const RECORD_HEAD: usize = 13;
 
 #[derive(Debug, Default)]
 pub struct Batch(Vec<u8>);
 
 impl Batch {
-    /// Adds a word, or as much of it as there is room for: the rest then belongs at the front of the next batch.
+    /// Adds a word, or as much of it as fits. Returns the rest, which belongs at the front of the next batch.
     pub fn push<'a>(&mut self, word: &'a [u8], count: u64) -> Option<&'a [u8]> {
         let room = MESSAGE_LIMIT.saturating_sub(self.0.len() + RECORD_HEAD);
         match word.split_at_checked(room) {
@@ -55,7 +55,7 @@ impl Batch {
     }
 }
 
-/// Reads the batches of one sender, in order, and joins the words that were cut between two of them.
+/// A reader for the batches of one sender, in order. It joins the words that were cut between two of them.
 #[derive(Default)]
 pub struct Unpacker {
     cut: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The collector: adds up the progress of the others, shows it, names skipped paths, and prints the result.
+//! The collector: adds up and shows the progress of the others, reports skipped paths, and prints the result.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -18,7 +18,7 @@ const TOP: usize = 20;
 /// The interval of the progress line: short, but readable.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Returns to the start of the line, and clears it.
+/// The escape sequence that returns to the start of the line and clears it.
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 #[process]
@@ -28,7 +28,7 @@ pub struct Collector {
     words: u64,
     skipped: BTreeSet<PathBuf>,
     started: Instant,
-    /// When the progress line is due. `None`: standard error is not a terminal.
+    /// When the progress line is due; `None` if standard error is not a terminal.
     redraw: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl Collector {
         }
     }
 
-    /// Names a path that could not be read, once, however many pieces of it were tried.
+    /// Reports a path that could not be read: once, however many of its pieces failed.
     #[message]
     pub fn skip(&mut self, skipped: Skipped) {
         let Skipped { path, error } = skipped;
@@ -65,8 +65,8 @@ impl Collector {
         }
     }
 
-    /// Prints the words: all in alphabetical order, or the most frequent and the totals. Returns how many paths were
-    /// skipped.
+    /// Prints the words: all in alphabetical order, or the most frequent and the totals. Returns the number of skipped
+    /// paths.
     #[message]
     pub async fn print(&mut self, counters: Vec<Address<Counter>>, all: bool) -> Result<usize, Failure> {
         self.clear_line();

@@ -67,7 +67,7 @@ impl Counter {
 struct Pages {
     letters: Vec<u8>,
     entries: Vec<Entry>,
-    /// Returns the next word, and the length of its part on the previous page.
+    /// The index of the next word, and the length of its part on the previous page.
     next: usize,
     given: usize,
 }

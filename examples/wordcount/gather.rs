@@ -11,7 +11,7 @@ use crate::count::Counter;
 use crate::program::{Failure, PATIENCE};
 use crate::tally::Tally;
 
-/// The number of different words that are gathered before they are sent: about 2 MiB, which fits into the caches.
+/// Number of different words that are gathered before they are sent. They take about 2 MiB, which fits into the caches.
 const GATHER: usize = 32 * 1024;
 
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The most text, or words, in one message.
+/// Maximum size of the text or words in one message, in bytes.
 pub const MESSAGE_LIMIT: usize = 64 * 1024;
 
 /// The timeout of calls: a disk, a pipe or the reader of the output may be slow, which is not an error.
@@ -14,7 +14,7 @@ pub const PATIENCE: Duration = Duration::MAX;
 /// An error that ends the program, and is only shown to the user.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes to standard error, and ignores an error if that is closed.
+/// Writes to standard error. An error is ignored, since standard error may be closed.
 pub fn say(text: fmt::Arguments) {
     let _ = io::stderr().write_fmt(text);
 }

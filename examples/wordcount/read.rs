@@ -16,14 +16,14 @@ use crate::collect::Collector;
 use crate::program::{Failure, MESSAGE_LIMIT, PATIENCE};
 use crate::walk::{Piece, Skipped, Walker};
 
-/// How far to read at a time beyond the end of a piece, where only the end of one word is needed.
+/// How many bytes to read at a time beyond the end of a piece, where only the end of one word is needed.
 const OVERRUN: u64 = 1024;
 
 /// Text for a parser. It is passed back and forth: full from the reader, and empty with the next request.
 #[derive(Debug, Default)]
 pub struct Chunk {
     pub text: Vec<u8>,
-    /// The number of files that begin in it, and of bytes from files.
+    /// The number of files that begin in the text, and the number of bytes from files.
     pub files: u64,
     pub bytes: u64,
 }
@@ -99,7 +99,7 @@ struct OpenPiece {
     is_first: bool,
     /// Whether the next bytes may still belong to the owner of the previous piece.
     at_head: bool,
-    /// The number of bytes up to its end.
+    /// The number of bytes up to the end of the piece.
     left: u64,
 }
 
@@ -121,7 +121,7 @@ impl OpenPiece {
         }
     }
 
-    /// Appends what comes next, as far as there is room, and says whether there may be more.
+    /// Appends the next text, as far as there is room. Returns whether there may be more.
     fn read(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
         let limit = if self.left > 0 { self.left } else { OVERRUN };
         let limit = limit.min(chunk.room() as u64);

@@ -1,5 +1,5 @@
-//! How often each word was seen: a hash table over one buffer that holds the text of all words, so that a word costs
-//! its letters and one entry, and no allocation of its own.
+//! The counts of words: a hash table over one buffer with the text of all words, so that a word costs its letters and
+//! one entry, without an allocation of its own.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -12,7 +12,7 @@ pub struct Tally {
     hasher: DefaultHashBuilder,
 }
 
-/// A word, by its place in the buffer, and its count.
+/// A word, by its position in the buffer, and its count.
 #[derive(Clone, Copy)]
 pub struct Entry {
     start: usize,
@@ -33,7 +33,7 @@ impl Tally {
         }
     }
 
-    /// The number of different words.
+    /// Returns the number of different words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -42,13 +42,13 @@ impl Tally {
         self.words.iter().map(|entry| (entry.word(&self.letters), entry.count))
     }
 
-    /// Forgets all words and keeps the memory.
+    /// Removes all words and keeps the memory.
     pub fn clear(&mut self) {
         self.letters.clear();
         self.words.clear();
     }
 
-    /// The letters of all words, and the entries that point into them, in no order.
+    /// Returns the letters of all words, and the entries that point into them, in no particular order.
     pub fn into_parts(self) -> (Vec<u8>, Vec<Entry>) {
         (self.letters, self.words.into_iter().collect())
     }

@@ -1,9 +1,9 @@
 //! The walker: finds the files and returns them one piece at a time, to any reader that requests one.
 //!
-//! A large file is cut into pieces, so that several readers work on it at once. The walker looks at no byte of it:
-//! `read.rs` says who counts a word that lies across a cut.
+//! A large file is cut into pieces, so that several readers work on it at once. The walker does not read the file:
+//! `read.rs` defines which reader counts a word that lies across a cut.
 //!
-//! A symbolic link on the command line is followed, one found on the way is not: so a walk cannot go in circles.
+//! A symbolic link on the command line is followed, but one found on the way is not, so a walk cannot go in circles.
 
 use std::collections::VecDeque;
 use std::fs::{self, ReadDir};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use postroom::prelude::*;
 
 /// How much of a file one reader takes at a time: large enough that the cuts cost nothing, small enough that a single
-/// file of some hundred MiB keeps every core busy. A guess, which a run over one large file would settle.
+/// file of some hundred MiB keeps every core busy. The value is a guess; a run over one large file would settle it.
 const PIECE: u64 = 16 << 20;
 
 /// A part of a file.
@@ -21,7 +21,7 @@ const PIECE: u64 = 16 << 20;
 pub struct Piece {
     pub path: PathBuf,
     pub start: u64,
-    /// `None`: up to the end of the file, wherever that is by then.
+    /// The end; `None` is the end of the file, wherever that is when it is read.
     pub end: Option<u64>,
 }
 
@@ -34,9 +34,10 @@ pub struct Skipped {
 
 #[process]
 pub struct Walker {
-    /// Names of directories that are passed over.
+    /// Names of directories to skip.
     pruned: &'static [&'static str],
-    /// What is still to do: paths as asked for, directories found, the one being listed, the rest of a large file.
+    /// The remaining work: the given paths, the directories found, the directory being listed, and the rest of a large
+    /// file.
     paths: VecDeque<PathBuf>,
     directories: Vec<PathBuf>,
     listing: Option<(PathBuf, ReadDir)>,
@@ -45,7 +46,7 @@ pub struct Walker {
 
 #[process]
 impl Walker {
-    /// Makes a walker of these paths; without any, of this repository's text.
+    /// Returns a walker of these paths, or of this repository's text if there are none.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let (paths, pruned): (_, &[_]) = match paths {
             paths if paths.is_empty() => (vec![repository()], &["target", ".git"]),
@@ -57,7 +58,7 @@ impl Walker {
     #[entry]
     pub fn serve(&mut self) {}
 
-    /// The next piece, or a path that has to be skipped. `None`: that was all.
+    /// Returns the next piece, or a path that has to be skipped; `None` at the end.
     #[message]
     pub fn next(&mut self) -> Option<Result<Piece, Skipped>> {
         loop {
@@ -83,7 +84,7 @@ impl Walker {
             self.directories.push(path);
             return Ok(None);
         }
-        // What is no ordinary file, a pipe say, has no length: one piece, up to its end.
+        // Anything but a regular file, such as a pipe, has no length and is one piece, up to its end.
         Ok(Some(self.cut(Piece { path, start: 0, end: None }, metadata.len())))
     }
 
@@ -119,7 +120,7 @@ impl Walker {
     }
 }
 
-/// The workspace that this program was built from.
+/// Returns the workspace that this program was built from.
 fn repository() -> PathBuf {
     let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     examples.parent().map_or(examples.clone(), PathBuf::from)

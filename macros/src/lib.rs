@@ -1,7 +1,7 @@
 //! The macros of Postroom. Use them through the crate `postroom`, which documents the traits that they implement.
 //!
-//! From the bottom up: `check` validates what the user wrote and collects errors, `parse` reads signatures, options and
-//! markers, and `expand` generates the code.
+//! From the bottom up: `check` validates user code and collects errors, `parse` reads signatures, options and markers,
+//! and `expand` generates the code.
 
 mod check;
 mod expand;
@@ -13,7 +13,7 @@ use proc_macro2::{Span, TokenStream as TokenStream2};
 use quote::quote;
 use syn::Item;
 
-/// Makes a process of a struct or an enum and its `impl` block; must be on both.
+/// Turns a struct or an enum and its `impl` block into a process. Both need the attribute.
 ///
 /// # On the type
 ///
@@ -22,15 +22,15 @@ use syn::Item;
 /// | `name = "Text"` | the name in logs, statistics and starts by name; by default the type's name |
 /// | `on_error = "report"` | the default: the `Err` of a message that was sent, not called, is logged |
 /// | `on_error = "end"` | such an `Err` ends the process |
-/// | `pinned` | the process has a thread of its own, and its state need not be `Send` |
+/// | `pinned` | the process runs on a thread of its own, and its state need not be `Send` |
 /// | `skip_abandoned` | calls whose callers no longer wait are not handled |
-/// | `inspect` | the state can be looked at: see `Pid::describe`; `#[inspect(skip)]` leaves a field out |
+/// | `inspect` | the state can be inspected with `Pid::describe`; `#[inspect(skip)]` omits a field |
 /// | `crate = path` | the path of the crate `postroom`, for re-exports |
 ///
 /// # On the `impl`
 ///
-/// A process has one such block, with at least one method marked `#[entry]`. For it and for those marked `#[message]`
-/// or `#[signal]`, types and calls are generated; all remain ordinary methods.
+/// A process has exactly one such block, with at least one method marked `#[entry]`. Types and calls are generated for
+/// these methods and for those marked `#[message]` or `#[signal]`; all of them remain ordinary methods.
 ///
 /// | option | effect |
 /// |---|---|
@@ -42,24 +42,25 @@ use syn::Item;
 ///
 /// With `remote`, and the feature `serde` of `postroom`, the generated message types implement serde's traits, and the
 /// process implements the trait `postroom::remote::Remote`, from which a crate that connects nodes learns its messages
-/// and entries. The crate with the process needs no serde of its own, unless it derives serde's traits for its types.
+/// and entries. The crate with the process does not depend on serde itself, unless it derives serde's traits for its
+/// types.
 ///
-/// * The arguments and the answer of each message, and the inputs of each entry, are types that implement serde's
-///   `Serialize` and `Deserialize` and borrow nothing. PIDs, addresses and recipients do. A `Reply` as the last
-///   argument is no obstacle; `Replies`, a stream of answers, is one.
-/// * `#[message(local)]` and `#[entry(local)]` keep a method on its node, and free it from these rules.
+/// * The arguments and the answer of each message, and the inputs of each entry, implement serde's `Serialize` and
+///   `Deserialize` and borrow nothing. PIDs, addresses and recipients implement both. A `Reply` as the last argument is
+///   allowed; `Replies`, a stream of answers, is not.
+/// * `#[message(local)]` and `#[entry(local)]` keep a method on its node and exempt it from these rules.
 /// * Attributes of serde on arguments, such as `#[serde(default)]`, apply to the fields of the message.
-/// * In all nodes a message is called `package::Type::method`. `#[message(name = "bank.deposit")]` gives it a name that
-///   stays when one of the three changes. Modules are not part of the name.
-/// * Its fields travel in their order, which is short, and needs the same fields on both nodes. With `#[message(codec =
-///   "named")]` they travel with their names: then nodes whose builds differ understand each other if new fields have a
-///   `#[serde(default)]`, or are an `Option`.
+/// * On all nodes a message is called `package::Type::method`. `#[message(name = "bank.deposit")]` gives it a name that
+///   stays the same when one of the three changes. Modules are not part of the name.
+/// * Fields are encoded in order, which is compact but requires the same fields on both nodes. With
+///   `#[message(codec = "named")]`, they are encoded with their names: then nodes with different builds understand each
+///   other if new fields have a `#[serde(default)]` or are an `Option`.
 /// * The type has no parameters: `Cache<String>` and `Cache<u64>` would have messages of the same name.
-/// * Of its protocols, those with `#[protocol(remote)]` are remote too. The messages of others stay on their node.
+/// * Of the protocols, those with `#[protocol(remote)]` are remote too. The messages of the others stay on their node.
 ///
 /// # On `impl Protocol for Type`
 ///
-/// Implements the messages of a protocol, without `#[message]` on the methods. The option is `crate = path`.
+/// Implements the messages of a protocol, without `#[message]` on the methods. The only option is `crate = path`.
 ///
 /// # Generated items
 ///
@@ -68,7 +69,7 @@ use syn::Item;
 /// * `Spawn<Account>::serve(…)`, for each entry;
 /// * implementations of the traits in `postroom::generic`.
 ///
-/// The page of the crate `postroom` begins with an example.
+/// The documentation of the crate `postroom` begins with an example.
 #[proc_macro_attribute]
 pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     let options = TokenStream2::from(options);
@@ -101,22 +102,22 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#original #diagnostics).into()
 }
 
-/// Makes a protocol of a trait: messages that several process types answer, with `Address<dyn Storage>` as the address.
+/// Turns a trait into a protocol: messages that several process types answer, with `Address<dyn Storage>` as the
+/// address.
 ///
 /// Each method is a message; attributes below `#[message]` go to its type, and `#[message(Type)]` uses an existing
-/// type. The arguments are owned, and `replies: Replies<T>` may come last; whether a method is `async`, or takes a
-/// context or a `Reply`, is for each implementation to decide. The trait remains an ordinary one. A process type
-/// implements it with `#[process] impl Storage for Disk`, and lists it on its own `#[process(protocols(Storage))] impl
-/// Disk`.
+/// type. The arguments are owned, and `replies: Replies<T>` may come last. Whether a method is `async`, or takes a
+/// context or a `Reply`, is up to each implementation. The trait remains an ordinary one. A process type implements it
+/// with `#[process] impl Storage for Disk`, and lists it on its own `#[process(protocols(Storage))] impl Disk`.
 ///
-/// Options: `crate = path`, and `remote`: its messages may come from other nodes, wherever a `#[process(remote)]` lists
-/// it. What that asks of them is said at [`process`](macro@process).
+/// Options: `crate = path`, and `remote`, which lets its messages come from other nodes if the process lists the
+/// protocol in a `#[process(remote)]`. The requirements are described at [`process`](macro@process).
 #[proc_macro_attribute]
 pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_on("`#[protocol]` goes on a trait", item, |item| crate::expand::protocol::expand(options.into(), item))
 }
 
-/// Marks a method, inside a `#[process] impl`, as an entry: the process can be started at it.
+/// Marks a method inside a `#[process] impl` as an entry: the process can be started at it.
 ///
 /// The method takes `&mut self`, then optionally `ctx: &mut Context<Self>`, then any number of owned inputs.
 ///
@@ -126,16 +127,16 @@ pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | returns | nothing, or `Result<(), E>` | any owned type, or `!` |
 /// | the spawn returns | the `Address` | a `Running`, a future of the result |
 ///
-/// A process with a sync entry then serves messages until it is stopped. One with an async entry serves them where its
-/// body says so, such as by `ctx.serve(self).await`, and ends when its body returns.
+/// After a sync entry, the process serves messages until it is stopped. With an async entry, it serves them where the
+/// body says so, for example with `ctx.serve(self).await`, and ends when the body returns.
 ///
-/// In a `#[process(remote)]`, `#[entry(local)]` is an entry that other nodes do not see.
+/// In a `#[process(remote)]`, `#[entry(local)]` hides an entry from other nodes.
 #[proc_macro_attribute]
 pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("entry", item)
 }
 
-/// Marks a method, inside a `#[process] impl`, as the handler of a message.
+/// Marks a method inside a `#[process] impl` as the handler of a message.
 ///
 /// `#[message]` generates the message type: `AccountDeposit` for the method `deposit` of `Account`, with the arguments
 /// as fields. `#[message(Tick)]` handles the existing type `Tick`, its only argument.
@@ -149,24 +150,24 @@ pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Attributes below `#[message]`, such as `#[derive(Clone)]`, go to the generated type.
 ///
-/// With `#[message(inspect)]`, or `#[message(Tick, inspect)]`, taps show what the message holds, as the `Debug` of the
-/// arguments writes it; `#[inspect(skip)]` leaves an argument out. See `Pid::tap`.
+/// With `#[message(inspect)]` or `#[message(Tick, inspect)]`, taps show the content of the message, formatted by the
+/// `Debug` of its arguments; `#[inspect(skip)]` omits an argument. See `Pid::tap`.
 ///
-/// In a `#[process(remote)]` there are the options `name = "bank.deposit"`, `codec = "named"` and `local`; after a
+/// In a `#[process(remote)]`, the options `name = "bank.deposit"`, `codec = "named"` and `local` are available; after a
 /// type, they are written `#[message(Tick, local)]`. See [`process`](macro@process).
 #[proc_macro_attribute]
 pub fn message(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("message", item)
 }
 
-/// Marks a method, inside a `#[process] impl`, as the handler of a signal of the runtime, which the type of its
-/// argument selects.
+/// Marks a method inside a `#[process] impl` as the handler of a signal from the runtime. The type of its argument
+/// selects the signal.
 ///
-/// | argument | cause | with a method for it |
+/// | argument | cause | effect of a handler |
 /// |---|---|---|
 /// | `Cancel` | the process is told to end | it ends only when it calls `ctx.stop()` |
 /// | `Down` | a monitored process has ended | |
-/// | `Exit` | a linked process has failed | it traps exits: it does not fail too |
+/// | `Exit` | a linked process has failed | it traps exits: it does not fail as well |
 ///
 /// The method takes `&mut self` or `&self`, optionally the context, and the signal. It returns nothing, and can be
 /// `async`.
@@ -175,7 +176,8 @@ pub fn signal(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("signal", item)
 }
 
-/// `#[process]` removes these attributes from its methods; one that is expanded is in the wrong place.
+/// Reports an attribute outside a `#[process] impl`. `#[process]` removes these attributes from its methods, so one
+/// that is expanded is in the wrong place.
 fn outside(name: &str, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
     diagnostics.at(
@@ -187,15 +189,16 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
     quote!(#item #diagnostics).into()
 }
 
-/// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or `fn main(runtime:
-/// &Runtime)`. Options: `workers = 4` (by default as many as `POSTROOM_WORKERS` says, or one per core) and
-/// `crate = path`.
+/// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or
+/// `fn main(runtime: &Runtime)`. Options: `workers = 4` (by default the value of `POSTROOM_WORKERS`, or one per core)
+/// and `crate = path`.
 ///
 /// When `main` returns, the runtime shuts down and discards queued messages. If it cannot start, the program prints the
 /// error and exits with status 2.
 ///
-/// With the feature `tokio` the runtime has its own reactor (`Builder::tokio`), for the processes and for `main`. A
-/// program with `#[tokio::main]` keeps that, and makes its runtime inside, with `Builder::tokio_handle`.
+/// With the feature `tokio`, the runtime has its own reactor (`Builder::tokio`), for the processes and for `main`. A
+/// program with `#[tokio::main]` keeps that attribute, and builds its runtime inside `main`, with
+/// `Builder::tokio_handle`.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_on("`#[postroom::main]` goes on a function", item, |item| {
@@ -203,12 +206,12 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// Makes a test that runs under many seeded schedules, in virtual time: `#[postroom::test]` on `fn name(sim: Sim)` or
-/// `async fn name(sim: Sim)`, which may return a `Result`. Needs the feature `test`.
+/// Turns a function into a test that runs under many seeded schedules, in virtual time: `#[postroom::test]` on
+/// `fn name(sim: Sim)` or `async fn name(sim: Sim)`, which may return a `Result`. Needs the feature `test`.
 ///
 /// Options: `seeds = 1000` (100 runs by default), `seed = 7` for one run, `strategy` (`"portfolio"`, `"random"`,
-/// `"pct"`, `"rare"`, `"production"` or `"exhaustive"`), `max_time = "1h"` of the simulation's time, `max_turns`,
-/// `faults = "none"` to leave out all that the test asks for, and `crate = path`. The environment variables
+/// `"pct"`, `"rare"`, `"production"` or `"exhaustive"`), `max_time = "1h"` of virtual time, `max_turns`,
+/// `faults = "none"` to disable all faults that the test asks for, and `crate = path`. The environment variables
 /// `POSTROOM_SEEDS`, `POSTROOM_FIRST_SEED`, `POSTROOM_SEED`, `POSTROOM_STRATEGY` and `POSTROOM_REPLAY` take precedence.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -217,7 +220,7 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// Expands an attribute on an item of the kind that it is for, or says what that is.
+/// Expands an attribute on an item, or reports `place` if the item is of the wrong kind.
 fn expand_on<I: syn::parse::Parse>(
     place: &str,
     item: TokenStream,

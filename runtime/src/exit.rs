@@ -1,4 +1,4 @@
-//! Why processes end.
+//! The reasons why processes end.
 
 use crate::pid::Pid;
 use std::error::Error;
@@ -9,35 +9,35 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ExitReason {
-    /// It finished, or was asked to [`stop`](Pid::stop).
+    /// The process finished, or was asked to [`stop`](Pid::stop).
     Normal,
-    /// Its host was shut down, or it was cancelled without a reason.
+    /// The process's host was shut down, or the process was cancelled without a reason.
     Shutdown,
-    /// It was cancelled with this text.
+    /// The process was cancelled with this text.
     Cancelled(Arc<str>),
-    /// It was killed.
+    /// The process was killed.
     Killed,
     /// A step failed.
     Error(Arc<dyn Error + Send + Sync>),
-    /// It panicked.
+    /// The process panicked.
     Panic(Arc<Panic>),
-    /// A process that it was linked to failed.
+    /// A process that this one was linked to failed.
     Linked {
         /// The process that failed.
         pid: Pid,
-        /// Why that one ended.
+        /// Why the linked process ended.
         reason: Arc<ExitReason>,
     },
-    /// The connection to its node was lost, or there is none: whether it lives is not known.
+    /// The connection to the process's node was lost, or there is none: it is not known whether the process is alive.
     NodeLost,
-    /// It had ended before; its reason was not kept.
+    /// The process had already ended, and its reason was not kept.
     NoProcess,
 }
 
 const _: () = assert!(size_of::<ExitReason>() <= 32);
 
 impl ExitReason {
-    /// Returns whether it is a regular end: finished, stopped, or shut down.
+    /// Returns whether the end was regular: finished, stopped, or shut down.
     pub fn is_normal(&self) -> bool {
         match self {
             Self::Normal | Self::Shutdown => true,
@@ -46,8 +46,8 @@ impl ExitReason {
         }
     }
 
-    /// The reason of a process that ends because a linked process, `pid`, failed. In a chain of links each names the
-    /// process that failed first.
+    /// Creates the reason of a process that ends because a linked process, `pid`, failed. In a chain of links, each
+    /// reason names the process that failed first.
     pub(crate) fn linked(pid: Pid, reason: Self) -> Self {
         match reason {
             linked @ Self::Linked { .. } => linked,
@@ -77,7 +77,7 @@ impl fmt::Display for ExitReason {
     }
 }
 
-/// Reasons are equal if they are of the same kind with the same text.
+/// Reasons are equal if they have the same kind and the same text.
 impl PartialEq for ExitReason {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -92,7 +92,7 @@ impl PartialEq for ExitReason {
     }
 }
 
-/// For `cancel("…")`.
+/// Allows `cancel("…")`.
 impl From<&str> for ExitReason {
     fn from(reason: &str) -> Self {
         Self::Cancelled(reason.into())

@@ -25,13 +25,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The guide in the repository's folder `book` explains each feature with programs. This page names the types that
-//! belong to the parts of the program above. `use postroom::prelude::*` imports what most programs need.
+//! The guide in the folder `book` of the repository explains each feature with example programs. This page names the
+//! types for each part of the program above. `use postroom::prelude::*` imports what most programs need.
 //!
 //! # Runtime
 //! A [`Runtime`] owns the worker threads and its processes; [`Builder`] has its settings. It dereferences to a
-//! [`Host`], which is `Copy`, and used inside processes too. A runtime that is dropped shuts down and discards queued
-//! messages. [`Runtime::drain`] handles them first. [`#[postroom::main]`](macro@main) runs `main` inside a runtime.
+//! [`Host`], which is `Copy` and is also used inside processes. Dropping a runtime shuts it down and discards queued
+//! messages; [`Runtime::drain`] handles them first. [`#[postroom::main]`](macro@main) runs `main` inside a runtime.
 //!
 //! # Processes
 //! [`Spawn`] has the options of a spawn, such as a name or a [`Bound`] for the mailbox. A sync entry initializes a
@@ -78,20 +78,20 @@
 //! ```
 //!
 //! # Discovery
-//! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers of
-//! a [`Topic`]. A [`Pool`] is many processes behind one address. Code outside of processes calls them, or receives
-//! messages in a [`Mailbox`] of its own.
+//! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers
+//! of a [`Topic`]. A [`Pool`] is a set of processes behind one address. Code outside of processes can call them, or
+//! receive messages in its own [`Mailbox`].
 //!
 //! # Waiting, blocking and time
 //! Async entries and methods can await any future. Blocking code belongs in [`Context::blocking`] or
-//! [`block_in_place`], and [`Host::spawn_pinned`] gives a process its own thread. [`Context::attach`] receives the
-//! items of a stream as messages. [`Context::sleep`], [`Interval`] and [`Timer`] use the clock of the runtime. A
-//! [`Command`] asks code outside of processes, and is answered later.
+//! [`block_in_place`]; [`Host::spawn_pinned`] gives a process its own thread. [`Context::attach`] delivers the items
+//! of a stream as messages. [`Context::sleep`], [`Interval`] and [`Timer`] use the clock of the runtime. A [`Command`]
+//! is a request to code outside of processes, which answers it later.
 //!
 //! # Testing
-//! A [`Clock`](crate::test::Clock) that a test advances makes hours pass in no time, and a
-//! [`Probe`](crate::test::Probe) stands in for a process and checks what it receives. [`#[postroom::test]`](macro@test)
-//! runs a test under many seeded schedules (feature `test`).
+//! With a [`Clock`](crate::test::Clock) that the test advances, hours pass instantly. A [`Probe`](crate::test::Probe)
+//! stands in for a process and checks the messages that it receives. [`#[postroom::test]`](macro@test) runs a test
+//! under many seeded schedules (feature `test`).
 //!
 //! # Modules
 //! * [`prelude`]: the items that most programs use;
@@ -101,7 +101,7 @@
 //! * [`error`](mod@error), [`future`], [`generic`]: further errors, return types, and bounds for generic code;
 //! * [`manual`]: processes written by hand, without `#[process]`;
 //! * [`routing`]: messages to other nodes;
-//! * `remote` (feature `serde`): what a process tells of the messages that may travel between nodes.
+//! * `remote` (feature `serde`): the description of messages that may travel between nodes.
 //!
 //! [`Pid::upgrade`] replaces the definition of a running process.
 //!
@@ -182,7 +182,7 @@ pub use registry::group_table::GroupEvent;
 pub use registry::topic::Topic;
 pub use signal::{Cancel, Down, Exit, Monitor, Signal};
 
-/// Hand-written processes: the trait that `#[process]` implements, the input and output of a step, and commands.
+/// Hand-written processes: the trait that `#[process]` implements, its spawn, and the input and output of a step.
 pub mod manual {
     pub use crate::actor::machine::state_machine::Machine;
     pub use crate::actor::spawn::by_hand::SpawnProcess;
@@ -190,7 +190,7 @@ pub mod manual {
     pub use crate::process::{Event, Events, InitContext, Process, StepOutput};
 }
 
-/// Observing a running program: statistics, snapshots of processes, hooks, stalls and dead letters.
+/// Observation of a running program: statistics, snapshots of processes, hooks, stalls and dead letters.
 pub mod inspect {
     pub use crate::actor::definition::entry::EntryInfo;
     pub use crate::actor::definition::inputs::InputInfo;
@@ -215,7 +215,7 @@ pub mod inspect {
     pub use crate::process::wait_probe::{WaitMeasurement, Waited};
 }
 
-/// Recordings: what a host's threads do, event by event. See [`Host::record`].
+/// Recordings: the activity of a host's threads, event by event. See [`Host::record`].
 pub mod record {
     pub use crate::api::record::{ActiveRecording, FlightRecorder, FlightRecording, RecordError, RecordingOptions};
     pub use crate::recorder::event::{
@@ -241,7 +241,7 @@ pub mod test {
     pub use crate::{__buggify as buggify, __sometimes as sometimes};
 }
 
-/// Further errors; those of sends, calls, spawns and processes are in the crate's root.
+/// Further errors; those of sends, calls, spawns and processes are in the crate root.
 pub mod error {
     pub use crate::actor::machine::upgrade::UpgradeError;
     pub use crate::actor::send::links::TopologyError;
@@ -254,7 +254,7 @@ pub mod error {
     pub use crate::pool::plan::PoolGaveUp;
 }
 
-/// The return types of calls, streams and other operations: to be awaited, waited for or dropped.
+/// The return types of calls, streams and other operations, to be awaited, waited for or dropped.
 pub mod future {
     pub use crate::actor::definition::context::{Answered, CallThen, Finished, RunThen};
     #[cfg(feature = "futures")]
@@ -270,7 +270,7 @@ pub mod future {
     pub use crate::api::shutdown::ShuttingDown;
 }
 
-/// Traits for the bounds of generic code.
+/// Traits for bounds in generic code.
 pub mod generic {
     pub use crate::actor::definition::actor::{Actor, Declared, Handles, Migratable};
     #[cfg(feature = "serde")]
@@ -284,7 +284,7 @@ pub mod generic {
     pub use crate::signal::SignalKind;
 }
 
-/// Messages that travel between nodes: what `#[process(remote)]` tells a crate that writes them as bytes.
+/// Messages that travel between nodes: the interface between `#[process(remote)]` and a crate that encodes messages.
 #[cfg(feature = "serde")]
 pub mod remote {
     pub use crate::actor::definition::remote::{
@@ -294,7 +294,7 @@ pub mod remote {
 
 pub use postroom_macros::{entry, main, message, process, protocol, signal, test};
 
-/// Everything that most programs use.
+/// The items that most programs use.
 pub mod prelude {
     pub use crate::error::SendFailure;
     pub use crate::payloads;
@@ -339,32 +339,32 @@ pub mod __private {
     pub use crate::process::mail::Mail;
     #[cfg(feature = "test")]
     pub use crate::simulation::sim::{is_buggified, note_sometimes};
-    /// For the derives of remote messages, so that their crates need no serde of their own.
+    /// For the derives of remote messages, so that user crates need no dependency on serde.
     #[cfg(feature = "serde")]
     pub use serde;
-    // For the tests of hostile users.
+    // For the hostile-user tests.
     pub use crate::sync::thread_kind::ThreadKind;
     pub use crate::util::panics::{caught, ran_on};
-    // For the threads of a cluster, which must not run users' code.
+    // For the threads of a cluster, which must not run user code.
     pub use crate::util::notifiers::run as run_users_code;
 
-    /// Without the feature `test` nothing misbehaves.
+    /// Returns false: without the feature `test` nothing misbehaves.
     #[cfg(not(feature = "test"))]
     #[inline]
     pub fn is_buggified(_file: &str, _line: u32) -> bool {
         false
     }
 
-    /// Without the feature `test` nothing is demanded.
+    /// Does nothing: without the feature `test` nothing is required of a run.
     #[cfg(not(feature = "test"))]
     #[inline]
     pub fn note_sometimes(_holds: bool, _what: &str) {}
 
-    /// Without the feature `serde` there are no JSON inputs.
+    /// Without the feature `serde` there are no JSON inputs, and no type implements this trait.
     #[cfg(not(feature = "serde"))]
     pub trait TakeJson {}
 
-    /// The runtime of `#[postroom::main]`.
+    /// Builds the runtime of `#[postroom::main]`.
     pub fn main_runtime(workers: Option<usize>) -> crate::Runtime {
         let builder = crate::Builder::new();
         #[cfg(feature = "tokio")]
@@ -380,9 +380,9 @@ pub mod __private {
     }
 }
 
-/// Says whether to misbehave here: `if buggify!() { … }` in the code of a program, for its simulated tests. A place is
-/// active in a quarter of the runs, and then says yes a quarter of the times (as FoundationDB's `BUGGIFY`). Outside of
-/// a simulation, and without the feature `test`, it is `false`.
+/// Returns whether the program should misbehave here: write `if buggify!() { … }` in program code, for its simulated
+/// tests. Each place is active in a quarter of the runs, and then returns true a quarter of the time (as
+/// FoundationDB's `BUGGIFY`). Outside of a simulation, and without the feature `test`, the result is `false`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __buggify {
@@ -391,8 +391,8 @@ macro_rules! __buggify {
     };
 }
 
-/// Demands of the runs of a simulated test that this holds in one of them at least: a rare path that no seed leads to
-/// proves nothing. `sometimes!(retries > 0, "a transfer is retried")`, in the test or in its processes.
+/// Requires that the condition holds in at least one run of a simulated test: a rare path that no seed leads to proves
+/// nothing. Write `sometimes!(retries > 0, "a transfer is retried")` in the test or in its processes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sometimes {

@@ -4,37 +4,38 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-/// The bits of a PID that number the processes of one slot.
+/// The number of bits of a PID that identify a process among those of one slot.
 pub(crate) const GENERATION_BITS: u32 = 36;
-/// The bits of a PID that number the slots of a program.
+/// The number of bits of a PID that identify a slot of a program.
 pub(crate) const SLOT_BITS: u32 = 28;
 const NODE_BITS: u32 = 48;
 const HOST_BITS: u32 = 16;
 
-/// The bits of a generation in a word.
+/// Mask for the bits of a generation in a word.
 pub(crate) const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 
-/// In a generation: the PID is an alias, whose slot is an entry of the aliases' table.
+/// Marks a generation as that of an alias, whose slot is an entry of the alias table.
 const POINTING: u64 = 1 << (GENERATION_BITS - 1);
 
-/// The largest generation of a process, and the largest number of an alias; a slot that has used it up is retired.
+/// The largest generation of a process, and the largest number of an alias; a slot whose generations are used up is
+/// retired.
 pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 
 /// The identifier of a process: node, host, slot and generation in sixteen bytes.
 ///
-/// A PID is `Copy`, compares and hashes as the number that it is, and is never reused while its node lives: the slot of
-/// an ended process gets a new generation before its reuse. Finding the process costs an index and two comparisons. All
-/// parts are compared: a PID that differs in any of them, as one parsed from text may, identifies no process.
+/// A PID is `Copy`, compares and hashes as a number, and is never reused while its node lives: the slot of an ended
+/// process gets a new generation before it is reused. Finding the process costs an index and two comparisons. All
+/// parts are compared: a PID with any part wrong, such as one parsed from text, identifies no process.
 ///
-/// | part | bits | what it is |
+/// | part | bits | meaning |
 /// |---|---|---|
 /// | node | 48 | one run of one program |
 /// | host | 16 | one scheduler in that program |
-/// | slot | 28 | where the process is kept |
-/// | generation | 36 | which of the processes that were kept there |
+/// | slot | 28 | the place in which the process is kept |
+/// | generation | 36 | the number of the process among those kept in that place |
 ///
-/// The upper half of the generations is reserved for [aliases](Pid::is_alias) of the process that serves now, such as a
-/// supervised child or the members of a pool. They are used like any other PID.
+/// The upper half of the generations is reserved for [aliases](Pid::is_alias), which stand for the process that
+/// currently serves, such as a supervised child or a member of a pool. They are used like any other PID.
 ///
 /// The text form `<node.host.slot.generation>` (node in hexadecimal) parses back:
 ///
@@ -48,7 +49,7 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pid {
-    /// Node and host; never zero, so that `Option<Pid>` is sixteen bytes too.
+    /// Node and host; never zero, so that `Option<Pid>` also takes sixteen bytes.
     place: NonZeroU64,
     slot_and_generation: u64,
 }
@@ -56,21 +57,21 @@ pub struct Pid {
 const _: () = assert!(size_of::<Pid>() == 16 && size_of::<Option<Pid>>() == 16);
 const _: () = assert!(SLOT_BITS + GENERATION_BITS == 64 && NODE_BITS + HOST_BITS == 64);
 
-/// Packs a process of this program in a word.
+/// Packs slot and generation, which identify a process of this program, into a word.
 #[inline]
 pub(crate) fn incarnation(slot: u32, generation: u64) -> u64 {
     u64::from(slot) << GENERATION_BITS | generation
 }
 
 impl Pid {
-    /// Composes a PID. `node` is cut to 48 bits and must not be zero there; `generation` is cut to 36.
+    /// Composes a PID. `node` is truncated to 48 bits, which must not be zero; `generation` is truncated to 36.
     pub(crate) fn new(node: NodeId, host: u16, slot: u32, generation: u64) -> Self {
         debug_assert!(slot < 1 << SLOT_BITS && generation <= GENERATION_MASK);
         let place = NonZeroU64::new(node.0.get() << HOST_BITS | u64::from(host)).expect("a node id is not zero");
         Self { place, slot_and_generation: incarnation(slot, generation & GENERATION_MASK) }
     }
 
-    /// Composes an alias: the `number`th that entry `slot` of the aliases' table has held.
+    /// Composes an alias: the `number`th that entry `slot` of the alias table has held.
     pub(crate) fn of_alias(node: NodeId, host: u16, slot: u32, number: u64) -> Self {
         debug_assert!(number <= LAST_GENERATION);
         Self::new(node, host, slot, POINTING | number)
@@ -81,42 +82,42 @@ impl Pid {
         Self { place, slot_and_generation: incarnation }
     }
 
-    /// Returns slot and generation in one word.
+    /// Returns slot and generation as one word.
     #[inline]
     pub(crate) fn incarnation(self) -> u64 {
         self.slot_and_generation
     }
 
-    /// Returns node and host in one word.
+    /// Returns node and host as one word.
     pub(crate) fn place(self) -> NonZeroU64 {
         self.place
     }
 
-    /// Returns the program run that the process lives in.
+    /// Returns the node, a run of a program, that the process lives on.
     #[inline]
     pub fn node(self) -> NodeId {
         NodeId(NonZeroU64::new(self.place.get() >> HOST_BITS).expect("a PID is made from a node id"))
     }
 
-    /// Returns whether the process lives in that program run.
+    /// Returns whether the process lives on that node.
     #[inline]
     pub(crate) fn is_of(self, node: NodeId) -> bool {
         self.place.get() >> HOST_BITS == node.0.get()
     }
 
-    /// Returns the number of its host in that program.
+    /// Returns the number of the process's host on its node.
     #[inline]
     pub fn host_number(self) -> u16 {
         (self.place.get() & ((1 << HOST_BITS) - 1)) as u16
     }
 
-    /// Returns the index of its slot.
+    /// Returns the index of the process's slot.
     #[inline]
     pub fn slot(self) -> u32 {
         (self.slot_and_generation >> GENERATION_BITS) as u32
     }
 
-    /// Returns the PID as bytes, for formats of one's own; all bits are kept.
+    /// Returns the PID as bytes, for custom formats; all bits are kept.
     ///
     /// ```
     /// use postroom::Pid;
@@ -130,7 +131,7 @@ impl Pid {
         (u128::from(self.place.get()) << 64 | u128::from(self.slot_and_generation)).to_be_bytes()
     }
 
-    /// Returns the PID with these [bytes](Self::to_bytes); `None` if they name no node.
+    /// Returns the PID with these [bytes](Self::to_bytes), or `None` if they name no node.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         let words = u128::from_be_bytes(bytes);
         let place = NonZeroU64::new((words >> 64) as u64)?;
@@ -138,30 +139,32 @@ impl Pid {
         Some(Self { place, slot_and_generation: words as u64 })
     }
 
-    /// Returns its generation among the processes of that slot.
+    /// Returns the generation: the number of the process among those of its slot.
     #[inline]
     pub fn generation(self) -> u64 {
         self.slot_and_generation & GENERATION_MASK
     }
 
-    /// Returns whether the PID is an alias of the process that serves now: a restarted child, a member of a pool.
+    /// Returns whether the PID is an alias of the process that currently serves: a restarted child, a member of a
+    /// pool.
     ///
-    /// Messages go to that process; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like apply to
-    /// the child itself or, for a pool, to its own process. Costs a test of the PID.
+    /// Messages go to that process; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and similar
+    /// operations apply to the child itself or, for a pool, to the pool's own process. The cost is one test of the
+    /// PID.
     #[inline]
     pub fn is_alias(self) -> bool {
         self.slot_and_generation & POINTING != 0
     }
 
-    /// Returns the number of an alias in its entry.
+    /// Returns the number of an alias within its table entry.
     pub(crate) fn number(self) -> u64 {
         self.slot_and_generation & LAST_GENERATION
     }
 }
 
-/// The place of a process, seen from below.
+/// The place of a process, for modules that do not know about slots.
 pub(crate) trait Resident: Sync {
-    /// Returns the PID of the process there, or of the last one.
+    /// Returns the PID of the process in that place, or of the last one there.
     fn resident(&self) -> Option<Pid>;
 }
 
@@ -177,12 +180,12 @@ impl fmt::Debug for Pid {
     }
 }
 
-/// One run of one program: 48 bits, never zero.
+/// Identifies one run of one program: 48 bits, never zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(NonZeroU64);
 
 impl NodeId {
-    /// Returns the node ID with this number, if that is not zero and below 2^48.
+    /// Returns the node ID with this number, or `None` if the number is zero or not below 2^48.
     #[inline]
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).filter(|number| number.get() < 1 << NODE_BITS).map(Self)
@@ -194,7 +197,7 @@ impl NodeId {
         self.0.get()
     }
 
-    /// Creates a node ID from any `bits`.
+    /// Creates a node ID from random `bits`.
     pub(crate) fn from_random(bits: u64) -> Self {
         Self::new(bits >> HOST_BITS).unwrap_or(Self(NonZeroU64::MIN))
     }
@@ -212,7 +215,7 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// A text that is not a PID.
+/// The error for a text that is not a PID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a PID: {what}; write it as `<node.host.slot.generation>`, as a PID prints itself")]
 pub struct ParsePidError {
@@ -224,7 +227,7 @@ impl FromStr for Pid {
     type Err = ParsePidError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // A long text is not repeated in the error: it may be a whole request.
+        // The error does not repeat a long text, which may be a whole request.
         let fail = |what| ParsePidError { text: text.chars().take(80).collect(), what };
         let inner = text
             .strip_prefix('<')
@@ -252,7 +255,7 @@ impl FromStr for Pid {
     }
 }
 
-/// `from_str` of the number types accepts a sign; a PID's parts have none.
+/// Returns whether a part has only digits: `from_str` of the number types would accept a sign.
 fn is_plain_number(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -262,7 +265,7 @@ mod serde_forms {
     use super::Pid;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-    /// Text in human-readable formats, sixteen bytes elsewhere.
+    /// Serialized as text in human-readable formats, and as sixteen bytes in others.
     impl Serialize for Pid {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             if serializer.is_human_readable() {
@@ -302,7 +305,7 @@ mod tests {
             assert_eq!(pid.to_string().parse(), Ok(pid));
             assert_eq!(Pid::from_bytes(pid.to_bytes()), Some(pid));
         }
-        // A host without a node.
+        // A PID with a host but no node.
         assert_eq!(Pid::from_bytes((1_u128 << 64).to_be_bytes()), None);
     }
 

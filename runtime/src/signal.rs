@@ -1,9 +1,9 @@
-//! What the runtime tells a live process, and a `#[signal]` method handles.
+//! Signals: what the runtime tells a live process, and `#[signal]` methods handle.
 
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 
-/// A signal of the runtime to a process.
+/// A signal from the runtime to a process.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Signal {
@@ -15,9 +15,9 @@ pub enum Signal {
     Exit(Exit),
 }
 
-/// The process was told to end, by [`Pid::cancel`] or because its host is shut down.
+/// The process was told to end, by [`Pid::cancel`] or because its host is shutting down.
 ///
-/// A process with a `#[signal]` method for this decides by itself; any other ends with this reason.
+/// A process with a `#[signal]` method for this decides for itself; any other process ends with this reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cancel {
     /// The reason to end with.
@@ -30,16 +30,16 @@ pub struct Cancel {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Down {
-    /// The process.
+    /// The process that ended.
     pub pid: Pid,
-    /// Why it ended.
+    /// Why the process ended.
     pub reason: ExitReason,
-    /// The monitor that this answers.
+    /// The monitor that reported the end.
     pub monitor: Monitor,
 }
 
 impl Down {
-    /// Creates the answer to a monitor, for a process that is driven by hand.
+    /// Creates the report of a monitor, for a process that is driven by hand.
     pub fn of(monitor: Monitor, reason: ExitReason) -> Self {
         Self { pid: monitor.pid, reason, monitor }
     }
@@ -49,7 +49,7 @@ impl Down {
     }
 }
 
-/// Identifies one monitor of one process by another: see [`Pid::monitor`].
+/// Identifies one monitor of one process on another: see [`Pid::monitor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Monitor {
     pid: Pid,
@@ -74,9 +74,9 @@ impl Monitor {
 /// A linked process has failed, and this process traps exits. Arrives after the last message of that process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exit {
-    /// The process.
+    /// The process that failed.
     pub pid: Pid,
-    /// Why it ended.
+    /// Why the process ended.
     pub reason: ExitReason,
 }
 
@@ -86,10 +86,10 @@ pub struct Exit {
     note = "a `#[signal]` method takes a `Cancel`, a `Down` or an `Exit`"
 )]
 pub trait SignalKind: Sized {
-    /// Returns this signal, if it is of this kind.
+    /// Returns the signal as this kind.
     ///
     /// # Errors
-    /// The signal, if it is of another kind.
+    /// Returns the signal unchanged, if it is of another kind.
     fn from_signal(signal: Signal) -> Result<Self, Signal>;
 }
 

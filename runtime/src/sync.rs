@@ -1,9 +1,10 @@
-//! The one door to synchronisation: atomics, cells, locks, threads and the queues that several threads share.
+//! The single source of synchronization primitives: atomics, cells, locks, threads, and queues shared by several
+//! threads.
 //!
-//! Every module that two threads meet in takes its primitives from here, so that a model checker can replace them: the
-//! package `tests/models` compiles the same modules against its own `sync`, made of loom's types. There the deque and
-//! the queues are stand-ins with the real ones' orderings (crossbeam's are not loom-aware); a stand-in behind a lock
-//! would hide a lost wake-up, so whether a queue is empty is a plain atomic index there.
+//! Every module in which threads interact takes its primitives from here, so that a model checker can replace them:
+//! the package `tests/models` compiles the same modules against its own `sync`, which is made of loom's types. There,
+//! the deque and the queues are stand-ins with the orderings of the real ones (crossbeam's are not loom-aware). A
+//! stand-in behind a lock would hide a lost wake-up, so a plain atomic index tells there whether a queue is empty.
 
 mod barrier;
 #[cfg(feature = "chaos")]
@@ -36,9 +37,9 @@ pub(crate) use crossbeam_queue::SegQueue;
 pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use thread_kind::ThreadKind;
 
-/// A cell whose owner is determined by a protocol (a token, a queue's end) that the compiler cannot see.
+/// A cell whose owner is determined by a protocol (a token, the end of a queue) that the compiler cannot see.
 ///
-/// The closures delimit each access, so that a model checker sees overlapping ones.
+/// The closures delimit each access, so that a model checker detects overlapping ones.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct OwnedCell<T>(std::cell::UnsafeCell<T>);
@@ -48,14 +49,16 @@ impl<T> OwnedCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Calls `change` with a pointer that is valid for reads and writes if the caller owns the cell by its protocol.
+    /// Calls `change` with a pointer that is valid for reads and writes, provided that the caller owns the cell by its
+    /// protocol.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         change(self.0.get())
     }
 }
 
-/// Locks `mutex`, even if a thread panicked while holding it: no lock here guards state that a panic can tear.
+/// Locks `mutex`, even if a thread panicked while holding it: no lock here guards state that a panic can leave
+/// inconsistent.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     disturb();
@@ -73,7 +76,8 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Starts a thread with that name. (The system's names end at a zero byte, and the standard library panics at one.)
+/// Starts a thread with that name. (Thread names in the system end at a zero byte, on which the standard library
+/// panics.)
 pub(crate) fn spawn_thread(
     kind: ThreadKind,
     name: String,
@@ -82,7 +86,7 @@ pub(crate) fn spawn_thread(
     spawn_thread_with(kind, name, None, body)
 }
 
-/// Starts a thread with a stack of that many bytes.
+/// Starts a thread with a stack of `stack` bytes, or of the default size.
 pub(crate) fn spawn_thread_with(
     kind: ThreadKind,
     name: String,
@@ -109,7 +113,7 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Parks the calling thread until [`unpark`], a time-out, or spuriously.
+/// Parks the calling thread until [`unpark`] or the timeout; it may also return spuriously.
 #[inline]
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
     #[cfg(feature = "test")]
@@ -123,7 +127,7 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
     }
 }
 
-/// Unparks `thread` from [`park`], or makes its next one return at once.
+/// Unparks `thread` from [`park`], or makes its next call of `park` return at once.
 #[inline]
 pub(crate) fn unpark(thread: &ThreadHandle) {
     #[cfg(feature = "test")]
@@ -135,13 +139,13 @@ pub(crate) fn unpark(thread: &ThreadHandle) {
     disturb();
 }
 
-/// Pauses a spinning processor briefly, which benefits its sibling and its power budget.
+/// Pauses a spinning processor briefly, which benefits its sibling hyperthread and the power budget.
 pub(crate) fn spin() {
     std::hint::spin_loop();
 }
 
-/// A fence that only models need: loom treats sequentially consistent accesses as acquire and release only, and so
-/// reports a race in code that rests on their total order.
+/// A fence that only models need: loom treats sequentially consistent accesses as acquire and release only, and would
+/// report a race in code that relies on their total order.
 #[inline(always)]
 pub(crate) fn fence_for_models() {}
 
@@ -160,14 +164,14 @@ pub(crate) fn wait_for<'a, T>(
     condition.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// Sleeps now and then, in a build with the feature `chaos`; nothing in any other.
+/// Sleeps occasionally in a build with the feature `chaos`; does nothing in any other.
 #[inline(always)]
 pub(crate) fn disturb() {
     #[cfg(feature = "chaos")]
     chaos::disturb();
 }
 
-/// Tells the simulator, if there is one, that the turn changes what any other may look at.
+/// Tells the simulator, if there is one, that this turn changes state that any other turn may read.
 pub(crate) fn touch_everything() {
     #[cfg(feature = "test")]
     if let Some(simulator) = simulated::here() {

@@ -1,5 +1,5 @@
-//! Messages of other nodes: the first byte says of which message, and whether it is the message, an answer, inputs or
-//! a reason.
+//! Messages from other nodes: the first byte selects the message, and whether the input is that message, an answer,
+//! inputs or a reason.
 
 use crate::driver::{Food, fuzz};
 use postroom::prelude::*;
@@ -49,7 +49,7 @@ impl Board {
     }
 }
 
-/// The kind of outcome: a value of that kind, or an error without what it quotes.
+/// Returns the kind of outcome: a value of that kind, or an error without its quoted text.
 fn kind<T>(result: Result<T, CodecError>, ok: u64) -> u64 {
     match result {
         Ok(_) => ok,
@@ -62,7 +62,7 @@ fn kind<T>(result: Result<T, CodecError>, ok: u64) -> u64 {
     }
 }
 
-/// An answer that was read is written and read as the same.
+/// Checks that an answer that was read can be written and read back unchanged.
 fn again(codecs: &Agreement, asked: MessageId, mut answer: Payload) {
     let sent = codecs.encode_answer(asked, &mut answer).expect("what was read can be written");
     let back = codecs.decode_answer(sent.id, &sent.bytes).expect("what was written can be read");
@@ -132,7 +132,7 @@ fn messages_of_nodes() {
         assert!(target(&codecs, whole) < 100, "{whole:?}");
     }
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
-    // Levels of both formats, huge lengths, and the names of fields.
+    // Nesting levels of both formats, huge lengths, and the names of fields.
     let words: &[&[u8]] = &[
         &[4, 1],
         &[5, 1, 1, b'a'],

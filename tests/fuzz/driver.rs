@@ -1,4 +1,4 @@
-//! Runs a target with inputs that are made from good ones.
+//! Runs a target on inputs that are mutated from good ones.
 
 use postroom_tests::variable;
 use std::collections::BTreeSet;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 /// The longest input, in bytes.
 pub const LONGEST: usize = 4096;
 
-/// How many inputs there are without `POSTROOM_FUZZ_SECONDS`.
+/// The number of inputs if `POSTROOM_FUZZ_SECONDS` is not set.
 const INPUTS: u64 = 5_000;
 
-/// The most inputs of a corpus: the first ones that had their kind of outcome.
+/// The maximum size of a corpus, which consists of the first inputs with their kind of outcome.
 const MOST: usize = 4_096;
 
-/// What a target is fed with.
+/// The material from which inputs are made.
 pub struct Food<'a> {
-    /// Good inputs, and bad ones that are worth a start.
+    /// Good inputs, and bad ones that are useful starting points.
     pub corpus: &'a [&'a [u8]],
-    /// Pieces that mean something.
+    /// Meaningful pieces of input.
     pub words: &'a [&'a [u8]],
 }
 
@@ -48,7 +48,7 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-/// Runs `target`, named so, until the time or the inputs are over.
+/// Runs the target `name` until the time or the inputs run out.
 pub fn fuzz(name: &str, food: &Food<'_>, target: impl Fn(&[u8]) -> u64) {
     let time = variable("POSTROOM_FUZZ_SECONDS").map(Duration::from_secs);
     let by_chance = || Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 24;

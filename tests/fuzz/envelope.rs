@@ -1,4 +1,4 @@
-//! What the messages of a session contain, and the messages of the directory in them.
+//! The contents of a session's messages, and the directory messages in them.
 
 use crate::driver::{Food, fuzz};
 use postroom::Pid;
@@ -7,10 +7,11 @@ use postroom_cluster::envelope::{AskKind, Content, Envelope, LinkKind, ToldKind,
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often an input of each kind was accepted, and refused by what follows the kind. By the byte of the kind.
+/// The number of inputs of each kind, indexed by its byte, that were accepted, and those refused because of the bytes
+/// after the kind.
 static ACCEPTED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 static REFUSED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
-/// The same for messages of the directory, by their codes.
+/// The same counts for messages of the directory, indexed by their codes.
 static DIRECTORY: [[AtomicU64; 256]; 2] = [const { [const { AtomicU64::new(0) }; 256] }; 2];
 
 fn count(of: &[AtomicU64; 256], kind: u8) {
@@ -48,7 +49,7 @@ fn directory(bytes: &[u8]) -> u64 {
     let again = recoded(bytes);
     count(&DIRECTORY[usize::from(again.is_some())], code);
     if let Some(again) = &again {
-        // The text of a reason may be cut the first time.
+        // The text of a reason may be shortened the first time.
         assert_eq!(recoded(again).as_ref(), Some(again));
     }
     u64::from(code) << 1 | u64::from(again.is_some())
@@ -111,7 +112,7 @@ fn envelopes() {
     for kind in kinds {
         let (accepted, refused) = (read(&ACCEPTED, kind), read(&REFUSED, kind));
         println!("kind {kind}: {accepted} accepted, {refused} refused");
-        // What follows kind 50 is for the directory.
+        // The bytes after kind 50 are for the directory.
         assert!(accepted > 0 && (refused > 0 || kind == 50), "kind {kind} was not reached in both ways");
     }
     for code in 0..=10 {

@@ -1,5 +1,5 @@
-//! Starts and messages by name, with inputs as JSON: three lines, the name of the type, that of the entry or message,
-//! and the inputs.
+//! Starts and messages by name, with inputs as JSON. An input has three lines: the name of the type, the name of the
+//! entry or message, and the inputs.
 
 use crate::driver::{Food, fuzz};
 use postroom::error::{MessageError, StartError};
@@ -33,7 +33,7 @@ impl Clerk {
     }
 }
 
-/// Reads the inputs in another way than the runtime does.
+/// Parses the inputs independently of the runtime.
 fn read(text: &str) -> Option<Seen> {
     let (number, words, more) = match serde_json::from_str(text).ok()? {
         Value::Array(values) => <[Value; 3]>::try_from(values).ok()?.into(),
@@ -54,7 +54,7 @@ fn hash(what: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The kinds of an error and its cause.
+/// Returns the kinds of an error and its cause.
 fn start_kind(error: &StartError) -> (Discriminant<StartError>, u64) {
     let cause = match error {
         StartError::Spawn(SpawnError::Init(InitError::Entry(entry))) => hash(discriminant(&**entry)),

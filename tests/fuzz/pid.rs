@@ -3,7 +3,7 @@
 use crate::driver::{Food, fuzz};
 use postroom::Pid;
 
-/// Reads a PID in another way than the runtime does: its four numbers, within their bounds.
+/// Parses a PID independently of the runtime: its four numbers, within their bounds.
 fn read(text: &str) -> Option<[u64; 4]> {
     let bare = text.strip_prefix('<')?.strip_suffix('>')?;
     let parts: Vec<_> = bare.split('.').collect();
@@ -28,7 +28,7 @@ pub fn target(data: &[u8]) -> u64 {
             assert_eq!(pid.to_string().parse(), Ok(pid));
             let json = serde_json::to_string(&pid).expect("a text");
             assert_eq!(serde_json::from_str::<Pid>(&json).expect("its own text"), pid);
-            // There is no runtime in this program with that node's number, unless by a chance of one in 2^48.
+            // No node in this program has that number, except with a probability of one in 2^48.
             assert!(!pid.is_alive() && !pid.stop());
             u64::from(pid.is_alias())
         }
@@ -37,7 +37,7 @@ pub fn target(data: &[u8]) -> u64 {
             let error = error.to_string();
             assert!(error.len() < 600, "{error}");
             assert!(serde_json::from_value::<Pid>(text.into()).is_err());
-            // Which of the reasons.
+            // Distinguishes the reasons.
             error.rsplit(':').next().map_or(0, |reason| 2 + reason.bytes().map(u64::from).sum::<u64>())
         }
     }

@@ -1,5 +1,5 @@
-//! Users' code that is called for by what comes from another node: no thread of a cluster runs it, and what it sees is
-//! in the order of its arrival.
+//! User code that is run because of messages from another node: no thread of a cluster runs it, and it sees the
+//! messages in the order of their arrival.
 
 use postroom::__private::ThreadKind;
 use postroom::error::SendFailure;
@@ -27,19 +27,19 @@ impl Desk {
         self.taken.send(number).expect("it is waited for");
     }
 
-    /// Ends when the other end of the channel is dropped.
+    /// Blocks until the other end of the channel is dropped.
     #[message]
     fn stand(&mut self, gate: Gate) {
         postroom::block_in_place(|| _ = gate.0.lock().expect("it is the only one").recv());
     }
 }
 
-/// Against hangs only.
+/// A limit against hangs only.
 const GUARD: Duration = Duration::from_secs(60);
 
 struct Gate(Mutex<mpsc::Receiver<()>>);
 
-/// Tells on which thread it is cloned.
+/// A message that reports the thread on which it is cloned.
 struct Copied(Sender<ThreadKind>);
 
 impl Clone for Copied {
@@ -49,7 +49,7 @@ impl Clone for Copied {
     }
 }
 
-/// Delivers each, in order, on a thread of a cluster, again and again while there is no room.
+/// Delivers the messages in order on a thread of a cluster, retrying each while there is no room.
 fn arrive<M: Send + 'static>(to: Pid, messages: impl Iterator<Item = M> + Send) {
     let deliver = |message| {
         let mut package = Package::new(to, message);
@@ -68,7 +68,7 @@ fn arrive<M: Send + 'static>(to: Pid, messages: impl Iterator<Item = M> + Send) 
     });
 }
 
-/// Far more comes than the pool has room for.
+/// Far more messages arrive than the pool has room for.
 #[test]
 fn a_pool_takes_what_comes_from_another_node_in_order() {
     within(GUARD, || {
@@ -85,7 +85,7 @@ fn a_pool_takes_what_comes_from_another_node_in_order() {
         let pool = pool.expect("it starts");
         arrive(pool.pid(), (0..MESSAGES).map(|number| DeskTake { number }));
         assert!(taken.1.iter().take(MESSAGES as usize).eq(0..MESSAGES), "in order, each once");
-        // The key of a message is asked for before it is handed on, so all of them are there.
+        // The key of a message is determined before the message is handed on, so all keys have been reported.
         let kinds: Vec<ThreadKind> = kinds.1.try_iter().collect();
         assert!(
             kinds.len() >= MESSAGES as usize && kinds.iter().all(|kind| *kind == ThreadKind::Notifier),
@@ -123,7 +123,7 @@ fn a_dead_letter_of_another_nodes_message_is_told_of_in_order() {
         let desk = desk.serve().expect("it starts");
         desk.stand(Gate(Mutex::new(gate.1))).send().expect("it lives");
         arrive(desk.pid(), (0..500).map(|number| DeskTake { number }));
-        // The first ones may have found room: before it stood there, and one since.
+        // The first messages may have found room: before the process blocked, and one since.
         let told: Vec<_> = letters.1.iter().take(490).collect();
         assert!(told.iter().all(|(_, kind)| *kind == ThreadKind::Notifier));
         assert!(told.is_sorted_by_key(|(number, _)| *number), "{told:?}");

@@ -1,4 +1,4 @@
-//! Code that a runtime is built with: handlers, hooks, types; and the program's subscriber.
+//! Code that a runtime is configured with (handlers, hooks, types), and the program's subscriber.
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
@@ -94,7 +94,7 @@ pub(crate) const CASES: &[Case] = &[
         let loses = Runtime::builder().workers(1).paused().build().expect("one worker");
         let pid = loses.spawn_process(idle_for_ever()).start().expect("it starts");
         loses.send(pid, 7).expect("it lives");
-        // The log line is written on a thread of its own there, and the report still arrives.
+        // There, the log line is written on a separate thread, and the report still arrives.
         let report = pollster::block_on(loses.shutdown_async()).expect("asked from outside");
         assert_eq!(report.thrown_away, 1);
     }),
@@ -203,8 +203,8 @@ fn hooked(hostile: &Arc<Hostile>, on: On) -> Host {
     hostile.run(|builder| builder.hook(Hooked(on, hostile.clone())))
 }
 
-/// Runs steps until a stall of one is reported: more steps than workers, since a step is only reported if another
-/// process waits.
+/// Runs steps until one is reported as stalled. There are more steps than workers, since a step is only reported if
+/// another process waits.
 fn stalls_until_told(hostile: &Arc<Hostile>, host: Host) {
     let stalls = || {
         let own = hostile.clone();
@@ -222,10 +222,10 @@ fn stalls_until_told(hostile: &Arc<Hostile>, host: Host) {
     ends.into_iter().for_each(|(pid, end)| _ = ended(pid, end));
 }
 
-/// The hostile code that runs at an event, and the text of that event.
+/// The hostile code that runs at an event, and a text that the event contains.
 static LISTENS: Mutex<Option<(Arc<Hostile>, &str)>> = Mutex::new(None);
 
-/// Makes the program's subscriber do the deed at an event that contains `what`.
+/// Makes the program's subscriber perform the deed at an event that contains `what`.
 fn listen(hostile: &Arc<Hostile>, what: &'static str) {
     install();
     *LISTENS.lock().unwrap_or_else(PoisonError::into_inner) = Some((hostile.clone(), what));

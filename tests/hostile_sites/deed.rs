@@ -14,11 +14,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Panics,
-    /// Panics with a payload whose drop panics, with another such payload.
+    /// Panics with a payload whose drop panics with another such payload.
     PanicsInDroppingThePanic,
     /// Calls all functions of the runtime that may be called anywhere.
     ReEnters,
-    /// Continues until other processes have done a round of work.
+    /// Continues until other processes have completed a round of work.
     TakesLong,
     /// Forgets the value that it was given.
     Forgets,
@@ -26,7 +26,7 @@ pub(crate) enum Deed {
     ShutsDown,
 }
 
-/// Users' code that does its deed once.
+/// User code that performs its deed once.
 pub(crate) struct Hostile {
     deed: Deed,
     is_armed: AtomicBool,
@@ -79,7 +79,7 @@ impl Hostile {
         self.deed == Deed::ShutsDown
     }
 
-    /// Delays the deed until it is armed again.
+    /// Delays the deed until the code is armed again.
     pub(crate) fn disarm(&self) {
         self.is_armed.store(false, SeqCst);
     }
@@ -92,12 +92,12 @@ impl Hostile {
         self.struck.load(SeqCst) > 0
     }
 
-    /// Does the deed, if armed. Called by the runtime.
+    /// Performs the deed, if armed. The runtime calls this.
     pub(crate) fn strike(&self) {
         self.strike_with(());
     }
 
-    /// As [`strike`](Self::strike), with the value that the code was given.
+    /// Like [`strike`](Self::strike), with the value that the code was given.
     pub(crate) fn strike_with<T>(&self, given: T) {
         // A second panic while the first unwinds would abort the program, even if the first is caught.
         if thread::panicking() || !self.is_armed.swap(false, SeqCst) {
@@ -116,7 +116,7 @@ impl Hostile {
             Deed::Forgets => std::mem::forget(given),
             Deed::ShutsDown => {
                 let runtime = self.runtime.lock().expect("no panic").take();
-                // Inside a process this is an error, and begins the shutdown.
+                // Inside a process this is an error, but starts the shutdown.
                 let _outcome = runtime.map(Runtime::shutdown);
             }
         }
@@ -144,7 +144,7 @@ impl Hostile {
         let _seen = (host.whereis("re-entered"), host.statistics(), host.processes(), target.info());
     }
 
-    /// Checks that the deed has been done, and that the runtime still works and shuts down properly.
+    /// Checks that the deed has been performed, and that the runtime still works and shuts down properly.
     pub(crate) fn finish(&self) {
         // The deed may still occupy a worker that the check of other processes needs.
         eventually(|| !self.has_struck() || self.is_over.load(SeqCst));
@@ -165,7 +165,7 @@ impl Hostile {
     }
 }
 
-/// Sets a flag when a deed is over, however it ends.
+/// A guard that sets a flag when a deed ends, however it ends.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -182,7 +182,7 @@ fn slept(answer: Result<(), CallError>) {
     );
 }
 
-/// Checks that a process can be spawned, called, sleep and be joined, unless the runtime shuts down.
+/// Checks that a process can be spawned, called, put to sleep and joined, unless the runtime shuts down.
 fn others_go_on(host: Host) {
     let Ok(sleeper) = host.spawn(Sleeper).serve() else { return };
     slept(sleeper.sleep().timeout(PATIENCE).wait());
@@ -206,7 +206,7 @@ impl Sleeper {
     }
 }
 
-/// A value that does the deed when it is dropped.
+/// A value that performs the deed when it is dropped.
 pub(crate) struct Fuse(pub(crate) Arc<Hostile>);
 
 impl Drop for Fuse {

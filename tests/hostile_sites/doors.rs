@@ -1,21 +1,21 @@
 //! The functions and traits through which user code enters the runtime, and the guard around each.
 //!
 //! The list is checked against the source: a public function that takes a closure, a future, a stream, a hook or a
-//! trait object, and a public trait, must be listed here. So a new entry point has to name the site where its code is
+//! trait object, and a public trait, must be listed here. So a new entry point must name the site where its code is
 //! called, and each site has a case. (Not detected: code that enters as a type parameter other than a closure, such as
-//! the `Drop` of a message. `ValueDrop` and `ReasonDrop` cover that.)
+//! the `Drop` of a message. `ValueDrop` and `ReasonDrop` cover it.)
 
 use postroom::__private::caught;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The code runs in the caller of the function, which gets its panic.
+/// The code runs in the caller of the function, to which its panic propagates.
 const CALLER: &str = "the caller";
 /// Implemented by generated code, or sealed: the code runs in a step or where an address is used.
 const GENERATED: &str = "generated";
-/// Serde's code for the values of remote messages. The runtime never runs it: crates that know a wire format do, under
-/// a guard of their own. In `postroom-cluster` that is `contain` in `codec/format.rs`, with tests beside it.
+/// Serde's code for the values of remote messages. The runtime never runs it; crates that implement a wire format do,
+/// under their own guard. In `postroom-cluster` that is `contain` in `codec/format.rs`, with tests beside it.
 const CODEC: &str = "the codec";
 
 #[rustfmt::skip]
@@ -69,7 +69,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("supervision/elsewhere.rs trait Placement", &["ChildStart"]),
     ("supervision/elsewhere.rs elsewhere", &["ChildStart"]),
     ("routing/transport.rs trait Transport", &["Transport"]),
-    // Users' errors: displayed, and dropped as exit reasons.
+    // User errors: displayed, and dropped as exit reasons.
     ("call/command.rs fail", &["ReasonDrop", "Display"]),
     ("errors/starting.rs failed", &["ReasonDrop", "Display"]),
     ("supervision/elsewhere.rs failed", &["ReasonDrop", "Display"]),
@@ -179,7 +179,7 @@ fn doors_of(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the public functions and traits of a file through which users' code enters.
+/// Returns the public functions and traits of a file through which user code enters.
 fn doors_in(text: &str) -> impl Iterator<Item = String> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
     (0..lines.len()).filter_map(move |first| door_at(&lines[first..]))
@@ -194,7 +194,7 @@ fn door_at(lines: &[&str]) -> Option<String> {
     let rest = public.strip_prefix("async ").unwrap_or(public).strip_prefix("fn ")?;
     let end = lines.iter().position(|line| line.ends_with('{') || line.ends_with(';') || line.ends_with('}'))?;
     let signature = lines[..=end].join(" ");
-    // The return type may be a future of the runtime's.
+    // The return type may be a future of the runtime itself.
     let (taken, rest_of_it) = signature.split_once("->").unwrap_or((&signature, ""));
     let bounds = rest_of_it.split_once(" where ").map_or("", |(_, bounds)| bounds);
     let comes_in = [

@@ -1,4 +1,4 @@
-//! A process's own code.
+//! The code of a process itself.
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
@@ -183,7 +183,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// A process whose state does its deed when it is shown.
+/// A process whose state performs its deed when it is formatted.
 #[process(inspect)]
 struct Shown {
     state: Striking,
@@ -209,7 +209,7 @@ impl fmt::Debug for Striking {
     }
 }
 
-/// The method in which a [`Wild`] does its deed.
+/// The method in which a [`Wild`] performs its deed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Init,
@@ -220,7 +220,7 @@ pub(crate) enum At {
     Drop,
 }
 
-/// A process that does its deed in one of its methods.
+/// A process that performs its deed in one of its methods.
 pub(crate) struct Wild(At, Arc<Hostile>);
 
 impl Wild {
@@ -303,7 +303,7 @@ impl Async {
 
 struct Item;
 
-/// Checks that a start that panics returns an error to the spawner, and leaves nothing behind.
+/// Checks that a panicking start returns an error to the spawner and leaves nothing behind.
 fn started(hostile: &Hostile, host: Host, outcome: Result<Pid, SpawnError>) {
     match outcome {
         Ok(pid) => {
@@ -318,7 +318,7 @@ fn started(hostile: &Hostile, host: Host, outcome: Result<Pid, SpawnError>) {
     }
 }
 
-/// Checks that a process that panics exits with that panic, and that all are notified.
+/// Checks that a process that panics exits with that panic, and that all processes bound to it are notified.
 fn fails(hostile: &Hostile, host: Host, process: impl Process + Send, meet: impl FnOnce(Pid)) {
     let Ok(pid) = host.spawn_process(process).start() else { return };
     let heard = Log::new();
@@ -348,7 +348,7 @@ fn fails(hostile: &Hostile, host: Host, process: impl Process + Send, meet: impl
     listener.kill();
 }
 
-/// Kills the process unless the deed was a panic; checks that it exited with a panic exactly if the deed was one.
+/// Kills the process unless the deed was a panic. Checks that it exited with a panic exactly if the deed was one.
 fn settle(hostile: &Hostile, pid: Pid, end: postroom::future::Ended) {
     if !hostile.panics() {
         eventually(|| hostile.has_struck());

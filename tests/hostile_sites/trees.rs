@@ -110,7 +110,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// The method in which a key does its deed.
+/// The method in which a key performs its deed.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Hash,
@@ -118,7 +118,7 @@ enum Part {
     Drop,
 }
 
-/// A key that does its deed once, and that is equal to all others.
+/// A key that performs its deed once and is equal to all others.
 #[derive(Clone)]
 struct Marked(Arc<Hostile>, Part);
 
@@ -151,7 +151,7 @@ impl Drop for Marked {
     }
 }
 
-/// A message that is cloned for each member but one.
+/// A message that is cloned for each member except one.
 struct Copied(Arc<Hostile>);
 
 impl Clone for Copied {
@@ -161,7 +161,8 @@ impl Clone for Copied {
     }
 }
 
-/// Catches a pool that hangs, or a message that is lost without being counted, because another message's key panicked.
+/// Catches a pool that hangs, or a message that is lost without being counted, because the key of another message
+/// panicked.
 fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     let (dead, own) = (Log::new(), hostile.clone());
     let log = dead.clone();
@@ -179,7 +180,7 @@ fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     if hostile.panics() && part != Part::Drop {
         assert_eq!((answer, dead.all()), (Err(CallError::Unhandled), vec![DeadLetterReason::Unhandled]));
     } else {
-        // Other effects of the deed may make dead letters.
+        // Other effects of the deed may produce dead letters.
         assert_eq!(answer, Ok(()));
     }
     hostile.disarm();

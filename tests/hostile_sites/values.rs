@@ -1,4 +1,4 @@
-//! Users' values in flight.
+//! Values of user types in flight.
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Takes everything, with a deed.
+/// A transport that accepts everything, and performs the deed on link messages.
 struct Wire(Arc<Hostile>);
 
 impl Receiver for Wire {
@@ -150,7 +150,7 @@ fn again_and_again(hostile: &Arc<Hostile>, to: Pid) {
     timer.cancel();
 }
 
-/// A message that does the deed when it is cloned.
+/// A message that performs the deed when it is cloned.
 struct Copied(Arc<Hostile>);
 
 impl Clone for Copied {
@@ -160,7 +160,7 @@ impl Clone for Copied {
     }
 }
 
-/// An error that does the deed when it is dropped.
+/// An error that performs the deed when it is dropped.
 pub(crate) struct Reason(#[expect(dead_code, reason = "for its drop")] pub(crate) Fuse);
 
 impl fmt::Debug for Reason {
@@ -177,7 +177,7 @@ impl fmt::Display for Reason {
 
 impl std::error::Error for Reason {}
 
-/// An error that does the deed when it is displayed.
+/// An error that performs the deed when it is displayed.
 struct Spoken(Arc<Hostile>);
 
 impl fmt::Debug for Spoken {

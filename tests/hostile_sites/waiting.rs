@@ -40,7 +40,7 @@ pub(crate) const CASES: &[Case] = &[
         let Ok(stream) = source.open().open() else { return };
         let (waker, mut stream) = (alarm(hostile), stream);
         let mut next = Box::pin(stream.next());
-        // Before the next message sends the reply.
+        // Polled before the next message sends the reply.
         assert!(next.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
         let _sent = source.reply().send();
         eventually(|| hostile.has_struck());
@@ -66,7 +66,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// A waker that does the deed when it is woken.
+/// A waker that performs the deed when it is woken.
 struct Alarm(Arc<Hostile>);
 
 impl Wake for Alarm {
@@ -124,7 +124,7 @@ impl Blocks {
         .await;
     }
 
-    /// Waits in the blocking queue with a waker of its own, until it is killed.
+    /// Waits in the blocking queue with a separate waker until the process is killed.
     #[message]
     async fn wait_in_line(&mut self, ctx: &mut Context<Self>) {
         let waker = alarm(&self.hostile);

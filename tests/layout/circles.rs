@@ -1,14 +1,16 @@
-//! No two files need each other, directly or through others: one can read a file with what it imports, and stop there.
+//! No two files need each other, directly or through others: a reader can read a file together with its imports, and
+//! stop there.
 //!
-//! A file needs the files that define what its paths lead to, wherever a path stands: in `use`, in code, in a macro. A
-//! name that another file only exports again counts as the file's that defines it; and what a file itself exports again
-//! it needs only if it uses the name, too. A call of a method needs no import, and so is none.
+//! A file needs the files that define the targets of its paths, wherever a path occurs: in `use`, in code, in a macro.
+//! A re-exported name belongs to the file that defines it, and a file needs the definition of a name that it
+//! re-exports only if it also uses the name. A method call requires no import, and does not count.
 
 use crate::source::{File, cluster, console, macros, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The circles that are left, by crate: to be cut, and not to be added to. Each is to be left out when it is cut.
+/// The remaining circles, by crate. They should be cut, and none may be added. A circle that has been cut must be
+/// removed here.
 const LEFT: [(&str, &[&[&str]]); 4] = [
     (
         "runtime",
@@ -74,17 +76,17 @@ type Absolute = Vec<String>;
 /// A `use` of one name.
 struct Use {
     path: Absolute,
-    /// The name that it brings, or `*`.
+    /// The imported name, or `*`.
     name: String,
     is_exported: bool,
 }
 
-/// What a file says of others.
+/// The definitions and uses of a file.
 #[derive(Default)]
 struct Content {
     defines: BTreeSet<String>,
     uses: Vec<Use>,
-    /// Paths in code.
+    /// The paths in code.
     paths: Vec<Absolute>,
     /// The names in code.
     names: BTreeSet<String>,
@@ -96,7 +98,7 @@ struct Files<'a> {
     contents: Vec<Content>,
 }
 
-/// Returns the circles, each as its files in order.
+/// Returns the circles, each as a sorted list of files.
 fn circles(files: &[File]) -> Vec<Vec<&str>> {
     let module = |file: &File| file.module().iter().map(ToString::to_string).collect();
     let by_module: BTreeMap<Absolute, usize> = files.iter().enumerate().map(|(at, file)| (module(file), at)).collect();
@@ -162,7 +164,7 @@ impl Files<'_> {
         }
     }
 
-    /// Returns a path from the root; `None` if it leads out of the crate, or is no path of modules.
+    /// Returns a path from the root, or `None` if it leads out of the crate or is not a path of modules.
     fn absolute(&self, path: &[String], module: &[String]) -> Option<Absolute> {
         let (mut base, mut rest) = (module.to_vec(), path);
         match path.first()?.as_str() {
@@ -183,7 +185,7 @@ impl Files<'_> {
         Some(base)
     }
 
-    /// Returns the file that defines what a path leads to.
+    /// Returns the file that defines the target of a path.
     fn definer(&self, path: &[String], visited: &mut BTreeSet<Absolute>) -> Option<usize> {
         if !visited.insert(path.to_vec()) {
             return None;
@@ -223,7 +225,7 @@ impl Files<'_> {
     }
 }
 
-/// Returns the groups of more than one file that all need each other, by the first of each.
+/// Returns the groups of files that all need each other, ordered by the first file of each.
 fn components(needs: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     let reach: Vec<BTreeSet<usize>> = (0..needs.len()).map(|from| reached(needs, from)).collect();
     let mut found: Vec<Vec<usize>> = Vec::new();
@@ -246,7 +248,7 @@ fn reached(needs: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// Returns the paths of a `use`, each with the name that it brings.
+/// Returns the paths of a `use`, each with the name that it imports.
 fn tree(tokens: &[TokenTree]) -> Vec<(Absolute, String)> {
     let mut found = Vec::new();
     for branch in tokens.split(|token| is_punct(token, ',')) {
@@ -263,7 +265,7 @@ fn tree(tokens: &[TokenTree]) -> Vec<(Absolute, String)> {
                 TokenTree::Punct(sign) if sign.as_char() == '*' => name = "*".to_string(),
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                     for (inner, brought) in tree(&group.stream().into_iter().collect::<Vec<_>>()) {
-                        // `{self, …}` brings the module itself.
+                        // `{self, …}` imports the module itself.
                         let inner: Vec<_> = inner.into_iter().filter(|name| name != "self").collect();
                         let brought =
                             if brought == "self" { path.last().cloned().unwrap_or_default() } else { brought };
@@ -281,7 +283,7 @@ fn tree(tokens: &[TokenTree]) -> Vec<(Absolute, String)> {
     found
 }
 
-/// Returns the path that begins at this name.
+/// Returns the path that starts at this name.
 fn in_code(tokens: &[TokenTree], mut at: usize) -> Absolute {
     let mut path = Absolute::new();
     while let Some(TokenTree::Ident(name)) = tokens.get(at) {
@@ -298,7 +300,7 @@ fn follows_colons(tokens: &[TokenTree], at: usize) -> bool {
     at >= 2 && tokens[at - 2..at].iter().all(|token| is_punct(token, ':'))
 }
 
-/// Returns whether what comes before a `use` makes it an export.
+/// Returns whether the tokens before a `use` make it an export.
 fn is_public(before: &[TokenTree]) -> bool {
     match before {
         [.., TokenTree::Ident(word), TokenTree::Group(_)] => word == "pub",
@@ -336,7 +338,7 @@ fn a_circle_is_found_however_it_is_closed() {
     ] {
         assert_eq!(found(&[(one, first), (two, second)]), Vec::<Vec<String>>::new(), "{first} {second}");
     }
-    // A name that is exported again is its definer's.
+    // A re-exported name belongs to the file that defines it.
     let folder = ("middle/mod.rs", "pub use part::Part; mod part; struct Middle;");
     let part = ("middle/part.rs", "struct Part;");
     assert_eq!(found(&[folder, part, (one, "use crate::middle::Part; struct One;")]).len(), 0);

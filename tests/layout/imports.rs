@@ -1,9 +1,10 @@
-//! Imports between the folders of a crate run downward: one of `runtime/src` imports only from folders above it in the
-//! table of `ARCHITECTURE.md`, which lists them from the bottom up; one of another crate only from what stands before
-//! it in the list here. So there is no cycle among folders either.
+//! Imports between the folders of a crate run downward. A folder of `runtime/src` imports only from folders above it
+//! in the table of `ARCHITECTURE.md`, which lists them from the bottom up; a folder of another crate only from those
+//! listed before it here. So there is no cycle among folders either.
 //!
-//! A path counts as an import wherever it stands: in `use`, in code, or in the arguments of a macro. A name that a
-//! folder's `mod.rs` exports counts as that folder's, and one that the crate exports as the file's that defines it.
+//! A path counts as an import wherever it occurs: in `use`, in code, or in the arguments of a macro. A name that a
+//! folder's `mod.rs` exports counts as that folder's; a name that the crate exports counts as that of its defining
+//! file.
 
 use crate::source::{File, cluster, console, macros, runtime};
 use proc_macro2::{Delimiter, TokenTree};
@@ -100,7 +101,7 @@ fn documented() -> Vec<String> {
     folders
 }
 
-/// Returns the violations of the order: folders that are missing in it or that do not exist, and imports upward.
+/// Returns the violations of the order: folders that are missing from it or do not exist, and upward imports.
 fn check(order: &[&str], files: &[File]) -> Vec<String> {
     let rank: BTreeMap<_, _> = order.iter().enumerate().map(|(rank, folder)| (*folder, rank)).collect();
     let files: Vec<_> = files.iter().filter(|file| file.path != "lib.rs").chain(root(files)).collect();
@@ -128,11 +129,12 @@ fn root<'a>(files: impl IntoIterator<Item = &'a File>) -> Option<&'a File> {
     files.into_iter().find(|file| file.path == "lib.rs")
 }
 
-/// Returns the folder of a file in the order: parts of a file, in a folder of its name, belong to the file's folder.
+/// Returns the folder of a file in the order. The parts of a file, in a folder of its name, belong to the file's
+/// folder.
 fn place<'a>(file: &'a File, rank: &BTreeMap<&'a str, usize>) -> &'a str {
     let mut folder = file.folder();
     while !rank.contains_key(folder) {
-        // The parts of a file in the root.
+        // The parts of a file in the root folder.
         if let Some((root, _)) = rank.get_key_value(&*format!("{folder}.rs")) {
             return root;
         }
@@ -165,7 +167,7 @@ fn resolve<'a>(path: &[String], modules: &Modules<'a>, exported: &BTreeMap<Strin
     })
 }
 
-/// Returns all paths of a file that begin with `crate`, `self`, `super` or one of its child modules.
+/// Returns all paths of a file that start with `crate`, `self`, `super` or one of its child modules.
 fn paths(file: &File, modules: &Modules<'_>) -> Vec<Absolute> {
     let module: Absolute = file.module().iter().map(ToString::to_string).collect();
     let mut found = Vec::new();

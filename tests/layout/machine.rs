@@ -1,25 +1,26 @@
-//! The one door to the machine: time, threads and randomness come from `env` and `sync.rs` only, so that a simulator
-//! can replace them there.
+//! The single access to the machine: time, threads and randomness come only from `env` and `sync.rs`, so that a
+//! simulator can replace them there.
 
 use crate::source::{File, runtime};
 use proc_macro2::TokenTree;
 
-/// Paths in the source that access the machine, and the files that may use them.
+/// Paths that access the machine, and the files that may use them.
 const DOORS: [(&str, &[&str]); 12] = [
     ("Instant::now", &["env/clock.rs"]),
-    // `Instant::elapsed` reads the clock; a simulation's reads its own.
+    // `Instant::elapsed` reads the clock; the simulation files listed here read a clock of their own.
     ("elapsed", &["simulation/campaign.rs", "simulation/run.rs", "simulation/sim.rs"]),
     ("SystemTime", &[]),
     ("RandomState", &["env/chance.rs"]),
     ("entropy", &["env/chance.rs", "env/program.rs"]),
-    // Their order differs from run to run. (Names are found by hash, but cleared in the order of their texts.)
+    // The iteration order of hash maps and sets differs between runs. (Names are found by hash, but cleared in text
+    // order.)
     ("HashMap", &["names/table.rs"]),
     ("HashSet", &[]),
     ("thread::spawn", &[]),
     ("thread::Builder", &["sync.rs"]),
     ("thread::park", &["sync.rs"]),
     ("thread::park_timeout", &["sync.rs"]),
-    // In a build for tests only.
+    // In a test-only build.
     ("thread::sleep", &["sync/chaos.rs"]),
 ];
 
@@ -41,7 +42,7 @@ fn check(files: &[File]) -> Vec<String> {
     wrong
 }
 
-/// Returns whether these names form a path, also in a tree of imports (`thread::{Builder, park}`).
+/// Returns whether these names form a path, including in a tree of imports (`thread::{Builder, park}`).
 fn mentions(tokens: &[TokenTree], path: &[&str]) -> bool {
     let [name, rest @ ..] = path else { return true };
     tokens.iter().enumerate().any(|(at, token)| match token {

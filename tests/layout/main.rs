@@ -1,6 +1,6 @@
-//! Checks of the source as text: folders import downward only, in the order of `ARCHITECTURE.md`, which names nothing
-//! that does not exist; files do not import in circles; no two types have the same name; the machine is accessed in one
-//! place; what only models have hides no weakened order; no test is left out of the build; no line is too long.
+//! Checks of the source as text: folders import only downward, in the order of `ARCHITECTURE.md`, which names only
+//! existing items; files do not import in circles; no two types have the same name; the machine is accessed in one
+//! place; fences for models hide no weakened order; no test is left out of the build; no line is too long.
 
 mod circles;
 mod imports;

@@ -1,4 +1,4 @@
-//! One meaning per name: no two types of a crate have the same name, wherever they are.
+//! One meaning per name: no two types of a crate have the same name, wherever they are defined.
 
 use crate::source::{File, cluster, console, macros, runtime};
 use proc_macro2::TokenTree;

@@ -1,12 +1,12 @@
-//! What only models have hides no weakened order: a fence for models (`fence_for_models`) stands for the single order
-//! of sequentially consistent accesses, which loom does not give. So the access that it stands before is one: with a
-//! weaker one the models would pass, and the program would be wrong.
+//! Fences that exist only in models hide no weakened order. A fence for models (`fence_for_models`) stands for the
+//! total order of sequentially consistent accesses, which loom does not provide. So the access that follows it must be
+//! one: with a weaker access the models would pass, but the program would be wrong.
 
 use crate::source::{File, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 
-/// What a fence may stand before in place of such an access: its file, the name that is called there, and the function
-/// that this is or calls, with its file and the word that it must have.
+/// The calls that may follow a fence instead of such an access. Each row has the file, the name that is called, and
+/// the function that this name is or calls: its file, its name, and a word that its body must contain.
 const IN_ORDER: [(&str, &str, &str, &str, &str); 7] = [
     ("mailbox/lanes.rs", "claim", "mailbox/lanes.rs", "claim", "SeqCst"),
     ("time/next_due.rs", "load", "env/clock.rs", "load", "SeqCst"),
@@ -17,10 +17,10 @@ const IN_ORDER: [(&str, &str, &str, &str, &str); 7] = [
     ("links/registrations.rs", "lives", "slots/slot/mod.rs", "is_living_in_order", "SeqCst"),
 ];
 
-/// Orders with which an access has no place in the single order.
+/// Orderings with which an access has no place in the total order.
 const WEAKER: [&str; 4] = ["Relaxed", "Acquire", "Release", "AcqRel"];
 
-/// Where a barrier of the machine follows, and the access needs no order.
+/// If a hardware barrier follows, the access needs no order.
 const BARRIER: &str = "checked_light_barrier";
 
 #[test]
@@ -36,7 +36,7 @@ fn a_fence_for_models_stands_before_an_access_in_order() {
     }
 }
 
-/// Returns how many fences there are, and those that nothing in order follows.
+/// Returns the number of fences, and those that no sequentially consistent access follows.
 fn check(files: &[File]) -> (usize, Vec<String>) {
     let (mut found, mut wrong) = (0, Vec::new());
     for file in files.iter().filter(|file| file.path != "sync.rs") {
@@ -56,7 +56,7 @@ fn check(files: &[File]) -> (usize, Vec<String>) {
     (found, wrong)
 }
 
-/// Visits what follows each fence in its block.
+/// Visits the tokens that follow each fence in its block.
 fn search(tokens: &[TokenTree], visit: &mut impl FnMut(&[TokenTree])) {
     for (at, token) in tokens.iter().enumerate() {
         if let TokenTree::Group(group) = token {
@@ -72,7 +72,7 @@ fn search(tokens: &[TokenTree], visit: &mut impl FnMut(&[TokenTree])) {
     }
 }
 
-/// Returns where the first `count` statements end: behind a semicolon, or behind braces that nothing continues.
+/// Returns the end of the first `count` statements: after a semicolon, or after braces that nothing continues.
 fn end(tokens: &[TokenTree], count: usize) -> usize {
     let is_sign = |token: &TokenTree, signs: &str| match token {
         TokenTree::Punct(punct) => signs.contains(punct.as_char()),

@@ -1,4 +1,4 @@
-//! Every test file is part of a test: a file that no `mod` names is never compiled, and so never fails.
+//! Every test file belongs to a test: a file that no `mod` names is never compiled, and so never fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ fn walk(folder: &Path, others: &[PathBuf], files: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Returns the files that a file names: as modules, or in quotes.
+/// Returns the files that a file names, as modules or in quotes.
 fn modules(file: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(file).expect("a test is text");
     let folder = file.parent().expect("it lies in a folder");
@@ -40,7 +40,7 @@ fn modules(file: &Path) -> Vec<PathBuf> {
         let name = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ").strip_prefix("mod ")?;
         Some(inner.join(name.strip_suffix(';')?).with_extension("rs"))
     });
-    // Some paths start at the package's folder.
+    // Some paths start at the folder of the package.
     let from_root = text.split('"').filter(|text| text.ends_with(".rs"));
     let from_root = from_root.map(|path| Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
     quoted.chain(from_root).chain(by_name).collect()

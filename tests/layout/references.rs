@@ -1,5 +1,5 @@
-//! `ARCHITECTURE.md` and the tables that it links to name only files and functions that exist, and all statics and all
-//! traits that are used as `dyn`.
+//! `ARCHITECTURE.md` and the tables that it links to name only existing files and functions, and list all statics and
+//! all traits that are used as `dyn`.
 
 use crate::source::{File, runtime};
 use proc_macro2::TokenTree;
@@ -15,7 +15,7 @@ fn document(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the texts between backticks, with line breaks as spaces. (Without the picture, which is fenced.)
+/// Returns the texts between backticks, with line breaks as spaces, except in fenced blocks.
 fn quoted(text: &str) -> Vec<String> {
     let prose: Vec<_> = text.split("```").step_by(2).collect();
     let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -33,7 +33,7 @@ fn the_files_and_functions_that_are_named_exist() {
             continue;
         }
         checked += 1;
-        // A sentence that names the folder before may name a file by its last part.
+        // A sentence that has already named the folder may name a file by its last component.
         let found: Vec<_> =
             files.iter().filter(|file| file.path == path || file.path.ends_with(&format!("/{path}"))).collect();
         match function {
@@ -56,7 +56,7 @@ fn defines(file: &File, name: &str) -> bool {
     found
 }
 
-/// Of names without a file only those with a type are checked (`Type::method`): a word alone may be anything.
+/// Among names without a file, only those with a type (`Type::method`) are checked: a single word may be anything.
 #[test]
 fn the_methods_and_variants_that_are_named_without_a_file_exist() {
     let files = runtime();
@@ -75,7 +75,7 @@ fn the_methods_and_variants_that_are_named_without_a_file_exist() {
     assert!(wrong.is_empty(), "{ARCHITECTURE} or {TABLES} names what does not exist: {wrong:#?}");
 }
 
-/// All words of a file, at any depth.
+/// Returns all words of a file, at any depth.
 fn words(tokens: &[TokenTree]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for token in tokens {
@@ -187,7 +187,7 @@ fn a_static_beside_the_world_is_found() {
     assert_eq!(found("pub(crate) static D: [World<u8>; 2] = [];"), ["D: ["]);
 }
 
-/// Visits the statics that are not thread-local, each with the first word of its type.
+/// Visits the statics that are not thread-local, with the first word of each one's type.
 fn statics(tokens: &[TokenTree], is_local: bool, visit: &mut impl FnMut(&str, &str)) {
     for (at, token) in tokens.iter().enumerate() {
         match (token, tokens.get(at + 1..)) {
@@ -207,12 +207,12 @@ fn statics(tokens: &[TokenTree], is_local: bool, visit: &mut impl FnMut(&str, &s
     }
 }
 
-/// Returns whether the word at that place is the name of a lifetime.
+/// Returns whether the word at that position is the name of a lifetime.
 fn follows_quote(tokens: &[TokenTree], at: usize) -> bool {
     matches!(at.checked_sub(1).and_then(|at| tokens.get(at)), Some(TokenTree::Punct(quote)) if quote.as_char() == '\'')
 }
 
-/// Visits the words after `trait` and `dyn`, at any depth; for a path, its last word.
+/// Visits the words after `trait` and `dyn`, at any depth; of a path, the last word.
 fn last_words(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
     for (at, token) in tokens.iter().enumerate() {
         match token {

@@ -19,7 +19,7 @@ impl File {
         Self { path: path.to_string(), tokens: without_tests(tokens) }
     }
 
-    /// Returns the file's module, from the root of the crate.
+    /// Returns the path of the file's module from the root of the crate.
     pub(crate) fn module(&self) -> Vec<&str> {
         let mut module: Vec<_> = self.path.trim_end_matches(".rs").split('/').collect();
         if matches!(module.last(), Some(&("mod" | "lib"))) {
@@ -28,13 +28,13 @@ impl File {
         module
     }
 
-    /// Returns the folder of the file; for a file in the root, the file itself.
+    /// Returns the folder of the file, or the file itself if it is in the root.
     pub(crate) fn folder(&self) -> &str {
         self.path.rsplit_once('/').map_or(&self.path, |(folder, _)| folder)
     }
 }
 
-/// Returns all files of the runtime, except tests, and with the modules that only tests use.
+/// Returns all files of the runtime, without tests but with the modules that only tests use.
 pub(crate) fn runtime() -> Vec<File> {
     files("../runtime/src", 150).0
 }
@@ -60,7 +60,7 @@ fn without_what_tests_use((mut files, tests): (Vec<File>, Vec<String>)) -> Vec<F
     files
 }
 
-/// Returns the files of a folder, and the modules that only tests have.
+/// Returns the files of a folder, and the modules that are compiled only for tests.
 fn files(folder: &str, at_least: usize) -> (Vec<File>, Vec<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let (mut files, mut tests) = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ fn files(folder: &str, at_least: usize) -> (Vec<File>, Vec<String>) {
     (files, tests)
 }
 
-/// Collects the files of a folder, and the modules that only tests have, by `#[cfg(test)] mod name;`.
+/// Collects the files of a folder, and the modules that are declared by `#[cfg(test)] mod name;`.
 fn walk(root: &Path, folder: &Path, files: &mut Vec<File>, tests: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("the source is a folder") {
         let path = entry.expect("its entries can be read").path();
@@ -88,7 +88,7 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<File>, tests: &mut Vec<Strin
     }
 }
 
-/// Returns the names of the modules that a file declares for tests.
+/// Returns the names of the modules that a file declares only for tests.
 fn of_tests(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().map(str::trim);
     let pairs = lines.clone().zip(lines.skip(1));
@@ -100,14 +100,14 @@ fn of_tests(text: &str) -> impl Iterator<Item = &str> {
     )
 }
 
-/// Drops each item that follows an attribute `#[cfg(test)]`, or `#[cfg(all(test, ..))]`.
+/// Drops each item that follows an attribute `#[cfg(test)]` or `#[cfg(all(test, ..))]`.
 fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
     let mut kept = Vec::new();
     let mut rest = tokens.into_iter().peekable();
     while let Some(token) = rest.next() {
         let starts_attribute = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '#');
         if starts_attribute && matches!(rest.peek(), Some(TokenTree::Group(group)) if is_test(&group.stream())) {
-            // The item ends with a semicolon, or with its braces. (No test ends with another bracket.)
+            // The item ends with a semicolon or with its braces. (No test ends with another bracket.)
             for token in rest.by_ref() {
                 match token {
                     TokenTree::Punct(punct) if punct.as_char() == ';' => break,

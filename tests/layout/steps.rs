@@ -1,12 +1,12 @@
-//! The steps of protocols: each is defined in the file of its protocol, where it is a letter and a digit (`S3`); any
-//! other file cites it with the protocol before it (`sleep:S3`). No two protocols have a letter in common.
+//! The steps of protocols. Each step is defined in the file of its protocol, as a letter and a digit (`S3`); other
+//! files cite it with the name of the protocol (`sleep:S3`). No two protocols share a letter.
 
 use crate::source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Each protocol, and the file that argues it.
+/// The protocols, each with the file that argues its correctness.
 const PROTOCOLS: &[(&str, &str)] = &[
     ("backpressure", "engine/backpressure/mod.rs"),
     ("detector", "engine/watchdog/detector.rs"),
@@ -76,7 +76,7 @@ fn a_letter_of_two_protocols_is_found() {
     assert_eq!(of("//! B1 begins; A3 ends"), [('A', vec!["one", "two"])]);
 }
 
-/// Returns the letters that several of these texts use for steps, with the texts' names.
+/// Returns the letters that several of these texts use for steps, with the names of those texts.
 fn shared_letters<'a>(texts: impl Iterator<Item = (&'a str, String)>) -> Vec<(char, Vec<&'a str>)> {
     let mut letters: BTreeMap<char, BTreeSet<&str>> = BTreeMap::new();
     for (protocol, text) in texts {
@@ -95,7 +95,7 @@ fn citations_are_read_with_and_without_a_protocol() {
     assert_eq!(steps(text), [own("S1"), (Some("sleep".into()), "P2".into()), own("C3")]);
 }
 
-/// Returns the steps that the comments of `text` name, each with the protocol before it, if there is one.
+/// Returns the steps that the comments of `text` name, each with the name of its protocol, if there is one.
 fn steps(text: &str) -> Vec<(Option<String>, String)> {
     let comments = text.lines().filter_map(|line| line.split_once("//")).filter(|(code, _)| !code.contains('"'));
     let words = comments.flat_map(|(_, comment)| comment.split(|c: char| !(c.is_alphanumeric() || "_:`".contains(c))));

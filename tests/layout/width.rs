@@ -1,11 +1,11 @@
 //! No line of the source, the tests, the examples, the benchmarks or their documents is longer than 120 columns:
-//! `rustfmt` leaves comments, strings and the arguments of macros as they are. Rows of tables may be: they cannot be
-//! broken. (The guide has a check of its own.)
+//! `rustfmt` does not break comments, strings or the arguments of macros. Rows of tables are exempt, since they cannot
+//! be broken. (The guide has its own check.)
 
 use std::fs;
 use std::path::Path;
 
-/// Two such columns fit side by side on a screen.
+/// Two columns of that width fit side by side on a screen.
 const COLUMNS: usize = 120;
 
 #[test]
@@ -33,13 +33,13 @@ fn a_line_is_as_long_as_its_characters_are_many() {
     assert_eq!(too_long(&text).collect::<Vec<_>>(), [2]);
 }
 
-/// Returns the numbers of the lines that are longer, and are no row of a table.
+/// Returns the numbers of lines that are too long, except for rows of tables.
 fn too_long(text: &str) -> impl Iterator<Item = usize> {
     let is_long = |line: &str| line.chars().count() > COLUMNS && !line.starts_with("| ");
     text.lines().enumerate().filter(move |(_, line)| is_long(line)).map(|(number, _)| number + 1)
 }
 
-/// Visits all Rust files and documents of a folder, which excludes the compiler's output in cases of `ui`.
+/// Visits all Rust files and documents of a folder, which excludes the compiler output of cases in `ui`.
 fn walk(folder: &Path, visit: &mut impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(folder).expect("a folder of Rust files") {
         let path = entry.expect("its entries can be read").path();

@@ -1,20 +1,20 @@
-//! An account of each message.
+//! An account of all messages.
 
 use postroom::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// How a message is sent, which determines its possible ends.
+/// The way in which a message is sent, which determines its possible ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// Sent: handled, refused to its sender, or a dead letter.
+    /// Sent: handled, returned to its sender, or a dead letter.
     Sent,
-    /// Called: the same, but a refused or abandoned message is not returned.
+    /// Called: likewise, but a refused or abandoned message is not returned.
     Called,
-    /// Sent later: as `Sent`, or withdrawn when its timer is cancelled.
+    /// Sent later: like `Sent`, or withdrawn when its timer is cancelled.
     Later,
     /// Broadcast, repeated, or sent by a future: copies for dead receivers are dropped, and so is a message that a
-    /// process waits to send when it exits.
+    /// process is waiting to send when it exits.
     Copied,
 }
 
@@ -28,14 +28,14 @@ pub struct Books {
     pub handled: Each,
     pub refused: Each,
     pub dead: Each,
-    /// Dropped without any of these ends.
+    /// Messages that were dropped without any of these ends.
     pub vanished: Each,
-    /// Withdrawn with their timers.
+    /// Messages that were withdrawn with their timers.
     pub withdrawn: AtomicU64,
-    /// Calls that were made, and answered.
+    /// Calls that were made, and calls that were answered.
     pub asked: AtomicU64,
     pub answered: AtomicU64,
-    /// Dead letters of any type, as counted by the hook.
+    /// Dead letters of any type, counted by the hook.
     pub letters: AtomicU64,
     /// The number of deeds, by kind.
     pub deeds: AtomicU64,
@@ -90,7 +90,7 @@ impl Drop for Parcel {
 }
 
 impl Books {
-    /// Counts a message that the dead-letter hook was given.
+    /// Counts a message that was passed to the dead-letter hook.
     pub fn letter(&self, message: Payload) {
         add(&self.letters);
         let dead = |parcel: Parcel| parcel.end(|books| &books.dead);

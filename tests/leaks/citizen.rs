@@ -7,13 +7,13 @@ use postroom::ProcessError;
 use postroom::prelude::*;
 use std::sync::Arc;
 
-/// A process that calls others, has background tasks, and may upgrade.
+/// A process that calls others, runs background tasks, and may be upgraded.
 #[process(on_error = "end")]
 pub struct Citizen {
     pub world: Arc<World>,
     pub own: Own,
     dice: Dice,
-    /// Replies that it has not sent yet.
+    /// Replies that have not been sent yet.
     kept: Vec<Reply<u64>>,
 }
 
@@ -35,7 +35,7 @@ impl Citizen {
         let other = world.someone(&mut dice);
         match dice.roll(24) {
             0..2 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
-            // A permanent process keeps the timer of its deadlines until it is due, answered or not.
+            // Not for a permanent process, which keeps the timer of a deadline until it is due, answered or not.
             2 if !self.own.lasts => {
                 ctx.call(world.ask_long(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer))
             }
@@ -167,7 +167,7 @@ pub fn part(world: &World, me: Pid, own: &mut Own) {
     world.permanent.get().into_iter().flatten().for_each(|permanent| _ = permanent.unlink());
 }
 
-/// The upgrade of a citizen: it handles deeds only.
+/// The upgraded form of a citizen: it handles deeds only.
 #[process(on_error = "end")]
 pub struct Veteran {
     pub world: Arc<World>,

@@ -15,7 +15,7 @@ pub struct Count {
     pub statistics: Statistics,
     pub processes: Vec<postroom::inspect::ProcessInfo>,
     pub bindings: BTreeMap<Pid, Bindings>,
-    /// The bytes in small blocks, and in large ones.
+    /// The bytes in small and in large blocks.
     pub heap: [i64; 2],
     pub underway: i64,
 }
@@ -55,11 +55,11 @@ impl Count {
         )
     }
 
-    /// The head of the table of [`line`](Self::line)s.
+    /// The header of the table of [`line`](Self::line)s.
     pub const HEAD: &str = "live slots (used) names addresses groups members watchers topics subscribers memberships \
                             links monitors timers held waits aliases labels messages small/KiB large/KiB";
 
-    /// Returns the resources that leaked; empty if none did.
+    /// Returns the resources that have leaked, if any.
     pub fn leaks(&self, world: &World, ten: &BTreeSet<Pid>) -> Vec<String> {
         let mut leaks = Vec::new();
         let mut check = |what: &str, is: usize, ought: usize| {
@@ -72,7 +72,7 @@ impl Count {
         check("live processes", all.processes.live as usize, 10);
         check("processes found", self.processes.len(), 10);
         check("slots that are not free", all.program.slots, 10);
-        // Each name has an address from here on, which lives as long as the host.
+        // From here on each name has an address, which lives as long as the host.
         let by_name = (0..NAMES).filter_map(|name| host.named_address::<Citizen>(format!("name-{name}")).ok());
         let by_name: BTreeSet<Pid> = by_name.map(Address::pid).collect();
         let names: Vec<Pid> = (0..NAMES).filter_map(|name| host.whereis(&format!("name-{name}"))).collect();
@@ -90,7 +90,7 @@ impl Count {
         check("labels", all.directory.labels, 0);
         check("messages under way", self.underway.unsigned_abs() as usize, 0);
         check("messages in mailboxes", self.processes.iter().map(|info| info.mailbox as usize).sum(), 0);
-        // The permanent supervisor's child, and the names.
+        // The aliases of the permanent supervisor's child and of the names.
         check("aliases", all.program.aliases, 1 + NAMES as usize);
         check("addresses of names", all.directory.named_addresses, NAMES as usize);
         let child = super::messages::lock(&world.trees)[0].child_pid("permanent").ok();

@@ -1,4 +1,5 @@
-//! Threads outside of the runtime, which send, call, spawn, end, upgrade, and start and stop trees and pools.
+//! Threads outside of the runtime that send, call, spawn, end and upgrade processes, and start and stop trees and
+//! pools.
 
 use super::books::{Way, add};
 use super::citizen::{Citizen, Veteran};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// The number of trees and pools at once, without the permanent tree, which is the first.
+/// The maximum number of simultaneous trees and pools, without the permanent tree, which is the first.
 const TREES: usize = 5;
 const POOLS: usize = 4;
 
@@ -102,7 +103,7 @@ fn tend_tree(world: &Arc<World>, dice: &mut Dice) {
         1 => _ = tree.stop_child(name),
         2 => _ = tree.start(Child::new("new", citizen(world, dice.next())).temporary()),
         3 => drop(tree.to_string()),
-        // A restart storm: each child that is started is ended.
+        // A restart storm: each child that is started is killed.
         _ => {
             for _ in 0..20 {
                 if let Ok(pid) = tree.child_pid(name) {
@@ -175,7 +176,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
             35 => drop(pid.bindings()),
             36 => world.alive.store(world.host.statistics().processes.live, SeqCst),
             38 => {
-                // A mailbox has a slot, and can be a member, too. Messages that it drops are not counted as dead
+                // A mailbox has a slot, and can also be a member. Messages that it drops are not counted as dead
                 // letters.
                 let Ok(mut mailbox) = Mailbox::new() else { continue };
                 let room = world.host.group(format!("room-{}", dice.roll(ROOMS)));
@@ -189,7 +190,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
                 drop(walker.map(|walker| walker.wait_timeout(dice.short())));
             }
             37 => {
-                // No longer in the table of PIDs: a send is refused.
+                // A call that is dropped without being sent.
                 let call = world.ask(pid, &mut dice);
                 drop(call);
             }

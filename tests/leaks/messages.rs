@@ -1,11 +1,11 @@
-//! Messages, and a random generator.
+//! Messages, and a random number generator.
 
 use super::books::Parcel;
 use postroom::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Longer than any test: a wait of this length ends for another reason, or has leaked.
+/// Longer than any test: a wait of this length ends for another reason or has leaked.
 pub const LONG: Duration = Duration::from_secs(3600);
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -31,7 +31,7 @@ impl Dice {
         Duration::from_micros(self.roll(3_000))
     }
 
-    /// Returns a duration that is mostly short, and otherwise longer than any process lives.
+    /// Returns a duration that is mostly short, and otherwise longer than the life of any process.
     pub fn perhaps_long(&mut self) -> Duration {
         if self.roll(3) == 0 { LONG } else { self.short() }
     }
@@ -59,7 +59,7 @@ impl Command for Later {
 /// Commands that have not been answered.
 pub type Stash = Arc<Mutex<Vec<Completion<u64>>>>;
 
-/// The most commands that wait for their answer.
+/// The maximum number of commands that wait for their answers.
 const STASHED: usize = 16;
 
 /// The handler of [`Later`].

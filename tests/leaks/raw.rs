@@ -9,7 +9,7 @@ use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use std::sync::Arc;
 
-/// A process that calls and waits by yields.
+/// A process that calls and waits by yielding.
 pub struct Raw {
     world: Arc<World>,
     own: Own,
@@ -92,7 +92,7 @@ impl Process for Raw {
                     let _answered = package.answer(|_: Part| part(world, me, own));
                 }
                 Event::Message(package) => {
-                    // A message that it does not understand is dropped, and so becomes a dead letter.
+                    // A message that the process does not understand is dropped, and so becomes a dead letter.
                     let _known = package.answer(|ask: CitizenAsk| {
                         ask.deed.parcel.handled();
                         1_u64

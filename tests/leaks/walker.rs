@@ -9,7 +9,7 @@ use postroom::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A process that waits in all possible ways, or serves from its entry.
+/// A process that waits in every possible way, or serves from its entry.
 #[process(on_error = "end")]
 pub struct Walker {
     pub world: Arc<World>,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-/// The size of the table of PIDs.
+/// The number of entries in the table of PIDs.
 pub const PLACES: u64 = 96;
 /// The approximate limit of live processes.
 const CROWD: u64 = 1_500;
@@ -21,14 +21,14 @@ const CROWD: u64 = 1_500;
 pub const NAMES: u64 = 24;
 pub const ROOMS: u64 = 8;
 pub const TOPICS: u64 = 4;
-/// The most timers of delayed and repeated messages that are kept to be cancelled.
+/// The maximum number of timers of delayed and of repeated messages that are kept to be cancelled.
 const TIMERS: usize = 64;
 
 /// The state that all processes and threads share.
 pub struct World {
     pub host: Host,
     pub books: Arc<Books>,
-    /// Whether all stop acting.
+    /// Whether all participants should stop acting.
     pub over: AtomicBool,
     /// A recent count of live processes.
     pub alive: AtomicU64,
@@ -43,7 +43,7 @@ pub struct World {
     pub stash: Stash,
 }
 
-/// How a process decides to end.
+/// The way in which a process decides to end.
 pub enum End {
     Stop,
     Fail,
@@ -53,9 +53,9 @@ pub enum End {
 /// The state of a process of any kind.
 #[derive(Default)]
 pub struct Own {
-    /// Whether it never exits by itself.
+    /// Whether the process never exits by itself.
     pub permanent: bool,
-    /// Whether it may outlive the end of all others, so that it must not wait for anything that takes long.
+    /// Whether the process may outlive all others, so that it must not wait for anything that takes long.
     pub lasts: bool,
     pub monitors: Vec<Monitor>,
 }
@@ -102,7 +102,7 @@ impl World {
         *lock(&self.places[dice.roll(PLACES) as usize])
     }
 
-    /// Puts `pid` into the table; ends the one that it replaces, unless that is permanent or an alias.
+    /// Puts `pid` into the table. Usually harms the process that it replaces.
     pub fn know(&self, pid: Pid, dice: &mut Dice) {
         let before = std::mem::replace(&mut *lock(&self.places[dice.roll(PLACES) as usize]), pid);
         if dice.roll(4) > 0 {
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// Ends a process that is not permanent and not an alias.
+    /// Ends a process, unless it is permanent or an alias.
     pub fn harm(&self, pid: Pid, dice: &mut Dice) {
         if pid.is_alias() || self.permanent.get().is_none_or(|permanent| permanent.contains(&pid)) {
             return;
@@ -140,7 +140,8 @@ impl World {
             .timeout(Duration::from_micros(200 + dice.roll(20_000)))
     }
 
-    /// As [`ask`](Self::ask) practically without a deadline: the call ends when the callee answers, or either exits.
+    /// Like [`ask`](Self::ask), practically without a deadline: the call ends when the callee answers or either
+    /// process exits.
     pub fn ask_long(&self, to: Pid, dice: &mut Dice) -> Ask {
         self.ask(to, dice).timeout(LONG)
     }
@@ -230,7 +231,7 @@ impl World {
         }
     }
 
-    /// Spawns a process of a random kind, bound to the spawner at random.
+    /// Spawns a process of a random kind, with random bindings to its spawner.
     pub fn spawn(self: &Arc<Self>, dice: &mut Dice) {
         if self.is_over() || self.alive.load(SeqCst) > CROWD {
             return;
@@ -301,7 +302,7 @@ impl World {
         let (name, room) = (Self::name(dice), format!("room-{}", dice.roll(ROOMS)));
         let room = self.host.group(room);
         let topic = self.host.topic::<Tick>(format!("topic-{}", dice.roll(TOPICS)));
-        // Refusals, since the other process has exited or is this one, are ignored.
+        // Refusals are ignored: the other process may have exited, or be this one.
         match dice.roll(if own.permanent { 100 } else { 112 }) {
             0..10 => _ = other.link(),
             10..16 => _ = other.unlink(),

@@ -1,5 +1,5 @@
-//! A PID that differs from that of a live process only in its host or node is the PID of no process for every
-//! operation. Such a PID comes from a text, or from another program.
+//! A PID that differs from that of a live process only in its host or node identifies no process for any operation.
+//! Such a PID comes from text or from another program.
 
 use super::*;
 use postroom::error::{GroupError, TopologyError, UpgradeError};
@@ -26,7 +26,7 @@ impl Victim {
     }
 }
 
-/// A process that binds itself to another process, and logs the results.
+/// A process that links to and monitors another process, and logs the results.
 #[process]
 struct Binds {
     log: Log<String>,
@@ -56,17 +56,18 @@ impl Binds {
     }
 }
 
-/// Returns PIDs that differ from `pid` in the host, or in the node.
+/// Returns PIDs that differ from `pid` in the host or in the node.
 fn forged(pid: Pid, other_host: u16) -> Vec<Pid> {
-    // Another existing host, one that never existed, that of code without a host, and another node. (Any other number
-    // may belong to another test's runtime, which may have been shut down: that gives another error.)
+    // The hosts are another existing one, one that never existed, and that of code without a host; then another node.
+    // (Any other number may belong to another test's runtime, which may have been shut down: that causes a different
+    // error.)
     let hosts = [other_host, 40_000, u16::MAX].into_iter().filter(|host| *host != pid.host_number());
     let mut forged: Vec<Pid> = hosts.map(|host| altered(pid, |parts| parts[1] = host.into())).collect();
     forged.push(altered(pid, |parts| parts[0] ^= 1));
     forged
 }
 
-/// Checks every operation on a PID that no process has.
+/// Checks every operation on a PID that identifies no process.
 fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     let is_here = pid.node() == this_node();
     let gone = |reason: SendFailure| match reason {
@@ -82,7 +83,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     let recipient = Recipient::<VictimHit, u32>::of(pid);
     assert!(gone(recipient.send(VictimHit {}).unwrap_err().reason));
     assert!(gone(runtime.block_on(recipient.call(VictimHit {}).send_async()).unwrap_err().reason));
-    // Of a process of another node nothing is known.
+    // Nothing is known about a process of another node.
     let text = if is_here { ExitReason::NoProcess } else { ExitReason::NodeLost };
     assert_eq!(recipient.call(VictimHit {}).wait(), Err(CallError::Gone(text.clone())));
     let called = runtime.block_on(async { recipient.call(VictimHit {}).await });
@@ -136,7 +137,7 @@ fn a_pid_with_another_host_or_node_is_that_of_no_process() {
     });
 }
 
-/// As above for aliases: of a child, a pool and a name.
+/// As above for aliases of a child, a pool and a name.
 #[test]
 fn an_alias_with_another_host_or_node_has_no_target() {
     watched(|| {

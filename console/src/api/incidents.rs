@@ -6,7 +6,7 @@ use postroom::inspect::{AbnormalEnd, Incidents, KeptStall, LostMessage, Recent, 
 use serde::Serialize;
 use std::time::Instant;
 
-/// The most letters of a reason that a row has; the log has all of it.
+/// Maximum number of characters of a reason in a row; the log has the full text.
 const REASON: usize = 300;
 
 #[derive(Serialize)]
@@ -14,21 +14,21 @@ pub(super) struct Ends {
     ends: IncidentList<End>,
     stalls: IncidentList<StallRow>,
     dead_letters: IncidentList<Lost>,
-    /// How many came while others were being kept, and are in none of the lists.
+    /// Number of incidents that are in none of the lists because another thread was writing to their place.
     missed: usize,
 }
 
 #[derive(Serialize)]
 struct IncidentList<T> {
-    /// How many there have been since the console began.
+    /// Number of incidents since the console started.
     total: u64,
-    /// The last of them, the newest first.
+    /// The most recent incidents, newest first.
     rows: Vec<T>,
 }
 
 #[derive(Serialize)]
 struct End {
-    /// How many seconds ago.
+    /// Seconds since the process ended.
     ago: f64,
     pid: Pid,
     #[serde(rename = "type")]
@@ -38,9 +38,9 @@ struct End {
     parent: Option<Pid>,
     place: Option<String>,
     reason: String,
-    /// The method that it failed in.
+    /// The method in which the process failed.
     method: Option<String>,
-    /// Those linked with it, and those that monitored it.
+    /// The linked processes and those that monitored it.
     told: Vec<Pid>,
     supervised: bool,
 }
@@ -53,7 +53,7 @@ struct StallRow {
     process: &'static str,
     label: Option<String>,
     method: Option<String>,
-    /// In seconds.
+    /// Duration in seconds.
     lasted: f64,
     is_over: bool,
     taken_over: bool,
@@ -62,7 +62,7 @@ struct StallRow {
 #[derive(Serialize)]
 struct Lost {
     ago: f64,
-    /// None if it is not known: see the dead letters of the runtime.
+    /// None if the sender is not known; see `DeadLetter::from` in the runtime.
     from: Option<Pid>,
     to: Pid,
     #[serde(rename = "type")]

@@ -1,6 +1,7 @@
-//! The views: what a request asks for, and the values that answer it as JSON.
+//! The views: parsed requests, and the values that are returned as JSON.
 //!
-//! A row is a look at a running thing, and rows are no snapshot of one moment. PIDs are their text.
+//! The rows of a view are read one by one while the program runs, so they are not a snapshot. PIDs are serialized as
+//! text.
 
 mod incidents;
 mod overview;
@@ -22,7 +23,7 @@ pub(crate) use query::QueryError;
 pub(crate) use sight::Sight;
 pub(crate) use types::{DEPTHS, TypeTotals, by_type};
 
-/// What is asked for.
+/// A requested view.
 pub(crate) enum View {
     Overview,
     Processes(Selection),
@@ -33,7 +34,7 @@ pub(crate) enum View {
     Waits,
 }
 
-/// The process is not alive.
+/// The error of a request about a process that is not alive.
 #[derive(Debug)]
 pub(crate) struct Ended(Pid);
 
@@ -63,7 +64,7 @@ impl View {
         })
     }
 
-    /// Looks at the host.
+    /// Returns the view of the host as JSON.
     pub(crate) async fn json(&self, sight: &Sight) -> Result<String, Ended> {
         let host = sight.host;
         Ok(match self {
@@ -79,6 +80,6 @@ impl View {
 }
 
 fn json(value: &impl Serialize) -> String {
-    // Structs of numbers and text are always JSON.
+    // Serializing structs of numbers and text cannot fail.
     serde_json::to_string(value).unwrap_or_else(|error| unreachable!("{error}"))
 }

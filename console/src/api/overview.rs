@@ -14,7 +14,7 @@ pub(super) struct Overview {
     node: String,
     workers: Vec<Worker>,
     threads: Vec<ThreadRow>,
-    /// Processes in the queue that all workers share.
+    /// Number of processes in the queue that all workers share.
     global_queue: usize,
     live: u64,
     spawned: u64,
@@ -28,7 +28,7 @@ pub(super) struct Overview {
     detached_threads: usize,
     stalls: u64,
     taken_over: u64,
-    /// How many workers are awake at most.
+    /// Maximum number of workers that are awake at a time.
     awake_limit: usize,
     dead_letters: DeadLetters,
     names: usize,
@@ -49,12 +49,13 @@ struct DeadLetters {
 
 #[derive(Serialize)]
 struct Worker {
-    /// Its thread, as an index into the threads of the runtime.
+    /// The thread that has this worker, as an index into the runtime's threads.
     thread: Option<usize>,
     runs: Option<Running>,
-    /// Processes in its queues.
+    /// Number of processes in the worker's queues.
     queue: usize,
-    /// What it ran at the last hundred looks, one each 10 ms, the oldest first: how often, and which type.
+    /// What the worker ran in the last hundred samples, taken every 10 ms, oldest first, as pairs of run length and
+    /// type.
     lane: Vec<(usize, Option<&'static str>)>,
 }
 
@@ -69,15 +70,15 @@ struct ThreadRow {
     stolen: u64,
 }
 
-/// The process whose step runs.
+/// A process whose step is running.
 #[derive(Clone, Serialize)]
 struct Running {
     pid: Pid,
     #[serde(rename = "type")]
     process: &'static str,
-    /// The method that handles a message.
+    /// The method that is handling a message.
     method: Option<String>,
-    /// For how many seconds this step has been seen, in looks each 10 ms.
+    /// How many seconds this step has been running, at a resolution of 10 ms.
     for_seconds: f64,
 }
 
@@ -98,7 +99,7 @@ pub(crate) fn thread_state(state: ThreadState) -> &'static str {
         ThreadState::Detached => "detached",
         ThreadState::Spare => "spare",
         ThreadState::Pinned => "pinned",
-        // Of a newer runtime.
+        // A state that a newer version of the runtime has added.
         _ => "other",
     }
 }

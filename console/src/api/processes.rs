@@ -1,4 +1,4 @@
-//! Processes as rows, and which of them are asked for.
+//! Processes as rows, and the selection of rows.
 
 use super::query::{QueryError, parse_count};
 use crate::samples::{ProcessFigures, Samples};
@@ -7,11 +7,11 @@ use postroom::{Host, Pid};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Which processes, in which order, and how many.
+/// Which processes to return, in which order, and how many.
 pub(crate) struct Selection {
     sort: Sort,
     count: usize,
-    /// Text in the PID, the type, the label, a name or the place.
+    /// Text to search for in the PID, the type, the label, the names and the place.
     filter: Option<String>,
     process: Option<String>,
     state: Option<String>,
@@ -22,11 +22,11 @@ enum Sort {
     Mailbox,
     Messages,
     Steps,
-    /// How long a message waits in its mailbox.
+    /// How long a message waits in the mailbox.
     Wait,
-    /// Its share of the processor.
+    /// The share of a processor.
     Cpu,
-    /// Messages a second.
+    /// Messages per second.
     Rate,
 }
 
@@ -82,12 +82,12 @@ fn state_name(state: ProcessState) -> &'static str {
         ProcessState::Idle => "idle",
         ProcessState::Suspended { .. } => "suspended",
         ProcessState::Waiting { .. } => "waiting",
-        // Of a newer runtime.
+        // A state that a newer version of the runtime has added.
         _ => "other",
     }
 }
 
-/// A process.
+/// A row of the list of processes.
 #[derive(Serialize)]
 pub(super) struct ProcessRow {
     pub(super) pid: Pid,
@@ -97,33 +97,33 @@ pub(super) struct ProcessRow {
     label: Option<String>,
     names: Vec<String>,
     state: &'static str,
-    /// The state in words, with what it waits for.
+    /// The state in words, including what the process waits for.
     says: String,
     pub(super) parent: Option<Pid>,
-    /// Where it was spawned.
+    /// Where the process was spawned.
     place: Option<String>,
     worker: Option<usize>,
     mailbox: u64,
     messages: u64,
     steps: u64,
     waits_for: Option<Wait>,
-    /// How many seconds a message waits in its mailbox, as measured lately.
+    /// How many seconds a message waits in the mailbox, by a recent measurement.
     wait: Option<f64>,
-    /// Its share of one processor, as sampled in the last minute.
+    /// Share of one processor, sampled over the last minute.
     cpu: f64,
-    /// Messages a second.
+    /// Messages per second.
     rate: u64,
 }
 
-/// What a process waits for.
+/// The process that another process waits for.
 #[derive(Clone, Serialize)]
 pub(super) struct Wait {
     pub(super) pid: Pid,
-    /// The method that it called; none if it waits for room in the mailbox.
+    /// The method that was called; none if the process waits for room in the mailbox.
     pub(super) method: Option<&'static str>,
 }
 
-/// Returns the process that this one waits for, if it waits for just one.
+/// Returns the process that this one waits for, if it waits for exactly one.
 pub(super) fn waits_for(info: &ProcessInfo) -> Option<Wait> {
     match (info.waits_for, info.state) {
         (Some(WaitsFor { pid, method, .. }), _) => Some(Wait { pid, method }),
@@ -164,9 +164,9 @@ impl ProcessRow {
 
 #[derive(Serialize)]
 pub(super) struct Processes {
-    /// How many are alive.
+    /// Number of processes that are alive.
     total: usize,
-    /// How many of them the query is about.
+    /// Number of processes that match the query.
     matching: usize,
     rows: Vec<ProcessRow>,
 }
@@ -177,7 +177,7 @@ pub(super) fn look(host: Host, samples: &Samples, selection: &Selection) -> Proc
     let mut matching: Vec<_> = processes.iter().filter(|info| selection.takes(info)).collect();
     let profile = samples.look();
     matching.sort_by_cached_key(|info| {
-        // Figures that are not negative sort like their bits.
+        // The bits of nonnegative floats sort like their values.
         let figures = || profile.process(info.pid);
         Reverse(match selection.sort {
             Sort::Mailbox => info.mailbox,

@@ -1,9 +1,9 @@
-//! What the query of a request says, and why it cannot be answered.
+//! Parsing of queries, and the errors of invalid ones.
 
-/// The most rows of a view.
+/// Maximum number of rows in a view.
 pub(super) const MAX_ROWS: usize = 1_000;
 
-/// The rows of a view unless the query says how many.
+/// Default number of rows in a view.
 const ROWS: usize = 100;
 
 /// Why a query cannot be answered.
@@ -23,7 +23,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Returns how many rows are asked for.
+/// Returns the requested number of rows.
 pub(super) fn parse_count<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<usize, QueryError> {
     let Some(text) = value("count") else { return Ok(ROWS) };
     let count = text.parse().ok().filter(|count| (1..=MAX_ROWS).contains(count));

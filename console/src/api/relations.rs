@@ -1,4 +1,4 @@
-//! Who has spawned whom, and who waits for whom.
+//! Relations between processes: parents and children, and which process waits for which.
 
 use super::processes::{ProcessRow, Wait, waits_for};
 use super::query::MAX_ROWS;
@@ -11,38 +11,39 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many of a process's children are listed, and of those that wait for it.
+/// Maximum number of children, and of waiting processes, that are listed for a process.
 const RELATED: usize = 100;
-/// The longest chain of waits that is followed.
+/// Maximum length of a chain of waits that is followed.
 const LONGEST_CHAIN: usize = 64;
 
 #[derive(Serialize)]
 pub(super) struct ProcessView {
     row: ProcessRow,
-    /// Why it waits: the process that it waits for, the one that that one waits for, to the end.
+    /// Why the process waits: the process that it waits for, then the one which that process waits for, and so on to
+    /// the end.
     chain: Vec<Link>,
-    /// The chain leads back into itself: none of it will go on.
+    /// Whether the chain leads back to itself, so that none of its processes can continue.
     is_cycle: bool,
     children: usize,
     child_rows: Vec<Short>,
-    /// How many wait for this one.
+    /// Number of processes that wait for this one.
     awaited_by: usize,
     waiter_rows: Vec<Short>,
     may_act: bool,
-    /// None if its type shows nothing of it.
+    /// None if the process's type does not allow its state to be shown.
     state: Option<ShownState>,
-    /// None if it was not tapped.
+    /// None if the process has not been tapped.
     tap: Option<Tapped>,
 }
 
 #[derive(Serialize)]
 struct Link {
     waits_for: Wait,
-    /// That process; none if it is in another program, or has ended.
+    /// The awaited process; none if it is in another program or has ended.
     process: Option<Short>,
 }
 
-/// A process in a line.
+/// A process, in brief.
 #[derive(Serialize)]
 struct Short {
     pid: Pid,
@@ -82,7 +83,7 @@ pub(super) fn process(sight: &Sight, pid: Pid, state: Option<ShownState>) -> Opt
     Some(ProcessView { row, chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act, state, tap })
 }
 
-/// Follows the waits of a process, each of them looked at once: they may change meanwhile.
+/// Follows the chain of waits from a process. Each process is read separately, so the waits can change meanwhile.
 fn chain(from: &ProcessInfo) -> (Vec<Link>, bool) {
     let (mut chain, mut seen) = (Vec::new(), BTreeSet::from([from.pid]));
     let mut next = waits_for(from);
@@ -100,16 +101,16 @@ fn chain(from: &ProcessInfo) -> (Vec<Link>, bool) {
 #[derive(Serialize)]
 pub(super) struct Tree {
     total: usize,
-    /// Whether there are more than are shown.
+    /// Whether rows are missing because there are too many.
     is_cut: bool,
-    /// Each behind its parent, with its depth.
+    /// The processes in depth-first order, each after its parent.
     rows: Vec<Branch>,
 }
 
 #[derive(Serialize)]
 struct Branch {
     depth: usize,
-    /// How many it has spawned that are alive.
+    /// Number of children that are alive.
     children: usize,
     #[serde(flatten)]
     process: Short,
@@ -120,10 +121,10 @@ pub(super) fn tree(host: Host) -> Tree {
     let alive: BTreeSet<_> = processes.iter().map(|info| info.pid).collect();
     let mut children: BTreeMap<Option<Pid>, Vec<&ProcessInfo>> = BTreeMap::new();
     for info in &processes {
-        // Whose parent has ended stands at the top.
+        // A process whose parent has ended is a root.
         children.entry(info.parent.filter(|parent| alive.contains(parent))).or_default().push(info);
     }
-    // Those with children first: the others may be many.
+    // Sort processes that have children first, since those without may be many.
     let is_leaf = |info: &&ProcessInfo| !children.contains_key(&Some(info.pid));
     let ordered = |parent: Option<Pid>| {
         let mut of_it = children.get(&parent).cloned().unwrap_or_default();
@@ -142,9 +143,9 @@ pub(super) fn tree(host: Host) -> Tree {
 
 #[derive(Serialize)]
 pub(super) struct Waits {
-    /// How many processes wait for one other.
+    /// Number of processes that wait for exactly one other process.
     total: usize,
-    /// Those that are waited for, with the most behind them first.
+    /// The awaited processes, those with the most processes behind them first.
     rows: Vec<Awaited>,
 }
 
@@ -152,7 +153,7 @@ pub(super) struct Waits {
 struct Awaited {
     pid: Pid,
     process: Option<Short>,
-    /// How many wait for it, and for those that wait for it.
+    /// Number of processes that wait for this one, directly or through others.
     behind: usize,
     waiters: Vec<Waiter>,
 }

@@ -1,14 +1,14 @@
-//! What every view is given: the host, and what the console keeps of it.
+//! The input of every view.
 
 use crate::samples::Samples;
 use crate::taps::Taps;
 use postroom::Host;
 use postroom::inspect::Incidents;
 
-/// What the views are of.
+/// The host of a console, and the data that the console keeps about it.
 pub(crate) struct Sight {
     pub(crate) host: Host,
-    /// For the page, which then has buttons.
+    /// Whether requests may perform actions. If so, the page shows buttons.
     pub(crate) may_act: bool,
     pub(crate) incidents: Incidents,
     pub(crate) samples: Samples,

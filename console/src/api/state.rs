@@ -1,4 +1,4 @@
-//! The state of a process, if its type says that it may be shown.
+//! The state of a process, if its type allows it to be shown.
 
 use postroom::Pid;
 use postroom::inspect::DescribeError;
@@ -6,19 +6,19 @@ use serde::Serialize;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a process may take to come to it: others wait for this answer.
+/// Time limit for a process to describe itself: other requests wait for this one.
 const WITHIN: Duration = Duration::from_millis(100);
 
 #[derive(Default, Serialize)]
 pub(super) struct ShownState {
     text: Option<String>,
-    /// It is longer than is shown.
+    /// Whether the state is longer than the text shown.
     is_cut: bool,
     /// Why there is no text.
     why: Option<String>,
 }
 
-/// Asks a process for its state; none if its type shows nothing, or if it is not alive.
+/// Asks a process for its state. Returns none if its type does not show it or the process is not alive.
 pub(super) async fn look(pid: Pid) -> Option<ShownState> {
     let why = |why| Some(ShownState { why: Some(why), ..ShownState::default() });
     match timeout(WITHIN, pid.describe()).await {

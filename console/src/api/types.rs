@@ -9,33 +9,33 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The most methods of a type that are listed.
+/// Maximum number of methods listed for a type.
 const METHODS: usize = 50;
 
-/// The upper bounds of the histogram of mailbox lengths.
+/// Upper bounds of the buckets in the histogram of mailbox lengths.
 pub(crate) const DEPTHS: [u64; 6] = [0, 1, 10, 100, 1_000, 10_000];
 
-/// What the processes of a type have and do together.
+/// The totals of all live processes of a type.
 #[derive(Clone, Default, Serialize)]
 pub(crate) struct TypeTotals {
     pub(crate) processes: u64,
-    /// Those that run, or are ready to.
+    /// Number of processes that are running or ready.
     pub(crate) active: u64,
-    /// Those suspended at a full mailbox.
+    /// Number of processes that are suspended at a full mailbox.
     pub(crate) suspended: u64,
-    /// Messages handled by those that are alive.
+    /// Messages handled by the live processes.
     pub(crate) messages: u64,
     pub(crate) steps: u64,
-    /// Messages that wait, in all their mailboxes.
+    /// Messages waiting in all mailboxes of the type.
     pub(crate) queued: u64,
     pub(crate) longest_mailbox: u64,
-    /// How many mailboxes are no longer than each of [`DEPTHS`].
+    /// For each of [`DEPTHS`], the number of mailboxes that are no longer.
     #[serde(skip)]
     pub(crate) depths: [u64; DEPTHS.len()],
 }
 
 impl TypeTotals {
-    /// Adds those of another type.
+    /// Adds the totals of another type.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.processes += other.processes;
         self.active += other.active;
@@ -61,7 +61,7 @@ impl TypeTotals {
     }
 }
 
-/// Returns the totals of each type that has processes.
+/// Returns the totals of each type that has live processes.
 pub(crate) fn by_type(processes: &[ProcessInfo]) -> BTreeMap<&'static str, TypeTotals> {
     let mut types: BTreeMap<&'static str, TypeTotals> = BTreeMap::new();
     processes.iter().for_each(|info| types.entry(info.process).or_default().add(info));
@@ -80,9 +80,9 @@ struct Type {
     process: &'static str,
     #[serde(flatten)]
     totals: TypeTotals,
-    /// Its share of one processor, as sampled in the last minute.
+    /// Share of one processor, sampled over the last minute.
     cpu: f64,
-    /// How many seconds messages wait in mailboxes that are not empty, as measured in the last minute.
+    /// How many seconds messages wait in mailboxes that are not empty, measured over the last minute.
     wait: Option<Quantiles>,
     methods: Vec<MethodRow>,
 }
@@ -95,12 +95,12 @@ struct Quantiles {
 
 #[derive(Serialize)]
 struct MethodRow {
-    /// Empty for steps without a message: answers, timers, signals.
+    /// Empty for steps without a message, which handle answers, timers and signals.
     method: String,
     cpu: f64,
-    /// How many of its messages were timed in the last minute.
+    /// Number of messages timed over the last minute.
     timed: u64,
-    /// How many seconds the handling of these took, until the end or the first await.
+    /// How many seconds those messages took to handle, until the end or the first await.
     handling: Option<Quantiles>,
 }
 

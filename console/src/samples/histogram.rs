@@ -1,13 +1,13 @@
-//! Durations in buckets.
+//! Histograms of durations.
 
 use std::time::Duration;
 
-/// How many buckets there are for each doubling: a quantile is at most a tenth off.
+/// Number of buckets per doubling. A quantile is off by at most a tenth.
 const PARTS: usize = 4;
-/// The doublings of a nanosecond: up to a quarter of an hour, where the last bucket takes the rest.
+/// Number of doublings, starting at a nanosecond. They reach 18 minutes; longer durations go into the last bucket.
 const DOUBLINGS: usize = 40;
 
-/// A histogram for quantiles.
+/// A histogram from which quantiles are computed.
 #[derive(Clone)]
 pub(crate) struct Histogram {
     counts: Vec<u32>,
@@ -38,7 +38,8 @@ impl Histogram {
         self.total
     }
 
-    /// Returns the duration in seconds that this share of the durations does not exceed; none without durations.
+    /// Returns the duration in seconds that this share of the durations does not exceed, or none if there are no
+    /// durations.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let wanted = (self.total as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -46,21 +47,21 @@ impl Histogram {
             seen += u64::from(count);
             seen >= wanted
         })?;
-        // The middle of the bucket.
+        // The middle of the bucket, on the logarithmic scale.
         Some(((place as f64 + 0.5) / PARTS as f64).exp2() / 1e9)
     }
 }
 
-/// The upper bounds of the buckets of metrics, in seconds.
+/// Upper bounds of the buckets in metrics, in seconds.
 pub(crate) const BOUNDS: [f64; 8] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 
-/// Durations for metrics, which only grow.
+/// A cumulative histogram for metrics, whose counts only grow.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Buckets {
-    /// How many are no longer than each of [`BOUNDS`].
+    /// For each of [`BOUNDS`], the number of durations that are no longer.
     pub(crate) counts: [u64; BOUNDS.len()],
     pub(crate) count: u64,
-    /// Their sum in seconds.
+    /// Sum of the durations in seconds.
     pub(crate) sum: f64,
 }
 

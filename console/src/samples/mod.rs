@@ -1,8 +1,8 @@
-//! What only those who look pay for: a statistical profile, and how long messages wait.
+//! Measurements that cost something only while someone looks: a statistical profile, and how long messages wait.
 //!
-//! * `histogram`: durations, in buckets;
-//! * `profile`: what the looks come to, without a clock or a thread;
-//! * `sampler`: the thread that looks, while someone has looked at the console within the last minute.
+//! * `histogram`: histograms of durations;
+//! * `profile`: the statistics computed from the samples, without a clock or a thread;
+//! * `sampler`: the threads that sample, while someone has used the console within the last minute.
 
 mod histogram;
 mod profile;

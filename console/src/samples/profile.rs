@@ -1,8 +1,9 @@
-//! What looks at the threads come to: which type and method has the processor, how long messages wait and are handled.
+//! Statistics computed from samples of the threads: the processor time of each type and method, and how long messages
+//! wait and take to handle.
 //!
-//! Shares and quantiles are of the last half to whole minute, in two windows of which the older gives way; totals, for
-//! metrics, only grow. All is bounded: types and methods by the program's text and [`MOST_NAMES`], processes by
-//! [`MOST_PROCESSES`].
+//! Shares and quantiles cover the last 30 to 60 seconds: there are two windows, and a new one replaces the older.
+//! Totals, for metrics, only grow. Memory is bounded: the number of types and methods by the source of the program and
+//! by [`MOST_NAMES`], the number of processes by [`MOST_PROCESSES`].
 
 use super::histogram::{Buckets, Histogram};
 use postroom::Pid;
@@ -10,30 +11,30 @@ use postroom::inspect::{RunningStep, ThreadState, TimedStep};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long a window lasts.
+/// Duration of a window.
 const WINDOW: Duration = Duration::from_secs(30);
-/// The most types, and methods, that are told apart; the rest is [`OTHER`].
+/// Maximum number of types, and of methods, that are listed separately; the others are combined as [`OTHER`].
 const MOST_NAMES: usize = 500;
 const OTHER: &str = "other";
-/// The most processes for which figures are kept in a window.
+/// Maximum number of processes whose figures are kept in a window.
 const MOST_PROCESSES: usize = 10_000;
-/// The looks that a lane shows: a second, if none is late.
+/// Number of samples in a lane: one second of them, if none is late.
 const LANE: usize = 100;
 
-/// A type and a method of it, which is the type of its message.
+/// A process type and the message type of one of its methods.
 type TypeAndMethod = (&'static str, &'static str);
 
 #[derive(Default)]
 struct Window {
     looks: u64,
-    /// How often each was seen with the processor; an empty method stands for steps without a message.
+    /// How often each method was seen running. The method is empty for steps without a message.
     busy: BTreeMap<TypeAndMethod, u64>,
     busy_processes: HashMap<Pid, u32>,
     handling: BTreeMap<TypeAndMethod, Histogram>,
     waiting: BTreeMap<&'static str, Histogram>,
 }
 
-/// Since when a thread has run a step.
+/// When the current step of a thread was first seen.
 #[derive(Clone, Copy)]
 struct Since {
     pid: Pid,
@@ -53,11 +54,11 @@ pub(crate) struct Profile {
     before: Window,
     began: Option<Instant>,
     totals: Totals,
-    /// By thread.
+    /// Indexed by thread.
     since: BTreeMap<usize, Since>,
-    /// By worker: what it ran at the last looks, the oldest first.
+    /// Indexed by worker: what the worker ran in the last samples, oldest first.
     lanes: Vec<VecDeque<Option<&'static str>>>,
-    /// How long a message has waited last, in seconds.
+    /// How many seconds a message waited, by the last measurement, and when it was measured.
     waits: HashMap<Pid, (f64, Instant)>,
     rates: HashMap<Pid, u64>,
     messages: HashMap<Pid, u64>,
@@ -67,20 +68,20 @@ pub(crate) struct Profile {
 /// How long a measured wait is shown.
 const WAIT_LASTS: Duration = Duration::from_secs(10);
 
-/// What a worker has run lately.
+/// What a worker has run recently.
 pub(crate) struct Lane {
-    /// Runs of looks, the oldest first: how many, and which type.
+    /// Runs of equal samples, oldest first: their number and the type.
     pub(crate) runs: Vec<(usize, Option<&'static str>)>,
 }
 
 /// The figures of a process.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ProcessFigures {
-    /// How long a message waits, in seconds.
+    /// How many seconds a message waits.
     pub(crate) wait: Option<f64>,
-    /// The share of one processor.
+    /// Share of one processor.
     pub(crate) cpu: f64,
-    /// Messages a second.
+    /// Messages per second.
     pub(crate) rate: u64,
 }
 
@@ -88,7 +89,7 @@ pub(crate) struct ProcessFigures {
 #[derive(Default)]
 pub(crate) struct TypeFigures {
     pub(crate) cpu: f64,
-    /// The waiting times in seconds of half of the messages, and of 99 in 100.
+    /// The median and the 99th percentile of the waiting times, in seconds.
     pub(crate) wait: Option<(f64, f64)>,
     pub(crate) methods: Vec<MethodFigures>,
 }
@@ -97,7 +98,7 @@ pub(crate) struct TypeFigures {
 pub(crate) struct MethodFigures {
     pub(crate) method: &'static str,
     pub(crate) cpu: f64,
-    /// How many were timed.
+    /// Number of messages timed.
     pub(crate) timed: u64,
     pub(crate) handling: Option<(f64, f64)>,
 }
@@ -118,13 +119,13 @@ impl Profile {
         }
     }
 
-    /// Forgets all but the totals: no one looks.
+    /// Clears everything except the totals, because no one is looking.
     pub(super) fn rest(&mut self) {
         let totals = std::mem::take(&mut self.totals);
         *self = Self { totals, ..Self::new(self.lanes.len()) };
     }
 
-    /// A look at what the threads run.
+    /// Records one sample of what the threads run.
     pub(super) fn look(&mut self, at: Instant, steps: &[RunningStep]) {
         if self.began.is_none_or(|began| at.saturating_duration_since(began) >= WINDOW) {
             self.began = Some(at);
@@ -141,7 +142,7 @@ impl Profile {
             if let Some(place) = step.worker.and_then(|worker| by_worker.get_mut(worker)) {
                 *place = Some(step.process);
             }
-            // One that blocks has no processor.
+            // A blocked thread uses no processor.
             if matches!(step.state, ThreadState::Running | ThreadState::Detached | ThreadState::Pinned) {
                 let method = named(&self.now.busy, (step.process, step.message.unwrap_or("")));
                 *self.now.busy.entry(method).or_default() += 1;
@@ -168,7 +169,7 @@ impl Profile {
         }
     }
 
-    /// A message to that process has waited so long.
+    /// Records how long a message to a process has waited. The wait is over.
     pub(super) fn waited(&mut self, at: Instant, process: &'static str, pid: Pid, waited: Duration) {
         let key = name_of(&self.now.waiting, process);
         self.now.waiting.entry(key).or_default().add(waited);
@@ -177,14 +178,14 @@ impl Profile {
         self.still_waits(at, pid, waited);
     }
 
-    /// A message to that process has waited so long, and waits on.
+    /// Records how long a message to a process has waited so far.
     pub(super) fn still_waits(&mut self, at: Instant, pid: Pid, waited: Duration) {
         if self.waits.len() < MOST_PROCESSES || self.waits.contains_key(&pid) {
             self.waits.insert(pid, (waited.as_secs_f64(), at));
         }
     }
 
-    /// Counts the messages of all processes, for rates.
+    /// Stores the message counts of all processes, and computes rates from the previous counts.
     pub(super) fn count(&mut self, at: Instant, messages: HashMap<Pid, u64>) {
         let seconds = self.counted.map(|counted| at.saturating_duration_since(counted).as_secs_f64());
         self.rates.clear();
@@ -216,7 +217,7 @@ impl Profile {
         }
     }
 
-    /// Returns when a thread's step was first seen, if it is the same.
+    /// Returns when a thread's current step was first seen, if it is a step of this process.
     pub(crate) fn since(&self, thread: usize, pid: Pid) -> Option<Instant> {
         self.since.get(&thread).filter(|since| since.pid == pid).map(|since| since.first_seen)
     }
@@ -271,7 +272,7 @@ impl Profile {
     }
 }
 
-/// The median and the 99th of 100.
+/// Returns the median and the 99th percentile.
 fn both(times: &Histogram) -> Option<(f64, f64)> {
     Some((times.quantile(0.5)?, times.quantile(0.99)?))
 }

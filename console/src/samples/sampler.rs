@@ -1,8 +1,9 @@
-//! The threads that measure while someone looks at the console: one looks at the runtime's threads a hundred times a
-//! second, and another at all processes once a second.
+//! The threads that measure while someone uses the console: one samples the runtime's threads a hundred times per
+//! second, the other inspects all processes once per second.
 //!
-//! The first does little and is on time, or its shares would be those of the moments at which it gets a processor. The
-//! second has much to do, and gives way to the program.
+//! The first thread does little and keeps its normal priority, because with a lower one it would sample only the
+//! moments at which it gets a processor, and its shares would be biased. The second has much to do, and lowers its
+//! priority.
 
 use super::profile::Profile;
 use crate::priority::give_way;
@@ -13,17 +14,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Interval between two samples.
 const EVERY: Duration = Duration::from_millis(10);
-/// Between two rounds in which waits are measured and messages counted.
+/// Interval between two rounds, in which waits are measured and messages counted.
 const ROUND: Duration = Duration::from_secs(1);
-/// How long the thread goes on after the last look at the console.
+/// How long the threads continue after the last request for the profile.
 const LASTS: Duration = Duration::from_secs(60);
-/// The longest mailboxes, in which waits are measured first.
+/// Number of longest mailboxes, in which waits are measured first.
 const LONGEST: usize = 100;
-/// In how many more mailboxes of each type.
+/// Number of other mailboxes of each type in which waits are measured.
 const OF_EACH_TYPE: usize = 32;
-/// The most measurements at a time.
+/// Maximum number of simultaneous measurements.
 const MOST: usize = 512;
 
 struct Shared {
@@ -35,12 +36,12 @@ struct Shared {
 
 struct SamplerState {
     looked: Option<Instant>,
-    /// How long the thread goes on after the last look: [`LASTS`], but for tests.
+    /// How long the threads continue after the last request: [`LASTS`], except in tests.
     lasts: Duration,
     is_over: bool,
 }
 
-/// The profile of a host, and the threads that make it.
+/// The profile of a host, and the threads that maintain it.
 pub(crate) struct Samples {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -62,7 +63,7 @@ impl Samples {
             profile: Mutex::new(Profile::new(host.workers())),
             measurements: Mutex::default(),
         });
-        // Those that have started end with it, if another cannot.
+        // If the second thread cannot be spawned, dropping this ends the first.
         let mut samples = Self { shared, threads: Vec::new() };
         samples.spawn("postroom-samples", move |shared| sample(host, shared))?;
         samples.spawn("postroom-rounds", move |shared| look_round(host, shared))?;
@@ -75,7 +76,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Returns the profile: from now on, and for a minute, it is kept up to date.
+    /// Returns the profile, and keeps it up to date for the next minute.
     pub(crate) fn look(&self) -> MutexGuard<'_, Profile> {
         let mut state = lock(&self.shared.state);
         let rested = state.looked.replace(Instant::now()).is_none();
@@ -101,14 +102,15 @@ impl Drop for Samples {
     }
 }
 
-/// Waits until someone looks. Returns false when the console ends.
+/// Waits until someone asks for the profile. Returns false when the console ends.
 fn await_look(shared: &Shared) -> bool {
     let state = lock(&shared.state);
     let rests = |state: &mut SamplerState| !state.is_over && state.looked.is_none();
     !shared.changed.wait_while(state, rests).unwrap_or_else(PoisonError::into_inner).is_over
 }
 
-/// Waits until the next look is due. Returns false when no one has looked at the console for long.
+/// Waits until the next sample is due. Returns false if the profile has not been requested for too long, or if the
+/// console ends.
 fn go_on(shared: &Shared, every: Duration) -> bool {
     let state = lock(&shared.state);
     let goes_on = |state: &mut SamplerState| !state.is_over;
@@ -155,7 +157,7 @@ struct Measurement {
     measurement: WaitMeasurement,
 }
 
-/// Looks at a measurement. Returns whether it goes on.
+/// Checks a measurement. Returns whether it is still in progress.
 fn follow(profile: &mut Profile, now: Instant, measurement: &Measurement) -> bool {
     let Measurement { pid, process, measurement } = measurement;
     match measurement.look() {
@@ -171,7 +173,7 @@ fn follow(profile: &mut Profile, now: Instant, measurement: &Measurement) -> boo
     }
 }
 
-/// Counts messages, and begins to measure waits.
+/// Counts messages, and starts new measurements of waits.
 fn begin_round(host: Host, shared: &Shared, round: usize) {
     let (processes, now) = (host.processes(), Instant::now());
     let messages: HashMap<Pid, u64> = processes.iter().map(|info| (info.pid, info.messages)).collect();
@@ -183,11 +185,11 @@ fn begin_round(host: Host, shared: &Shared, round: usize) {
         Some(Measurement { pid: info.pid, process: info.process, measurement })
     };
     let begun: Vec<_> = chosen.filter_map(begin).take(MOST.saturating_sub(measured.len())).collect();
-    // Not locked meanwhile: the thread that looks at the others is on time.
+    // Locked only now, so that the sampling thread is not delayed.
     lock(&shared.measurements).extend(begun);
 }
 
-/// Chooses mailboxes that are not empty: the longest, and some of each type, others in each round.
+/// Chooses mailboxes that are not empty: the longest, and some of each type, different ones in each round.
 fn choose(processes: &[ProcessInfo], round: usize) -> Vec<&ProcessInfo> {
     let mut by_type: BTreeMap<&str, Vec<&ProcessInfo>> = BTreeMap::new();
     let mut filled: Vec<_> = processes.iter().filter(|info| info.mailbox > 0).collect();
@@ -223,7 +225,7 @@ mod tests {
         soon(sample_while_someone_looks);
     }
 
-    /// Sets for how long it samples after a look: for ever, or not at all. No thread has to be in time for either.
+    /// Sets how long it samples after a request, to forever or to zero, so that no thread has to meet a deadline.
     fn set_lasts(samples: &Samples, lasts: Duration) {
         lock(&samples.shared.state).lasts = lasts;
         samples.shared.changed.notify_all();
@@ -232,14 +234,15 @@ mod tests {
     fn sample_while_someone_looks() {
         let runtime = Runtime::builder().workers(1).build().expect("it is built");
         let samples = Samples::start_for(runtime.host(), Duration::MAX).expect("a thread");
-        // Without a look of its own. What is too late for this is not found; what is not there does not fail.
+        // These checks do not request the profile themselves. A sampler that starts late is not detected, but a correct
+        // one never fails the test.
         let (is_wanted, has_sampled) =
             (|| lock(&samples.shared.state).looked.is_some(), || lock(&samples.shared.profile).has_looked());
         thread::sleep(5 * EVERY);
         assert!(!is_wanted() && !has_sampled());
         drop(samples.look());
         until(has_sampled);
-        // It forgets that again, and is asleep.
+        // The sampler clears its state and goes to sleep.
         set_lasts(&samples, Duration::ZERO);
         until(|| !is_wanted() && !has_sampled());
         thread::sleep(5 * EVERY);

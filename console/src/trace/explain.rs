@@ -1,4 +1,4 @@
-//! What users ask of a recording: which calls were slow, and why one of them was.
+//! Answers to the questions that users ask of a recording: which calls were slow, and why.
 
 use super::index::{Index, Point, TracedMessage};
 use super::moment::{Legend, Moment, moments};
@@ -9,70 +9,71 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// The messages that a list names for each type.
+/// Number of messages listed for each type.
 const SLOWEST_OF_TYPE: usize = 5;
 
-/// A recording, indexed by message, process and thread: see [`Analysis::of`](Self::of).
+/// A recording, indexed by message, process and thread; see [`Analysis::of`](Self::of).
 ///
-/// Takes about as much memory as the recording, which is not needed any more.
+/// Takes about as much memory as the recording, which can be dropped.
 #[derive(Debug)]
 pub struct Analysis {
-    /// Of each sample, or one of the whole.
+    /// One index for each sample, or a single one if the recording has no samples.
     samples: Vec<Index>,
 }
 
-/// One message taken apart. As text it is what a person reads.
+/// The breakdown of one message's time. Its `Display` text is meant for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The number of the message's flow.
     pub flow: u32,
-    /// When it was sent, since the recording began.
+    /// When the message was sent, measured from the beginning of the recording.
     pub sent: Duration,
-    /// The whole, and what it is made of.
+    /// The total time, and the parts that it consists of.
     pub whole: Part,
     /// The critical path, from the send to the end.
     pub path: Vec<PathStep>,
-    /// The one change that would have helped most; none if all is unknown.
+    /// The single change that would have helped most; none if no single change would have helped.
     pub remedy: Option<Remedy>,
-    /// Whether a process awaited the answer. Otherwise the whole ends when the message was handled.
+    /// Whether a process awaited the answer. If not, the total time ends when the message has been handled.
     pub is_call: bool,
-    /// False: the recording ended first, or its sample did, and the whole is what that shows.
+    /// Whether the message was finished. If not, the recording or its sample ended first, and the total time ends
+    /// there.
     pub is_finished: bool,
     /// How many records of the recording were lost. Time that they would have explained is [`Cause::Unknown`].
     pub lost: u64,
 }
 
-/// Why a message cannot be taken apart.
+/// Why a message cannot be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExplainError {
-    /// The recording shows no send with this flow.
+    /// The recording contains no send with this flow.
     #[error(
         "flow {flow} is no message whose send is in this recording; take one from `Analysis::slowest`, or from an \
          event `MessageSent` of this recording"
     )]
     NoSuchMessage {
-        /// The number that was given.
+        /// The requested flow.
         flow: u32,
     },
 }
 
-/// How long the messages of one type took, at receivers of one type.
+/// How long messages of one type took at receivers of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeTimes {
-    /// The type of the receivers; empty if the recording does not show it.
+    /// The type of the receivers; empty if the recording does not contain it.
     pub to: &'static str,
     /// The type of the messages.
     pub message: &'static str,
-    /// How many were finished.
+    /// How many messages were finished.
     pub count: u64,
-    /// Half of them took no longer.
+    /// The median time.
     pub p50: Duration,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// The slowest, the slowest first.
+    /// The slowest messages, slowest first.
     pub slowest: Vec<Timed>,
 }
 
@@ -80,13 +81,13 @@ pub struct TypeTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timed {
-    /// The number of its flow: [`FlowId::get`](postroom::record::FlowId::get).
+    /// The number of the message's flow, as returned by [`FlowId::get`](postroom::record::FlowId::get).
     pub flow: u32,
     /// The receiver.
     pub to: TracedProcess,
-    /// When it was sent, since the recording began.
+    /// When the message was sent, measured from the beginning of the recording.
     pub sent: Duration,
-    /// From its send until its answer was taken, or until it was handled if no process awaited an answer.
+    /// Time from the send until the answer was taken, or until the message was handled if no process awaited an answer.
     pub took: Duration,
 }
 
@@ -100,7 +101,7 @@ impl Analysis {
         Self { samples: Index::samples(moments, legend) }
     }
 
-    /// Returns how long messages took, by type of receiver and message: the type with the slowest message first.
+    /// Returns how long messages took, by type of receiver and message. The type with the slowest message comes first.
     pub fn slowest(&self) -> Vec<TypeTimes> {
         let mut types: BTreeMap<(&str, &str), Vec<(Duration, u32)>> = BTreeMap::new();
         for index in &self.samples {
@@ -113,7 +114,7 @@ impl Analysis {
         let mut all: Vec<TypeTimes> = types
             .into_iter()
             .map(|((to, message), mut times)| {
-                // Of those that took as long, the first that was sent.
+                // Of messages that took equally long, the first one sent comes first in the list.
                 times.sort_unstable_by_key(|&(took, flow)| (took, Reverse(flow)));
                 let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1].0;
                 let slowest = times.iter().rev().take(SLOWEST_OF_TYPE);
@@ -125,10 +126,10 @@ impl Analysis {
         all
     }
 
-    /// Takes a message apart: where its time went, on its way through all processes that it waited for.
+    /// Breaks down the time of a message, through all processes that it waited for.
     ///
     /// # Errors
-    /// The recording shows no send with this flow.
+    /// [`ExplainError::NoSuchMessage`], if the recording contains no send with this flow.
     pub fn explain(&self, flow: u32) -> Result<Explanation, ExplainError> {
         let unknown = ExplainError::NoSuchMessage { flow };
         let (index, message) = self.message(flow).ok_or(unknown)?;
@@ -178,11 +179,12 @@ impl Index {
     }
 }
 
-/// Finds the cause without which the whole would have been shortest.
+/// Finds the cause whose removal would have shortened the total time most.
 fn remedy(whole: &Interval) -> Option<Remedy> {
     let (mut causes, mut lengths) = (Vec::new(), HashMap::new());
     whole.causes(&mut causes, &mut lengths);
-    // Nothing saves more than it took. Stable: of two that save as much, the outer one.
+    // Removing a cause saves at most the time that it took. The sort is stable: of two causes that save the same, the
+    // outer one is chosen.
     causes.sort_by_key(|cause| Reverse(lengths[cause]));
     let mut best: Option<(Cause, u64)> = None;
     for cause in causes {

@@ -1,4 +1,4 @@
-//! Where the file for Perfetto goes, and how large it may be.
+//! Writes the trace file for Perfetto, and limits its size.
 
 use super::moment::{Legend, moments};
 use super::packet::Refused;
@@ -9,15 +9,15 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The most bytes of a file. Perfetto's page holds a file in memory, several times over.
+/// Maximum size of a file in bytes. Perfetto's page holds a file in memory several times over.
 const LIMIT: u64 = 256 << 20;
 
 /// A recording as a file for Perfetto: `Trace::of(&recording).save("app.pftrace")?`.
 ///
-/// It has a track for each thread, with a slice for each slice and, within it, each message; a counter of the messages
-/// in the mailboxes of each type; and flows from each send to the handling of the message, and from each answer to its
-/// caller. The events are written as they are read: the memory that this takes depends on the number of processes and
-/// not on that of events.
+/// The file has a track for each thread, on which the time slices contain the messages that they handled; a counter of
+/// the messages in the mailboxes of each process type; and flows from each send to the handling of the message, and
+/// from each answer to its caller. Events are written as they are read, so memory use depends on the number of
+/// processes, not of events.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is written until `save` or `write` is called"]
 pub struct Trace<'a> {
@@ -26,11 +26,11 @@ pub struct Trace<'a> {
     limit: u64,
 }
 
-/// Why a trace was not written.
+/// Why a trace could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The trace has more bytes than it may.
+    /// The trace exceeds the size limit.
     #[error(
         "the trace would have more than {limit} bytes, the most that it may; record for a shorter time, or with less \
          memory for each thread"
@@ -45,38 +45,39 @@ pub enum TraceError {
         .path.display()
     )]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error that the system reported.
         source: io::Error,
     },
-    /// The writer that was given has failed.
+    /// The writer passed by the caller has failed.
     #[error("the trace cannot be written: {0}")]
     Writer(#[from] io::Error),
 }
 
 impl<'a> Trace<'a> {
-    /// Begins a trace of this recording.
+    /// Returns a trace of this recording. Nothing is written yet.
     pub fn of(recording: &'a Recording) -> Self {
         Self { recording, with_processes: false, limit: LIMIT }
     }
 
-    /// Has a track for each process too: where its messages are whole, though threads take turns with them.
+    /// Sets whether each process has a track as well. On it, a message is a single slice, even if several threads took
+    /// turns in handling it.
     pub fn process_tracks(mut self, with: bool) -> Self {
         self.with_processes = with;
         self
     }
 
-    /// Sets the most bytes that it may have: 256 MiB by default, which is also the most.
+    /// Sets the maximum size in bytes. The default is 256 MiB; larger values are reduced to it.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes.min(LIMIT);
         self
     }
 
-    /// Writes it to a file, which is replaced if it exists, and only by a whole trace. Returns the number of bytes.
+    /// Writes the trace to a file and returns its size in bytes. An existing file is replaced only by a complete trace.
     ///
     /// # Errors
-    /// [`TraceError`], if it is too large or the file cannot be written. Nothing is left of it then.
+    /// [`TraceError`], if the trace is too large or the file cannot be written. No partial file is left behind.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64, TraceError> {
         let path = path.as_ref();
         let mut name = OsString::from(path);
@@ -96,10 +97,10 @@ impl<'a> Trace<'a> {
         written
     }
 
-    /// Writes it, in pieces of some kilobytes. Returns the number of bytes.
+    /// Writes the trace, in chunks of about 64 KiB, and returns its size in bytes.
     ///
     /// # Errors
-    /// [`TraceError`], if it is too large or the writer fails. A part may have been written.
+    /// [`TraceError`], if the trace is too large or the writer fails. Part of the trace may have been written by then.
     pub fn write(&self, writer: impl Write) -> Result<u64, TraceError> {
         let legend = Legend::from(self.recording);
         let out = BufWriter::with_capacity(64 << 10, writer);

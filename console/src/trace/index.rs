@@ -1,7 +1,7 @@
-//! Who did what when: the events of a recording, by message, process and thread.
+//! The events of a recording, indexed by message, process and thread.
 //!
-//! Many events have the same time, in a simulation most. So a moment is known by its place in the order of events, a
-//! [`Point`], and its time is looked up.
+//! Many events have the same time; in a simulation, most do. So an event is identified by its position in the sequence,
+//! a [`Point`], and its time is looked up.
 
 use super::moment::{Legend, Moment, Then, What};
 use postroom::Pid;
@@ -9,31 +9,31 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// A place in the order of events; they count from one.
+/// A position in the sequence of events, starting at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point(NonZeroU32);
 
-/// What is known of a message.
+/// The history of a message, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TracedMessage {
     pub(super) sent: Option<Point>,
     pub(super) began: Option<Point>,
     pub(super) ended: Option<Point>,
-    /// When the process that had called had its answer, and when it took it.
+    /// When the answer reached the calling process, and when that process took it.
     pub(super) answered: Option<Point>,
     pub(super) taken: Option<Point>,
-    /// The sender, the receiver and the type of the message, if its send is known.
+    /// The sender, if the send is known; the receiver and the type, if the send or the handling is known.
     pub(super) from: Option<Number>,
     pub(super) to: Option<Number>,
     pub(super) of: u32,
-    /// A process awaits an answer.
+    /// Whether a process awaits an answer.
     pub(super) is_call: bool,
 }
 
-/// A process; they count from zero.
+/// The number of a process, starting at zero.
 pub(super) type Number = u32;
 
-/// What a process has done.
+/// The events of a process.
 #[derive(Debug)]
 pub(super) struct ProcessHistory {
     pub(super) pid: Pid,
@@ -41,11 +41,11 @@ pub(super) struct ProcessHistory {
     pub(super) slices: Vec<Slice>,
     pub(super) handlings: Vec<Handling>,
     pub(super) suspensions: Vec<Suspension>,
-    /// What came that it may have waited for.
+    /// Events that the process may have waited for.
     pub(super) wakes: Vec<(Point, Wake)>,
-    /// The calls whose answers it awaits.
+    /// The calls that the process has sent, with their flows.
     pub(super) calls: Vec<(Point, u32)>,
-    /// Where its thread was blocked, within turns.
+    /// Periods within time slices in which the process blocked its thread.
     pub(super) blocked: Vec<(Point, Option<Point>)>,
     pub(super) stalls: Vec<Point>,
 }
@@ -71,7 +71,7 @@ pub(super) struct Handling {
 pub(super) struct Suspension {
     pub(super) began: Point,
     pub(super) ended: Option<Point>,
-    /// Whose mailbox is full; none if that is on another node.
+    /// The process whose mailbox is full; none if it is on another node.
     pub(super) at: Option<Number>,
 }
 
@@ -79,11 +79,11 @@ pub(super) struct Suspension {
 pub(super) enum Wake {
     /// The answer to the call with this flow.
     Answer(Option<u32>),
-    /// A timer, that much too late.
+    /// A timer, and by how many nanoseconds it was late.
     Timer { late: u64 },
 }
 
-/// A slice of a thread.
+/// A time slice on a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThreadSlice {
     pub(super) began: Point,
@@ -91,39 +91,39 @@ pub(super) struct ThreadSlice {
     pub(super) process: Number,
 }
 
-/// A recording by message, process and thread, or one of its samples. Takes about as much memory as that.
+/// The index of a recording or of one of its samples. Takes about as much memory as that does.
 #[derive(Debug)]
 pub(super) struct Index {
     times: Vec<u64>,
-    /// By flow, from this one on.
+    /// The flow of the first entry of `messages`, which is indexed by flow.
     first: u32,
     messages: Vec<TracedMessage>,
     numbers: HashMap<Pid, Number>,
     processes: Vec<ProcessHistory>,
     threads: Vec<Vec<ThreadSlice>>,
-    /// When steps that did not end lost their workers.
+    /// When workers were taken from steps that did not end, and the processes of those steps.
     pub(super) taken_over: Vec<(Point, Number)>,
-    /// From where on no thread's records were overwritten.
+    /// The time from which the records of all threads are complete.
     pub(super) complete_from: u64,
     pub(super) legend: Arc<Legend>,
-    /// Nanoseconds until its end.
+    /// The time of the end, in nanoseconds.
     length: u64,
 }
 
 impl Index {
-    /// Indexes a recording. Each of its samples is indexed for itself: no flow leads from one to another, and what a
-    /// process did between two is not known.
+    /// Indexes a recording. Each of its samples gets an index of its own: no flow leads from one sample to another, and
+    /// what a process did between two samples is not known.
     pub(super) fn samples(moments: impl Iterator<Item = Moment>, legend: Legend) -> Vec<Self> {
         let legend = Arc::new(legend);
         let (mut over, mut index) = (Vec::new(), Self::new(&legend, 0));
         let (mut answers, mut complete_from, mut now) = (HashMap::new(), 0, 0);
         let mut seen = vec![false; legend.threads.len()];
         for moment in moments {
-            // Four thousand million events would be more memory than a recording may have.
+            // Four billion events would take more memory than a recording may use.
             let Some(point) = u32::try_from(index.times.len() + 1).ok().and_then(NonZeroU32::new).map(Point) else {
                 break;
             };
-            // Time does not go back, whatever the events say.
+            // Keep time monotonic even if the events are not.
             now = moment.at.max(now);
             if let Some(seen) = seen.get_mut(moment.thread as usize)
                 && !std::mem::replace(seen, true)
@@ -167,7 +167,7 @@ impl Index {
                 let number = self.number(process);
                 let known = &mut self.processes[number as usize];
                 known.of = Some(of);
-                // A slice whose end is not known ends before the next, at the latest.
+                // A slice whose end is not known ends no later than the next one begins.
                 if let Some(slice) = known.slices.last_mut()
                     && slice.ended.is_none()
                 {
@@ -284,7 +284,7 @@ impl Index {
     }
 
     fn message_mut(&mut self, flow: u32) -> &mut TracedMessage {
-        // The flows of a sample have greater numbers than those before it.
+        // The flows of a sample have larger numbers than those of earlier samples.
         let place = flow.saturating_sub(self.first) as usize;
         if self.messages.len() <= place {
             self.messages.resize(place + 1, TracedMessage::default());
@@ -303,17 +303,17 @@ impl Index {
         }
     }
 
-    /// Returns the time of a point; after the last, that of the end.
+    /// Returns the time of a point. After the last event, that is the end.
     pub(super) fn at(&self, point: Point) -> u64 {
         self.times.get(point.0.get() as usize - 1).copied().unwrap_or(self.length)
     }
 
-    /// Returns the point after all events: the end.
+    /// Returns the point after all events.
     pub(super) fn end(&self) -> Point {
         Point(NonZeroU32::MIN.saturating_add(self.times.len() as u32))
     }
 
-    /// Returns the first point from which on no thread's records were overwritten.
+    /// Returns the point from which the records of all threads are complete.
     pub(super) fn complete_from(&self) -> Point {
         let before = self.times.partition_point(|&at| at < self.complete_from);
         Point(NonZeroU32::MIN.saturating_add(before as u32))
@@ -328,7 +328,7 @@ impl Index {
         self.messages.get(place as usize).filter(|message| message.sent.is_some() || message.began.is_some())
     }
 
-    /// Returns all messages with their flows.
+    /// Returns all messages whose sends are known, with their flows.
     pub(super) fn messages(&self) -> impl Iterator<Item = (u32, &TracedMessage)> {
         (self.first..).zip(&self.messages).filter(|(_, message)| message.sent.is_some())
     }

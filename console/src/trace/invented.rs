@@ -1,4 +1,4 @@
-//! Recordings that no program has made: whatever the events are, the parts of a message's time are its whole.
+//! Tests on random recordings: whatever the events are, the parts of a message's time add up to the whole.
 
 use super::explain::Analysis;
 use super::moment::{Legend, Moment, Then, TracedThread, What};
@@ -7,7 +7,7 @@ use super::perfetto::Writer;
 use postroom::Pid;
 use std::time::Duration;
 
-/// A generator of random numbers: xorshift64.
+/// A random number generator: xorshift64.
 struct Dice(u64);
 
 impl Dice {
@@ -38,7 +38,7 @@ fn pid(number: u32) -> Pid {
     format!("<7f3a.0.{number}.1>").parse().expect("a PID")
 }
 
-/// Invents a program's events. If it is damaged, each may be missing, and some make no sense.
+/// Invents the events of a program. If `is_damaged` is set, any event may be missing, and some make no sense.
 fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
     let (mut moments, mut at) = (Vec::new(), 0);
     let mut slices = [None; THREADS as usize];
@@ -121,7 +121,7 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
     (moments, Legend { types: names.to_vec(), threads, lost, length })
 }
 
-/// Checks that the parts of each part add up to it. Returns how many parts there are.
+/// Checks that the parts of each part add up to it. Returns the number of parts.
 fn check(part: &Part) -> usize {
     let sum: Duration = part.parts.iter().map(|part| part.took).sum();
     assert!(part.parts.is_empty() || sum == part.took, "{part:#?}");
@@ -168,7 +168,7 @@ fn the_parts_of_a_message_are_its_whole_whatever_happened() {
     assert!(explained > 3_000 && parts > 4 * explained && remedies > explained / 2, "{explained} {parts} {remedies}");
 }
 
-/// Slices that are begun are ended, innermost first, and no file is larger than it may be.
+/// Every slice that begins also ends, innermost first, and no file exceeds its limit.
 #[test]
 fn a_trace_has_an_end_for_each_beginning_and_keeps_its_limit() {
     for seed in 1..=300 {
@@ -210,7 +210,7 @@ fn packets(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the fields of a message: number, value, and the bytes of what has a length.
+/// Returns the fields of a message: number, value, and the bytes of length-delimited fields.
 fn fields(mut bytes: &[u8]) -> impl Iterator<Item = (u64, u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;

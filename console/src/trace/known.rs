@@ -1,4 +1,4 @@
-//! Recordings of which all is known, event by event: what threads and lost records do to a message.
+//! Tests on recordings that are written event by event: how threads and lost records affect an explanation.
 
 use super::explain::{Analysis, Explanation};
 use super::moment::{Legend, Moment, Then, TracedThread, What};
@@ -6,7 +6,7 @@ use super::part::{Cause, Part};
 use postroom::Pid;
 use std::time::Duration;
 
-/// Types: those of processes, and from 4 on those of messages to them.
+/// Names of types: those of the processes, and from index 4 those of the messages to them.
 const TYPES: [&str; 7] = ["Stuck", "Clerk", "Till", "Bank", "StuckSpin", "ClerkStamp", "TillPay"];
 
 fn pid(number: u32) -> Pid {
@@ -18,13 +18,13 @@ fn legend(lost: [u64; 3]) -> Legend {
     Legend { types: TYPES.to_vec(), threads, lost: lost.iter().sum(), length: 0 }
 }
 
-/// Explains a flow of a recording of events with their times and threads.
+/// Explains a flow in a recording of these events, each with its time and thread.
 fn explain(events: &[(u64, u32, What)], legend: Legend, flow: u32) -> Explanation {
     let moments = events.iter().map(|&(at, thread, what)| Moment { at, thread, what });
     Analysis::new(moments, legend).explain(flow).expect("it was sent")
 }
 
-/// Returns the leaves with their lengths in nanoseconds, without PIDs.
+/// Returns the leaves of an explanation, with their lengths in nanoseconds.
 fn leaves(explanation: &Explanation) -> Vec<(String, u64)> {
     fn add(part: &Part, all: &mut Vec<(String, u64)>) {
         if part.parts.is_empty() {
@@ -70,7 +70,7 @@ fn a_worker_that_is_taken_from_a_stuck_step_ran_that_step_until_then() {
         (105, 1, begin(1, 4)),
         (109, 1, end(1)),
         (110, 1, over(1, Then::Idle)),
-        // It goes on, without a worker.
+        // The stuck step continues without a worker.
         (500, 0, end(0)),
         (501, 0, over(0, Then::Idle)),
     ];
@@ -91,7 +91,7 @@ fn a_worker_that_is_taken_from_a_stuck_step_ran_that_step_until_then() {
 
 #[test]
 fn what_lost_records_would_show_is_unknown() {
-    // The records of the worker before 50 were overwritten: what the clerk did then may have been anything.
+    // The records of worker 0 before time 50 were overwritten, so the clerk may have done anything until then.
     let events = [
         (10, 2, send(None, 1, 4, None)),
         (50, 0, over(0, Then::Idle)),
@@ -110,11 +110,11 @@ fn what_lost_records_would_show_is_unknown() {
     assert_eq!(leaves(&explanation), expected, "{explanation}");
     assert_eq!(explanation.lost, 5);
     assert!(explanation.to_string().contains("5 records were lost"), "{explanation}");
-    // Of a message without its handling it is not known whether it was handled.
+    // Without the record of its handling, it is not known whether the message was handled.
     let explanation = explain(&events[..2], legend([5, 0, 0]), 4);
     assert_eq!(leaves(&explanation), [("unknown: records are missing".to_owned(), 40)], "{explanation}");
     assert!(!explanation.is_finished && explanation.remedy.is_none());
-    // Without losses it is known to be queued.
+    // Without lost records, the message is known to have been queued.
     let explanation = explain(&events[..2], legend([0; 3]), 4);
     assert_eq!(leaves(&explanation)[0].0, "until a worker began", "{explanation}");
 }
@@ -131,7 +131,7 @@ fn a_cycle_of_calls_is_said_to_be_one() {
         (20, 1, begin(1, 4)),
         (30, 1, send(Some(1), 2, 6, Some(7))),
         (30, 1, over(1, Then::Waits)),
-        // The deadline of the clerk's call is over.
+        // The deadline of the clerk's call has passed.
         (130, 1, What::Answered { to: pid(1), answer: Some(7) }),
         (130, 1, slice(1)),
         (130, 1, What::Answered { to: pid(2), answer: Some(5) }),
@@ -145,7 +145,7 @@ fn a_cycle_of_calls_is_said_to_be_one() {
     let cycle = explanation.path.iter().find(|step| matches!(step.cause, Cause::Cycle));
     assert_eq!(cycle.map(|step| step.took), Some(Duration::from_nanos(100)), "{explanation}");
     assert_eq!(explanation.remedy.expect("there is one").then, Duration::from_nanos(10), "{explanation}");
-    // While it lasts, too.
+    // The cycle is also found while it still lasts.
     let explanation = explain(&events[..9], Legend { length: 80, ..legend([0; 3]) }, 4);
     let cycle = explanation.path.iter().find(|step| matches!(step.cause, Cause::Cycle));
     assert_eq!(cycle.map(|step| step.took), Some(Duration::from_nanos(50)), "{explanation}");
@@ -176,7 +176,7 @@ fn what_follows_the_end_of_a_sample_is_not_taken_for_the_rest_of_it() {
         (10, 0, slice(0)),
         (20, 0, begin(0, 2)),
         (50, 1, What::SampleEnded),
-        // The handling has ended meanwhile.
+        // The handling has ended between the two samples.
         (500, 1, What::SampleBegan),
         (510, 2, send(None, 0, 4, None)),
         (520, 0, slice(0)),

@@ -1,7 +1,7 @@
-//! Recordings as files for Perfetto, and "why was this slow?".
+//! Recordings as files for Perfetto, and explanations of slow calls.
 //!
-//! A [`Recording`](postroom::record::Recording) has the events of all threads. [`Trace`] writes them as a file that
-//! <https://ui.perfetto.dev> opens; [`Analysis`] says which calls were slow, and takes one apart:
+//! A [`Recording`](postroom::record::Recording) contains the events of all threads. [`Trace`] writes them to a file
+//! that <https://ui.perfetto.dev> opens; [`Analysis`] lists the slow calls, and breaks down the time of one:
 //!
 //! ```
 //! use postroom::prelude::*;
@@ -39,13 +39,13 @@
 //! ```
 //!
 //! # Modules
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
-//! | `moment` | the events of a recording, as the others read them |
-//! | `protobuf`, `packet`, `perfetto`, `file` | the file for Perfetto, from its bytes up |
-//! | `index` | who did what when |
+//! | `moment` | the events of a recording, as the other modules read them |
+//! | `protobuf`, `packet`, `perfetto`, `file` | the file for Perfetto, from its encoding up |
+//! | `index` | events by message, process and thread |
 //! | `part`, `slow` | the parts of a call's time, and the walk that finds them |
-//! | `explain`, `text` | the answers, as values and as text |
+//! | `explain`, `text` | explanations, as values and as text |
 //! | `serve` | the console's recording |
 
 mod explain;

@@ -1,6 +1,7 @@
-//! What happened, as the writer and the analysis read it.
+//! The events of a recording, as the writer and the analysis read them.
 //!
-//! The only file that knows the recorder's events, so that both are tested on streams that no program makes.
+//! Only this file depends on the recorder's events, so that both can be tested on event streams that no program
+//! produces.
 
 use postroom::Pid;
 use postroom::record::{EventKind, FlowId, Party, RecordedEvent, Recording, SliceEnd, TypeIndex};
@@ -10,12 +11,12 @@ use postroom::record::{EventKind, FlowId, Party, RecordedEvent, Recording, Slice
 pub(super) struct Moment {
     /// Nanoseconds since the recording began.
     pub(super) at: u64,
-    /// The number of the thread that it happened on.
+    /// The number of the thread on which the event happened.
     pub(super) thread: u32,
     pub(super) what: What,
 }
 
-/// What happened. Types are places in [`Legend::types`]; flows count from one.
+/// The kind of an event. Types are indices into [`Legend::types`]; flow numbers start at one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     SliceBegan { process: Pid, of: u32 },
@@ -39,7 +40,7 @@ pub(super) enum What {
     SampleEnded,
 }
 
-/// Why a slice was over.
+/// Why a slice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Nothing was left to do.
@@ -48,19 +49,19 @@ pub(super) enum Then {
     Ready,
     /// The process awaited something.
     Waits,
-    /// It was suspended at a full mailbox.
+    /// The process was suspended at a full mailbox.
     Suspended,
     Ended,
 }
 
-/// What the numbers in moments stand for, and what is missing.
+/// The meaning of the numbers in moments, and how many records are missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Legend {
     pub(super) types: Vec<&'static str>,
     pub(super) threads: Vec<TracedThread>,
-    /// Records that are missing, of all threads.
+    /// Number of missing records of all threads.
     pub(super) lost: u64,
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     pub(super) length: u64,
 }
 
@@ -91,7 +92,7 @@ impl From<&Recording> for Legend {
     }
 }
 
-/// Returns what both the writer and the analysis read of a recording.
+/// Returns the events of a recording in the form that the writer and the analysis read.
 pub(super) fn moments(recording: &Recording) -> impl Iterator<Item = Moment> {
     recording.events().filter_map(moment)
 }
@@ -138,7 +139,7 @@ fn moment(event: RecordedEvent) -> Option<Moment> {
         EventKind::TakenOver { process } => What::TakenOver { process },
         EventKind::SampleBegan => What::SampleBegan,
         EventKind::SampleEnded => What::SampleEnded,
-        // Threads that rest show as gaps; what later versions record is not known here.
+        // Sleeping threads appear as gaps. Events that later versions record are not known here.
         _ => return None,
     };
     let at = u64::try_from(event.at.as_nanos()).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
-//! Perfetto's packets: tracks, slices, instants and counters, one packet each.
+//! Perfetto's packets: one for each track, for each end of a slice, and for each instant and counter value.
 //!
-//! The fields are those of `TracePacket`, `TrackDescriptor`, `TrackEvent`, `DebugAnnotation` and `InternedData` in
-//! Perfetto's `protos/perfetto/trace`. Names are interned: a packet defines those that it is the first to use.
+//! The field numbers are those of `TracePacket`, `TrackDescriptor`, `TrackEvent`, `DebugAnnotation` and `InternedData`
+//! in Perfetto's `protos/perfetto/trace`. Names are interned: a packet defines the names that it is the first to use.
 
 use super::protobuf::ProtobufMessage;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// `Trace.packet`.
 const PACKET: u32 = 1;
 
-/// Fields of `TracePacket`.
+/// Field numbers of `TracePacket`.
 const TIMESTAMP: u32 = 8;
 const SEQUENCE: u32 = 10;
 const TRACK_EVENT: u32 = 11;
@@ -19,11 +19,11 @@ const SEQUENCE_FLAGS: u32 = 13;
 const TRACK_DESCRIPTOR: u32 = 60;
 const FIRST_ON_SEQUENCE: u32 = 87;
 
-/// Flags of a packet: names begin anew with it; it uses names.
+/// Flags of a packet: it clears the interned names; it uses interned names.
 const NAMES_CLEARED: u64 = 1;
 const NEEDS_NAMES: u64 = 2;
 
-/// Fields of `InternedData`.
+/// Field numbers of `InternedData`.
 const CATEGORIES: u32 = 1;
 const NAMES: u32 = 2;
 const ANNOTATION_NAMES: u32 = 3;
@@ -38,20 +38,20 @@ pub(super) enum TrackEventKind {
     Counter = 4,
 }
 
-/// What a slice or an instant says beside its name.
+/// Details of a slice or an instant, besides its name.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Details<'a> {
-    /// An annotation that is a text.
+    /// A text annotation.
     pub(super) text: Option<(&'static str, &'a str)>,
-    /// An annotation that is a number.
+    /// A numeric annotation.
     pub(super) number: Option<(&'static str, u64)>,
-    /// A flow that leaves here.
+    /// A flow that starts here.
     pub(super) leaves: Option<u64>,
     /// A flow that ends here.
     pub(super) arrives: Option<u64>,
 }
 
-/// Writes packets, and counts their bytes.
+/// A writer of packets that counts their bytes.
 pub(super) struct Packets<W> {
     out: W,
     pub(super) written: u64,
@@ -76,12 +76,12 @@ impl<W: Write> Packets<W> {
         Ok(packets)
     }
 
-    /// Defines a track within another one, or at the top; `rank` orders it among those of the same parent.
+    /// Defines a track at the top level or within another track. `rank` orders it among its siblings.
     pub(super) fn track(&mut self, track: u64, parent: Option<u64>, name: &str, rank: u64) -> Result<(), Refused> {
         self.define(track, parent, name, rank, |_| {})
     }
 
-    /// Defines a track of numbers.
+    /// Defines a counter track.
     pub(super) fn counter_track(&mut self, track: u64, parent: u64, name: &str, rank: u64) -> Result<(), Refused> {
         const COUNT: u64 = 2;
         self.define(track, Some(parent), name, rank, |track| track.message(8, |counter| counter.number(3, COUNT)))
@@ -175,7 +175,7 @@ impl<W: Write> Packets<W> {
         })
     }
 
-    /// Writes one packet, before it the names that are new in it.
+    /// Writes one packet, including definitions of the names that it is the first to use.
     fn write(&mut self, fill: impl FnOnce(&mut ProtobufMessage, &mut Names)) -> Result<(), Refused> {
         self.packet.clear();
         let names = &mut self.names;
@@ -208,11 +208,11 @@ impl<W: Write> Packets<W> {
     }
 }
 
-/// Texts that have numbers, by the field that defines them.
+/// The numbers of interned texts, by the field of `InternedData` that defines them.
 #[derive(Default)]
 struct Names {
     known: HashMap<u32, HashMap<String, u64>>,
-    /// Those that the packet in progress is the first to use.
+    /// Texts that the current packet is the first to use.
     new: Vec<(u32, u64, String)>,
 }
 

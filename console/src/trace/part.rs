@@ -1,4 +1,4 @@
-//! What a call's time is made of.
+//! The parts of a call's time, and their causes.
 
 use postroom::Pid;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TracedProcess {
-    /// Its PID.
+    /// The PID.
     pub pid: Pid,
-    /// Its type; empty if the recording does not show it.
+    /// The type; empty if the recording does not contain it.
     pub of: &'static str,
 }
 
-/// Why time passed.
+/// What a period of time was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// A call, from its send until the answer was taken; or a message, until it was handled.
+    /// A call, from its send until its answer was taken; or a message, until it was handled.
     Message {
         /// The receiver.
         to: TracedProcess,
@@ -50,7 +50,7 @@ pub enum Cause {
         /// The type of the message that it handled; none if it ran its entry or a continuation.
         message: Option<&'static str>,
     },
-    /// A process was ready, and no worker ran it.
+    /// A process was ready, but no worker ran it.
     Worker {
         /// The process.
         process: TracedProcess,
@@ -59,67 +59,67 @@ pub enum Cause {
     Busy {
         /// The process that ran.
         process: TracedProcess,
-        /// The type of the message that it handled.
+        /// The type of the message that it handled, if any.
         message: Option<&'static str>,
-        /// Its step exceeded the stall limit, or lost its worker.
+        /// Whether its step exceeded the stall limit or lost its worker.
         is_stalled: bool,
     },
-    /// The worker ran nothing, and had not begun with the process.
+    /// The worker was idle, and had not yet begun to run the process.
     Waking {
         /// The process that was ready.
         process: TracedProcess,
     },
-    /// A process was suspended, because it had sent to a full mailbox.
+    /// A process was suspended because it had sent to a full mailbox.
     Suspended {
         /// The process.
         process: TracedProcess,
-        /// Whose mailbox is full.
+        /// The process whose mailbox was full.
         at: TracedProcess,
     },
-    /// A process awaited a timer that was not due.
+    /// A process awaited a timer that was not due yet.
     Timer {
         /// The process.
         process: TracedProcess,
-        /// The type of the message that it handled, if it did.
+        /// The type of the message that it handled, if any.
         message: Option<&'static str>,
     },
-    /// The timer was due, and had not fired.
+    /// A timer was due but had not fired.
     LateTimer {
         /// The process.
         process: TracedProcess,
-        /// The type of the message that it handled, if it did.
+        /// The type of the message that it handled, if any.
         message: Option<&'static str>,
     },
-    /// A process blocked its thread: it waited in place, for an answer or a lock perhaps.
+    /// A process blocked its thread, for example by waiting in place for an answer or a lock.
     Blocked {
         /// The process.
         process: TracedProcess,
-        /// The type of the message that it handled, if it did.
+        /// The type of the message that it handled, if any.
         message: Option<&'static str>,
     },
-    /// The method had returned, and the answer came later: from a continuation or another process.
+    /// The method had returned, but the answer came later, from a continuation or another process.
     Deferred {
         /// The process that was called.
         by: TracedProcess,
     },
-    /// A process awaited something that is not recorded: a channel, input, another runtime.
+    /// A process awaited something that is not recorded, such as a channel, input or another runtime.
     Outside {
         /// The process.
         process: TracedProcess,
-        /// The type of the message that it handled, if it did.
+        /// The type of the message that it handled, if any.
         message: Option<&'static str>,
     },
-    /// The message waited for itself: a cycle of calls.
+    /// The message waited for itself, in a cycle of calls.
     Cycle,
-    /// Not known: records of that time were lost, or the recording had not begun.
+    /// Unknown: records of that time were lost, or the recording had not begun.
     Unknown,
-    /// Known, and not taken apart: there are too many parts.
+    /// Not broken down further, because there are too many parts or they are nested too deeply.
     Remainder,
 }
 
 impl Cause {
-    /// Returns whether a change of the program could remove the time, so that it makes sense to ask what would be
-    /// without it. A part that only has others in it is not removed by itself.
+    /// Returns whether a change to the program could remove this cause. A cause that only contains others cannot be
+    /// removed by itself.
     pub(super) fn is_removable(&self) -> bool {
         !matches!(
             self,
@@ -128,65 +128,65 @@ impl Cause {
     }
 }
 
-/// A part of the time that a call took. The parts of a part are its whole: their times add up to its time.
+/// A part of the time that a call took. The times of its own parts, if any, add up to its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Part {
-    /// Why the time passed.
+    /// What the time was spent on.
     pub cause: Cause,
-    /// How long.
+    /// Duration of the part.
     pub took: Duration,
-    /// How many times: of [`Cause::Behind`], the messages.
+    /// How often the cause occurred; for [`Cause::Behind`], the number of messages.
     pub count: u64,
-    /// What it is made of, the first first; nothing if it is of one kind.
+    /// The parts of this part, in order of first occurrence; empty if it is not divided.
     pub parts: Vec<Part>,
 }
 
 impl Part {
-    /// Returns the parts worth showing, in their order, and the others: those below a hundredth of the whole, and all
-    /// but the longest if there are too many.
+    /// Returns the parts worth showing, in order, and the others: those shorter than a hundredth of `whole`, and all
+    /// but the `most` longest.
     pub(super) fn main_parts(&self, whole: Duration, most: usize) -> (Vec<&Part>, Vec<&Part>) {
         let mut longest: Vec<Duration> = self.parts.iter().map(|part| part.took).collect();
         longest.sort_unstable_by(|a, b| b.cmp(a));
         let least = longest.get(most).map_or(Duration::ZERO, |next| *next + Duration::from_nanos(1));
         let is_shown = |part: &&Part| part.took >= least && part.took.as_nanos() * 100 >= whole.as_nanos();
         let (shown, others): (Vec<_>, Vec<_>) = self.parts.iter().partition(is_shown);
-        // One line says as much as another.
+        // A single other part is shown too, since a summary would take as many lines.
         if others.len() == 1 { (self.parts.iter().collect(), Vec::new()) } else { (shown, others) }
     }
 }
 
-/// A step of the critical path: what nothing else went on beside that could have made the call faster.
+/// A step of the critical path, the sequence of activities that determined how long the call took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathStep {
-    /// Why the time passed.
+    /// What the time was spent on.
     pub cause: Cause,
-    /// When it began, since the recording began.
+    /// When the step began, measured from the beginning of the recording.
     pub from: Duration,
-    /// How long.
+    /// Duration of the step.
     pub took: Duration,
 }
 
-/// The one change that would have helped most.
+/// The single change that would have helped most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remedy {
-    /// What to remove.
+    /// The cause to remove.
     pub without: Cause,
-    /// How long the call would then have taken, if all else took as long as it did.
+    /// How long the call would then have taken, if everything else took as long as it did.
     pub then: Duration,
 }
 
-/// An interval before intervals of one cause are merged.
+/// An interval, before intervals with the same cause are merged.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) cause: Cause,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// They follow each other, from the beginning to the end.
+    /// Consecutive intervals that fill this one.
     pub(super) parts: Vec<Interval>,
-    /// What went on beside it, that would have taken this time without it.
+    /// Activities in parallel with this interval, which would have taken this time if the interval had been shorter.
     pub(super) beside: Vec<Interval>,
 }
 
@@ -195,7 +195,7 @@ impl Interval {
         Self { cause, from, to, parts: Vec::new(), beside: Vec::new() }
     }
 
-    /// Makes an interval of its parts; it is of one kind if these have no length.
+    /// Returns an interval that is filled by these parts, or a leaf if there are none.
     pub(super) fn of(cause: Cause, from: u64, to: u64, parts: Vec<Self>) -> Self {
         debug_assert!(parts.is_empty() || sum(&parts) == to - from, "{cause:?} {from} {to} {parts:?}");
         Self { cause, from, to, parts, beside: Vec::new() }
@@ -205,7 +205,7 @@ impl Interval {
         self.to - self.from
     }
 
-    /// Returns how long it would be without that cause.
+    /// Returns how long the interval would have been without this cause.
     pub(super) fn without(&self, cause: &Cause) -> u64 {
         let own = match &self.parts {
             _ if self.cause == *cause => 0,
@@ -215,7 +215,7 @@ impl Interval {
         own.max(self.beside.iter().map(|part| part.without(cause)).sum())
     }
 
-    /// Adds how long each removable cause took, in the order of their first appearance, outer ones first.
+    /// Adds each removable cause and its total length, in order of first appearance, outer causes first.
     pub(super) fn causes(&self, causes: &mut Vec<Cause>, lengths: &mut std::collections::HashMap<Cause, u64>) {
         if self.cause.is_removable() && self.length() > 0 {
             let length = lengths.entry(self.cause).or_insert_with(|| {
@@ -227,7 +227,7 @@ impl Interval {
         self.parts.iter().for_each(|part| part.causes(causes, lengths));
     }
 
-    /// Adds the leaves, in the order of time; neighbours with one cause are one.
+    /// Adds the leaves in order of time, with adjacent leaves of the same cause merged.
     pub(super) fn path(&self, path: &mut Vec<PathStep>) {
         if !self.parts.is_empty() {
             return self.parts.iter().for_each(|part| part.path(path));
@@ -250,7 +250,7 @@ pub(super) fn sum(intervals: &[Interval]) -> u64 {
     intervals.iter().map(Interval::length).sum()
 }
 
-/// Makes parts with one cause one part, and leaves out those without length.
+/// Merges parts with the same cause, and removes those without length.
 fn merged(parts: impl IntoIterator<Item = Part>) -> Vec<Part> {
     let mut all: Vec<Part> = Vec::new();
     let mut places = std::collections::HashMap::new();

@@ -1,7 +1,7 @@
-//! A recording as a file for Perfetto.
+//! Writes a recording as a file for Perfetto.
 //!
-//! The events are read twice, and written as they are read: the memory that this takes depends on the number of
-//! processes, not on that of events. The first time finds the flows that have both ends, what is in mailboxes at the
+//! The events are read twice and written as they are read, so memory use depends on the number of processes, not of
+//! events. The first pass finds the flows with both ends recorded, the messages that were already in mailboxes at the
 //! beginning, and the types of processes.
 
 use super::moment::{Legend, Moment, What};
@@ -11,10 +11,11 @@ use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
-/// Between two values of a counter: more are not seen, and are half of the file.
+/// Minimum interval in nanoseconds between two values of a counter. More values would not be visible, yet fill half of
+/// the file.
 const COUNT_EVERY: u64 = 100_000;
 
-/// The tracks that have others in them.
+/// Tracks that contain other tracks.
 const THREADS: u64 = 1;
 const MAILBOXES: u64 = 2;
 const PROCESSES: u64 = 3;
@@ -23,15 +24,15 @@ const FIRST_THREAD: u64 = 1 << 32;
 const FIRST_MAILBOX: u64 = 2 << 32;
 const FIRST_PROCESS: u64 = 3 << 32;
 
-/// What is known after the first reading.
+/// The result of the first pass.
 #[derive(Default)]
 struct Survey {
-    /// By flow: whether both ends of it are there.
+    /// For each flow, which of its ends are recorded.
     ends: Vec<u8>,
     types: HashMap<Pid, u32>,
-    /// Messages that were in mailboxes at the beginning, by type of process: of the recording, and of each sample.
+    /// Number of messages in mailboxes at the beginning of the recording and then of each sample, by process type.
     queued: Vec<HashMap<u32, u64>>,
-    /// The types whose processes got messages.
+    /// The process types that received messages.
     receivers: BTreeSet<u32>,
 }
 
@@ -91,7 +92,7 @@ impl Survey {
         self.ends[place] |= end;
     }
 
-    /// Returns the flow if both of its ends are there.
+    /// Returns the flow if both of its ends are recorded.
     fn whole(&self, flow: u32) -> Option<u64> {
         (self.ends.get(flow as usize) == Some(&(LEAVES | ARRIVES))).then_some(u64::from(flow))
     }
@@ -111,26 +112,26 @@ pub(super) struct Writer<'a, W> {
     legend: &'a Legend,
     survey: Survey,
     with_processes: bool,
-    /// The open slices of each thread, the innermost last.
+    /// The open slices of each thread, innermost last.
     open: Vec<Vec<Open>>,
-    /// The messages that processes have not done with.
+    /// The type of the message that each process is still handling.
     handled: HashMap<Pid, u32>,
-    /// Messages on their way, by receiver.
+    /// Number of messages sent but not yet handled, by receiver.
     sent: HashMap<Pid, u64>,
     lengths: BTreeMap<u32, u64>,
     changed: BTreeSet<u32>,
-    /// How many samples have begun.
+    /// Number of samples that have begun.
     samples: usize,
     counted_at: u64,
     now: u64,
-    /// The tracks of processes, and the open slices in them.
+    /// The track of each process, and the number of open slices on it.
     tracks: HashMap<Pid, (u64, u32)>,
-    /// How many of them there have been.
+    /// Number of process tracks defined so far.
     tracks_made: u64,
 }
 
 impl<'a, W: Write> Writer<'a, W> {
-    /// Writes it all, and returns the number of bytes. `moments` is called twice.
+    /// Writes the whole trace and returns its size in bytes. Calls `moments` twice.
     pub(super) fn write<I: Iterator<Item = Moment>>(
         out: W,
         limit: u64,
@@ -329,7 +330,7 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(())
     }
 
-    /// Ends all that is open, and forgets what is on its way: what becomes of it is not recorded.
+    /// Ends all open slices and forgets all messages in flight: what happens to them next is not recorded.
     fn end_sample(&mut self, at: u64) -> Result<(), Refused> {
         for thread in 0..self.open.len() {
             self.close(thread, None, at)?;
@@ -346,7 +347,7 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(())
     }
 
-    /// Begins to count the messages in mailboxes, with those that are there.
+    /// Starts counting the messages in mailboxes, from the number already queued.
     fn begin_lengths(&mut self) {
         let queued = self.survey.queued.get(self.samples);
         let length = |of: &u32| queued.and_then(|queued| queued.get(of)).copied().unwrap_or(0);
@@ -360,7 +361,8 @@ impl<'a, W: Write> Writer<'a, W> {
         self.packets.event((TrackEventKind::Instant, at, track), "event", name, details)
     }
 
-    /// Ends the slices of a thread down to this one; all of them if none is said. None if it is not open.
+    /// Ends the open slices of a thread down to `last`, or all of them if it is none. Does nothing if `last` is not
+    /// open.
     fn close(&mut self, thread: usize, last: Option<Open>, at: u64) -> Result<(), Refused> {
         let open = &mut self.open[thread];
         let keep = match last {
@@ -371,7 +373,7 @@ impl<'a, W: Write> Writer<'a, W> {
         open.drain(keep..).try_for_each(|_| self.packets.end(at, track))
     }
 
-    /// Returns the track of a process, if processes have tracks.
+    /// Returns the track of a process, which is defined on first use; none if processes have no tracks.
     fn process(&mut self, process: Pid) -> Result<Option<u64>, Refused> {
         if !self.with_processes {
             return Ok(None);
@@ -394,7 +396,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    /// Ends a slice of a process's track, if one is open.
+    /// Ends a slice on a process's track, if one is open.
     fn closed(&mut self, process: Pid, at: u64) -> Result<(), Refused> {
         match self.tracks.get_mut(&process) {
             Some((track, open)) if *open > 0 => {
@@ -413,7 +415,7 @@ impl<'a, W: Write> Writer<'a, W> {
         method(self.survey.types.get(&process).map_or("", |&of| self.legend.name(of)), self.legend.name(message))
     }
 
-    /// Notes that the mailboxes of a type have grown, or shrunk.
+    /// Adjusts the number of messages in the mailboxes of the process's type.
     fn change(&mut self, process: Pid, by: i64) {
         if let Some(&of) = self.survey.types.get(&process)
             && let Some(length) = self.lengths.get_mut(&of)
@@ -423,7 +425,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    /// Writes the lengths that have changed.
+    /// Writes the counters that have changed.
     fn count(&mut self) -> Result<(), Refused> {
         self.counted_at = self.now;
         for of in std::mem::take(&mut self.changed) {

@@ -1,11 +1,11 @@
-//! Protocol buffers on the wire, as far as a trace needs them.
+//! Encoding of protocol buffers, as far as a trace needs it.
 
-/// How a value is laid out.
+/// Wire types.
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const LENGTH: u64 = 2;
 
-/// A message that is being written.
+/// A message that is being encoded.
 #[derive(Default)]
 pub(super) struct ProtobufMessage {
     bytes: Vec<u8>,
@@ -16,12 +16,12 @@ impl ProtobufMessage {
         &self.bytes
     }
 
-    /// Forgets the content, and keeps the memory.
+    /// Clears the content and keeps the allocation.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// Writes a number; an `int64` as it lies in 64 bits.
+    /// Writes an integer as a varint. For an `int64`, pass its bits.
     pub(super) fn number(&mut self, field: u32, value: u64) {
         self.key(field, VARINT);
         self.varint(value);
@@ -38,12 +38,13 @@ impl ProtobufMessage {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// Writes a message within this one.
+    /// Writes a nested message.
     pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         self.key(field, LENGTH);
         let start = self.bytes.len();
         write(self);
-        // The length comes first, and is known last; most messages are short, so little moves.
+        // The length precedes the content but is known only afterward. Most messages are short, so the rotation moves
+        // little.
         let end = self.bytes.len();
         self.varint((end - start) as u64);
         let prefix = self.bytes.len() - end;
@@ -67,7 +68,7 @@ impl ProtobufMessage {
 mod tests {
     use super::*;
 
-    /// The examples of the description of the format, and a message longer than one byte can say.
+    /// The examples in the specification of the encoding, and a message whose length takes more than one byte.
     #[test]
     fn values_lie_as_the_format_says() {
         let mut message = ProtobufMessage::default();

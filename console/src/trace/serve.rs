@@ -1,7 +1,7 @@
-//! The console's recording: made on request, listed, taken apart, and downloaded.
+//! The console's recording: made on request, listed, explained and downloaded.
 //!
-//! There is one at a time; the next one replaces it. What takes long, the index and the file, is made on threads of
-//! their own, so that the console's thread goes on answering.
+//! There is one recording at a time; the next one replaces it. Indexing and writing the file take long, so they run on
+//! separate threads, and the console's thread keeps answering.
 
 use super::explain::{Analysis, Explanation, TypeTimes};
 use super::file::{Trace, TraceError};
@@ -24,19 +24,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-/// How long a recording lasts unless the request says otherwise, and at most: in milliseconds.
+/// Default and maximum duration of a recording, in milliseconds.
 const USUAL: u64 = 2_000;
 const LONGEST: u64 = 10_000;
-/// The memory of the rings. With the index of it, and what a download holds, some 200 MiB at most.
+/// Size of the recorder's buffers. With the index and the data of a download, a recording takes up to about 200 MiB.
 const MEMORY: usize = 64 << 20;
-/// The types of messages that are listed.
+/// Maximum number of message types listed.
 const MAX_TYPES: usize = 100;
-/// The parts of one part, and the steps of a path, that are listed: the longest.
+/// Maximum number of parts listed for a part, and of steps for a path; the longest ones are listed.
 const MAX_PARTS: usize = 20;
-/// The pieces of a download that wait for the reader.
+/// Maximum number of chunks of a download that wait for the client.
 const PIECES: usize = 4;
 
-/// The recording of a console.
+/// The last recording of a console.
 #[derive(Clone, Default)]
 pub(crate) struct LastRecording {
     state: Arc<Mutex<RecordingState>>,
@@ -54,13 +54,14 @@ enum RecordingState {
 struct Made {
     recording: Recording,
     analysis: Analysis,
-    /// The bytes of the file, or why there is none.
+    /// The size of the file in bytes, or why there is no file.
     file: Result<u64, TraceError>,
     events: u64,
 }
 
 impl LastRecording {
-    /// Answers requests for the recording; `None`: the path is another. `refused` is why this request may not act.
+    /// Answers requests about the recording; returns `None` for other paths. `refused` returns the response for a
+    /// request that may not perform actions.
     pub(crate) fn answer(
         &self,
         host: Host,
@@ -86,11 +87,11 @@ impl LastRecording {
     }
 
     fn set(&self, state: RecordingState) {
-        // What it replaces may be large: it is dropped after the lock.
+        // The old state may be large, so it is dropped after the lock is released.
         let _old = std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state);
     }
 
-    /// Begins a recording. It ends by itself, and with the console.
+    /// Starts a recording. It ends by itself, or with the console.
     fn record(&self, host: Host, milliseconds: Option<String>, peer: SocketAddr) -> Response<Body> {
         let asked = milliseconds.map_or(Ok(USUAL), |text| text.parse::<u64>().map_err(|_| text));
         let milliseconds = match asked {
@@ -102,7 +103,7 @@ impl LastRecording {
             return text(StatusCode::CONFLICT, "a recording is being made; wait until it has ended");
         }
         let lasts = Duration::from_millis(milliseconds);
-        // Longer than it lasts, since it is ended from here.
+        // The limit is longer than the recording, which is stopped by the task below.
         let active = match host.record(2 * lasts).memory(MEMORY).start() {
             Ok(active) => active,
             Err(error) => return text(StatusCode::CONFLICT, &error.to_string()),
@@ -155,7 +156,7 @@ impl LastRecording {
         };
         let (pieces, mut written) = mpsc::channel(PIECES);
         let write = move || {
-            // A reader that goes away ends it.
+            // If the client disconnects, the write fails and the thread ends.
             let _ = Trace::of(&made.recording).write(Pieces(pieces));
         };
         if let Err(error) = thread::Builder::new().name("postroom-console-trace".into()).spawn(write) {
@@ -193,7 +194,7 @@ fn json(value: &impl Serialize) -> Response<Body> {
     }
 }
 
-/// Says that there is no recording if making it panics.
+/// A guard that sets the state to failed if processing the recording panics.
 struct Unmade<'a>(&'a LastRecording);
 
 impl Drop for Unmade<'_> {
@@ -205,14 +206,14 @@ impl Drop for Unmade<'_> {
 impl Made {
     fn of(recording: Recording) -> Self {
         let analysis = Analysis::of(&recording);
-        // The length is said before the content, so that a download that is cut short is seen to be.
+        // The size is sent before the content, so that a client can detect a truncated download.
         let file = Trace::of(&recording).write(io::sink());
         let events = recording.events().count() as u64;
         Self { recording, analysis, file, events }
     }
 }
 
-/// Sends what is written to it.
+/// A writer that sends its chunks to a channel.
 struct Pieces(mpsc::Sender<Bytes>);
 
 impl Write for Pieces {
@@ -226,7 +227,7 @@ impl Write for Pieces {
     }
 }
 
-/// The list. Times are nanoseconds.
+/// The list of slow messages. Times are in nanoseconds.
 #[derive(Serialize)]
 struct Slow {
     state: &'static str,
@@ -298,7 +299,7 @@ impl SlowRow {
     }
 }
 
-/// One message taken apart.
+/// The breakdown of one message.
 #[derive(Serialize)]
 struct One {
     flow: u32,
@@ -319,7 +320,7 @@ struct OnePart {
     took: u64,
     count: u64,
     parts: Vec<OnePart>,
-    /// Parts that are not listed, and how long they took.
+    /// Number and total time of the parts that are not listed.
     others: usize,
     others_took: u64,
 }
@@ -381,7 +382,7 @@ impl OnePart {
     }
 }
 
-/// What a page shows alike.
+/// Returns the class of a cause: the page displays causes of one class alike.
 fn kind(cause: &Cause) -> &'static str {
     match cause {
         Cause::Message { .. } | Cause::Handling { .. } => "call",

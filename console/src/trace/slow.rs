@@ -1,30 +1,30 @@
-//! Why was this slow? One message taken apart along its causal path.
+//! Why was this slow? Breaks down the time of one message along its causal path.
 //!
-//! A process does one thing at a time, so its time is a line: slices, and the gaps between them. A gap ended because
-//! something came, and what came has a line of its own: the call that was answered, the mailbox that got room. So the
-//! walk goes along a line from its end to its beginning. At the end of a gap that an answer ended it leaves the line
-//! for the call, and comes back where the call was sent; what the process did between the send and the gap went on
-//! *beside* the call, and is not on the path. The result is a tree of intervals, in which the parts of each fill it
+//! A process does one thing at a time, so its time is a line of slices with gaps between them. A gap ended because
+//! something happened on another line: a called process answered, or a mailbox got room. So the walk follows a line
+//! from its end to its beginning. At the end of a gap that an answer ended, it leaves the line for the call, and
+//! returns to it where the call was sent. What the process did between that send and the gap happened *beside* the
+//! call, and is not on the path. The result is a tree of intervals, in which the parts of each interval fill it
 //! exactly.
 //!
-//! What would be without a part is computed on the tree: an interval becomes as long as its parts are together, and
-//! not shorter than what went on beside it. All else is taken to last as long as it did.
+//! The time without a cause is computed on the tree: an interval becomes as long as the sum of its parts, but not
+//! shorter than what happened beside it. Everything else is assumed to take as long as it did.
 
 use super::index::{Handling, Index, Number, Point, Slice, Suspension, TracedMessage, Wake};
 use super::moment::Then;
 use super::part::{Cause, Interval, TracedProcess, sum};
 
-/// How deep the walk goes: calls within calls, and whole mailboxes. Chains are short; the end of a longer one is one
-/// part.
+/// Maximum depth of the walk, in nested calls and full mailboxes. Chains are short; the end of a longer one becomes a
+/// single part.
 const MAX_DEPTH: usize = 64;
-/// The intervals of one explanation. It bounds time and memory, and is more than anybody reads.
+/// Maximum number of intervals in an explanation. It bounds time and memory, and is more than anyone reads.
 const MAX_INTERVALS: usize = 50_000;
 
 pub(super) struct Walk<'a> {
     index: &'a Index,
-    /// The messages that are being taken apart, each within the one before.
+    /// The messages that are being broken down, each one nested in the one before.
     path: Vec<u32>,
-    /// How deep the walk is in calls, full mailboxes, and what went on beside them.
+    /// Current depth of the walk in calls, full mailboxes, and the activities beside them.
     depth: usize,
     intervals: usize,
     complete_from: Point,
@@ -35,7 +35,8 @@ impl<'a> Walk<'a> {
         Self { index, path: Vec::new(), depth: 0, intervals: 0, complete_from: index.complete_from() }
     }
 
-    /// Takes apart a message from `from` to `to`, until its caller, if that is a process, went on.
+    /// Breaks down a message from `from` to `to`. If the caller is a process, this includes the time from the answer
+    /// until the caller continued.
     pub(super) fn whole(mut self, flow: u32, message: &TracedMessage, from: Point, to: Point) -> Interval {
         let answered = message.answered.filter(|&answered| answered >= from && answered < to).unwrap_or(to);
         let mut interval = self.message(flow, from, answered);
@@ -47,7 +48,7 @@ impl<'a> Walk<'a> {
         interval
     }
 
-    /// Takes apart what happened to a message in that time.
+    /// Breaks down what happened to a message between two points.
     fn message(&mut self, flow: u32, from: Point, to: Point) -> Interval {
         let (begin, end) = (self.index.at(from), self.index.at(to));
         let Some((message, receiver)) = self.index.message(flow).and_then(|known| Some((*known, known.to?))) else {
@@ -57,7 +58,7 @@ impl<'a> Walk<'a> {
         let name = self.index.legend.name(message.of);
         let cause = Cause::Message { to: by, message: name };
         let stop = match () {
-            // It may have been handled, and the record of that is lost.
+            // The message may have been handled, and the record of that lost.
             () if message.began.is_none() && self.index.legend.lost > 0 => Some(Cause::Unknown),
             () if self.path.contains(&flow) => Some(Cause::Cycle),
             () if self.is_deep() => Some(Cause::Remainder),
@@ -87,7 +88,7 @@ impl<'a> Walk<'a> {
         self.interval(cause, from, to, parts)
     }
 
-    /// What a process did from one point to another, message by message: what it handled, and the time between.
+    /// Returns what a process did between two points, by message: those that it handled, and the time between them.
     fn busy(&mut self, process: Number, from: Point, to: Point) -> Vec<Interval> {
         let handlings = &self.index.process(process).handlings;
         let first = handlings.partition_point(|handling| handling.ended.is_some_and(|ended| ended <= from));
@@ -112,11 +113,11 @@ impl<'a> Walk<'a> {
         intervals
     }
 
-    /// What a process did, or waited for, from one point to another.
+    /// Returns what a process did or waited for between two points.
     fn own(&mut self, process: Number, from: Point, to: Point) -> Vec<Interval> {
         let mut intervals = Vec::new();
         let (begin, mut at) = (from, to);
-        // Before that, what is not recorded may have happened all the same.
+        // Before this point, anything may have happened without being recorded.
         let from = self.complete_from.clamp(from, to);
         let slices = &self.index.process(process).slices;
         while from < at {
@@ -140,7 +141,7 @@ impl<'a> Walk<'a> {
         intervals
     }
 
-    /// A part of a slice, or its whole. Returns from where on it is told.
+    /// Adds the last part of a slice, which ends at `at`, and returns where that part begins.
     fn slice(&mut self, process: Number, slice: Slice, from: Point, at: Point, told: &mut Vec<Interval>) -> Point {
         let known = self.index.process(process);
         let blocked = known.blocked[..known.blocked.partition_point(|(began, _)| *began < at)].last();
@@ -165,8 +166,8 @@ impl<'a> Walk<'a> {
         begin
     }
 
-    /// A gap between two slices, which ends at `at`. Returns from where on it is told: its beginning, or the send of
-    /// the call whose answer ended it.
+    /// Adds a gap between two slices, which ends at `at`. Returns where the added time begins: at the beginning of the
+    /// gap, or at the send of the call whose answer ended it.
     fn gap(
         &mut self,
         process: Number,
@@ -180,7 +181,7 @@ impl<'a> Walk<'a> {
         let (subject, message) = (self.subject(process), self.handled(process, gap, at));
         let thread = next.filter(|slice| slice.began == at).map(|slice| slice.thread);
         let wake = match last.map(|slice| slice.then) {
-            // The process could have gone on at once: it had more to do, or a message was there.
+            // The process could have continued immediately: it had more to do, or a message was waiting.
             None | Some(Then::Ready | Then::Idle | Then::Ended) => None,
             Some(Then::Suspended) => Some(self.suspension(process, at)),
             Some(Then::Waits) => self.wake(process, last, next, gap),
@@ -201,7 +202,7 @@ impl<'a> Walk<'a> {
                         let cause = Cause::Suspended { process: subject, at: self.subject(full) };
                         self.interval(cause, gap, end, busy)
                     }
-                    // Its receiver is on another node.
+                    // The receiver is on another node.
                     Some(_) => self.leaf(Cause::Outside { process: subject, message }, gap, end),
                     None => self.leaf(Cause::Unknown, gap, end),
                 };
@@ -245,7 +246,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks along another line, if the walk is not too deep already.
+    /// Walks along another line, unless the walk is too deep already.
     fn inner(&mut self, from: Point, to: Point, walk: impl FnOnce(&mut Self) -> Vec<Interval>) -> Vec<Interval> {
         if self.is_deep() {
             return vec![self.leaf(Cause::Remainder, from, to)];
@@ -260,13 +261,13 @@ impl<'a> Walk<'a> {
         self.depth >= MAX_DEPTH || self.intervals >= MAX_INTERVALS
     }
 
-    /// What a process that waits has waited for in a gap, which may end later than what is told of it. `None`: it had
-    /// come before the slice was over.
+    /// Returns what a waiting process waited for in a gap. The gap may extend beyond the time being broken down.
+    /// Returns `None` if the awaited event came before the slice was over.
     fn wake(&self, process: Number, last: Option<Slice>, next: Option<&Slice>, gap: Point) -> Option<GapEnd> {
         let known = self.index.process(process);
         let first = known.wakes.partition_point(|(point, _)| *point < gap);
-        // A slice that follows another one on its thread has the time of that one's end: what made the process ready
-        // may seem to come a little later.
+        // A slice that follows another one on its thread begins with the timestamp of that one's end, so the event that
+        // made the process ready may appear to come slightly later.
         let until = next.map(|slice| slice.ended.unwrap_or(slice.began));
         if let Some(&(point, wake)) = known.wakes.get(first)
             && until.is_none_or(|until| point <= until)
@@ -277,12 +278,12 @@ impl<'a> Walk<'a> {
                 Wake::Timer { late } => GapEnd::Timer { fired: point, late },
             });
         }
-        // What came during the slice, after the process had looked, made it ready again.
+        // An event that came during the slice, after the process had checked for it, made the process ready again.
         let before = first.checked_sub(1).map(|place| known.wakes[place].0);
         if next.is_some() && before.is_some_and(|point| last.is_some_and(|slice| point > slice.began)) {
             return None;
         }
-        // The last call before the gap, if the recording ends before its answer.
+        // If the recording ended before the answer, the process was waiting for its last call before the gap.
         let calls = &known.calls[..known.calls.partition_point(|(sent, _)| *sent < gap)];
         let is_open = |flow: &u32| self.index.message(*flow).is_some_and(|call| call.answered.is_none());
         let open = calls.last().map(|(_, flow)| *flow).filter(|flow| next.is_none() && is_open(flow));
@@ -295,12 +296,14 @@ impl<'a> Walk<'a> {
         GapEnd::Room(before.checked_sub(1).map(|place| suspensions[place]))
     }
 
-    /// A process was ready, and its next slice, on that thread, had not begun: what the thread did meanwhile.
+    /// Returns the time in which a process was ready but its next slice, on `thread`, had not begun, divided by what
+    /// the thread did meanwhile.
     fn worker(&mut self, process: Number, thread: Option<u32>, from: Point, to: Point) -> Interval {
         let cause = Cause::Worker { process: self.subject(process) };
         let mut parts = Vec::new();
         let mut at = from;
-        // A worker that was taken from a step that did not end ran that step, on another thread.
+        // If a worker was taken from a step that did not end, it had been running that step until then, on another
+        // thread.
         let taken = self.index.taken_over.partition_point(|(point, _)| *point <= to);
         let taken = taken.checked_sub(1).map(|place| self.index.taken_over[place]).filter(|(point, _)| *point > from);
         if let Some((point, other)) = taken {
@@ -337,13 +340,13 @@ impl<'a> Walk<'a> {
         self.leaf(Cause::Busy { process: self.subject(process), message, is_stalled }, from, to)
     }
 
-    /// The worker ran nothing, and had not begun with the process either.
+    /// Returns the time in which the worker was idle, and had not yet begun to run the process.
     fn idle(&mut self, process: Number, from: Point, to: Point) -> Option<Interval> {
         let cause = Cause::Waking { process: self.subject(process) };
         (from < to).then(|| self.leaf(cause, from, to))
     }
 
-    /// Returns the type of the message that a process handled in that time, the last if there were several.
+    /// Returns the type of the message that a process handled between two points; the last one if there were several.
     fn handled(&self, process: Number, from: Point, to: Point) -> Option<&'static str> {
         let handlings = &self.index.process(process).handlings;
         let before = handlings.partition_point(|handling| handling.began < to);
@@ -366,7 +369,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a gap ended with.
+/// The event that ended a gap.
 enum GapEnd {
     Answer { flow: u32, answered: Point },
     Timer { fired: Point, late: u64 },

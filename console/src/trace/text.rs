@@ -5,10 +5,10 @@ use super::part::{Cause, Part, TracedProcess};
 use std::fmt;
 use std::time::Duration;
 
-/// The steps of the critical path that the text shows: the longest ones.
+/// Maximum number of steps of the critical path in the text; the longest ones are shown.
 const STEPS: usize = 12;
 
-/// A time with three digits and its unit.
+/// A time that is formatted with three digits and its unit.
 pub(super) struct Took(pub(super) Duration);
 
 impl fmt::Display for Took {
@@ -29,7 +29,7 @@ fn digits(value: f64, unit: &str) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A type without the paths of its parts.
+/// Returns a type name without paths.
 pub(super) fn short(name: &str) -> String {
     let mut text = String::new();
     let mut word = String::new();
@@ -49,8 +49,8 @@ pub(super) fn short(name: &str) -> String {
     text + &word
 }
 
-/// How a message to a process of that type is called: `Account::deposit` if the macro has made its type, which is then
-/// `AccountDeposit`.
+/// Returns the name of a message to a process of this type: `Account::deposit` for the type `AccountDeposit`, which the
+/// macro generates, and the type's name for any other.
 pub(super) fn method(of: &str, message: &str) -> String {
     let (of, message) = (short(of), short(message));
     let Some(rest) =
@@ -75,7 +75,7 @@ impl fmt::Display for TracedProcess {
     }
 }
 
-/// What a process runs.
+/// Describes what a process runs.
 fn runs(process: &TracedProcess, message: Option<&str>) -> String {
     match message {
         Some(message) => format!("{} of {process}", method(process.of, message)),
@@ -150,7 +150,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// A part, and its parts below it.
+/// Writes a part and the parts below it.
 fn line(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) -> fmt::Result {
     let times = match part.cause {
         Cause::Behind { .. } => format!(", {} of them", part.count),
@@ -160,7 +160,7 @@ fn line(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) 
     lines(f, part, whole, depth + 1)
 }
 
-/// The parts of a part; the short ones in one line.
+/// Writes the parts of a part, with the short ones combined in one line.
 fn lines(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) -> fmt::Result {
     let (shown, others) = part.main_parts(whole, usize::MAX);
     shown.into_iter().try_for_each(|inner| line(f, inner, whole, depth))?;
@@ -179,7 +179,7 @@ fn entry(f: &mut fmt::Formatter<'_>, took: Duration, whole: Duration, depth: usi
 }
 
 impl Cause {
-    /// What to change, as the end of a sentence.
+    /// Returns the change that would remove this cause, as the end of a sentence.
     pub(super) fn remedy(&self) -> String {
         match self {
             Self::Behind { of, message } => {

@@ -1,4 +1,4 @@
-//! One browser for all tests, which a script drives: see `driver.py`.
+//! One browser for all tests, driven by the script `driver.py`.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
-/// The jobs under way, by their numbers; none when the script has ended.
+/// The senders for the reports of pending jobs, by job number; none after the script has ended.
 type Waiting = Arc<Mutex<Option<HashMap<u64, Sender<Value>>>>>;
 
-/// The script, which ends when its input does: with this program.
+/// The script that drives the browser. It ends when its input is closed, at the latest when this program ends.
 struct Driver {
     jobs: Mutex<(ChildStdin, u64)>,
     waiting: Waiting,
@@ -32,7 +32,7 @@ impl Driver {
                 let answer: Value = serde_json::from_str(&line.expect("text")).expect("the script prints JSON");
                 let id = answer["id"].as_u64().expect("the number of a job");
                 let waits = lock(&own).as_mut().and_then(|waiting| waiting.remove(&id));
-                // One whose test has failed waits no more.
+                // The test may have failed, so that no one waits for the report.
                 let _gone = waits.map(|waits| waits.send(answer));
             }
             *lock(&own) = None;
@@ -46,7 +46,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does a job of `driver.py` in the browser, and returns its report.
+/// Runs a job of `driver.py` in the browser and returns its report.
 pub(crate) fn run(tools: &Path, job: &str, arguments: &[&str]) -> Value {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| Driver::start(tools));

@@ -1,4 +1,4 @@
-//! Traces as Perfetto's own page, its trace processor and its schema read them.
+//! Tests of traces with Perfetto's own page, its trace processor and its schema.
 
 use super::{Clerk, browser, scratch, tools};
 use postroom::prelude::*;
@@ -13,7 +13,7 @@ const CLERKS: u64 = 3;
 const CUSTOMERS: u64 = 5;
 const VISITS: u64 = 40;
 
-/// Asks one clerk after the other, and sends each a message that nothing awaits.
+/// A customer that calls one clerk after the other, and also sends each one a message without awaiting the answer.
 #[process]
 struct Customer {
     clerks: Vec<Address<Clerk>>,
@@ -32,7 +32,7 @@ impl Customer {
     }
 }
 
-/// Opens a trace in Perfetto's page, and returns the rows of each query by its name.
+/// Opens a trace in Perfetto's page, and returns the rows of each query by the query's name.
 fn ask(tools: &Path, trace: &Path, queries: &[(&str, &str)]) -> Value {
     let paths = [&tools.join("perfetto"), trace].map(|path| path.to_str().expect("a path of UTF-8").to_owned());
     let queries = queries.iter().map(|(name, sql)| format!("{name}: {sql}"));
@@ -44,7 +44,7 @@ fn count(recording: &Recording, is_wanted: impl Fn(EventKind) -> bool) -> u64 {
     recording.events().filter(|event| is_wanted(event.kind)).count() as u64
 }
 
-/// The recording of a known program, and its trace.
+/// Records a known program. Returns the recording, and the path of its trace.
 fn record(folder: &Path) -> (Recording, PathBuf) {
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let clerks: Vec<_> = (0..CLERKS).map(|_| runtime.spawn(Clerk).serve().unwrap()).collect();
@@ -120,7 +120,7 @@ fn perfetto_finds_each_message_in_a_slice_and_both_ends_of_each_flow() {
         assert_eq!(number("slices"), count(&recording, |kind| matches!(kind, EventKind::SliceBegan { .. })));
         assert_eq!(number("sends"), count(&recording, |kind| matches!(kind, EventKind::MessageSent { .. })));
         assert_eq!(number("handled"), stamps);
-        // Each awaited call has a flow back.
+        // Each awaited call also has a flow for its answer.
         assert_eq!(number("flows"), stamps + CUSTOMERS * VISITS);
         assert_eq!(number("whole flows"), number("flows"));
         assert_eq!((number("overlaps"), number("endless")), (0, 0));
@@ -128,7 +128,7 @@ fn perfetto_finds_each_message_in_a_slice_and_both_ends_of_each_flow() {
         assert_eq!(answers["counters"], json!([{ "name": "Clerk", "changes": 1, "least": 0 }]));
         assert_eq!(number("processes"), stamps);
         assert_eq!(answers["errors"], json!([]), "{answers}");
-        // By Perfetto's schema: all is known to it, and slices that begin end.
+        // According to Perfetto's schema, all fields are known, and every slice that begins also ends.
         let decoded = &answers["decoded"];
         assert_eq!((&decoded["unknown"], &decoded["same"]), (&json!([]), &json!(true)));
         assert_eq!(decoded["begun"], decoded["ended"]);

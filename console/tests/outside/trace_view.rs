@@ -1,4 +1,4 @@
-//! The view "Trace" in a browser.
+//! Test of the page's view "Trace" in a browser.
 
 use super::{browser, tools};
 use postroom::prelude::*;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
-/// Has money, and is audited now and then.
+/// A bank that handles withdrawals, and audits now and then.
 #[process]
 struct Bank {
     ledger: Address<Ledger>,

@@ -9,9 +9,9 @@ use std::process::Command;
 
 pub type Tested = Result<(), Box<dyn Error>>;
 
-/// Returns the counts by the usual tools, one file at a time.
+/// Returns the word counts of the usual tools, one file at a time.
 pub fn reference(files: &[PathBuf]) -> Result<Vec<u8>, Box<dyn Error>> {
-    // In sequence: one word per line, in lower case, sorted, counted.
+    // The steps: one word per line, in lower case, sorted, counted.
     const PIPELINE: &str = r#"export LC_ALL=C; tr -cs 'A-Za-z' '\n' <"$0" | tr A-Z a-z | sort | uniq -c"#;
     let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for file in files {

@@ -1,5 +1,5 @@
-//! Attributes as they apply, `cfg_attr` included: an attribute macro gets those of its item before the compiler
-//! evaluates conditions.
+//! Attributes as they apply, including those in `cfg_attr`: an attribute macro receives the attributes of its item
+//! before the compiler evaluates conditions.
 //!
 //! Rule: `#[cfg_attr(when, a, b)]` is read as `#[cfg_attr(when, a)] #[cfg_attr(when, b)]`, each of which goes where `a`
 //! or `b` would; and `#[cfg_attr(when, cfg(there))]` as `#[cfg(any(not(when), there))]`.
@@ -10,7 +10,7 @@ use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Path, Token, parse_quote_spanned, spanned::Spanned};
 
-/// Splits the attributes so that each `cfg_attr` holds at most one, and none holds a `cfg`.
+/// Splits the attributes so that each `cfg_attr` contains at most one attribute, and none contains a `cfg`.
 pub(crate) fn flat(attrs: Vec<Attribute>) -> Vec<Attribute> {
     attrs.into_iter().flat_map(flat_one).collect()
 }
@@ -35,7 +35,7 @@ fn flat_one(attribute: Attribute) -> Vec<Attribute> {
     each.collect()
 }
 
-/// Returns condition and content of a `cfg_attr`. The condition may be what is no `Meta`: `true`.
+/// Returns the condition and the content of a `cfg_attr`. The condition need not be a `Meta`: it can be `true`.
 fn conditional(attribute: &Attribute) -> Option<(TokenStream, Vec<Meta>)> {
     if !attribute.path().is_ident("cfg_attr") {
         return None;
@@ -70,7 +70,7 @@ impl Applied {
     }
 }
 
-/// Returns the path of the attribute that applies.
+/// Returns the path of an attribute without its condition.
 pub(crate) fn path(attribute: &Attribute) -> Path {
     Applied::of(attribute).meta.path().clone()
 }
@@ -80,8 +80,8 @@ pub(crate) fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
     flat(attrs.to_vec()).into_iter().filter(|attribute| attribute.path().is_ident("cfg")).collect()
 }
 
-/// Returns `added` unless one of the attributes already is what `is_there` looks for: nothing, or under the condition
-/// that none applies.
+/// Returns `added` unless an attribute satisfies `is_there`. If all such attributes are conditional, returns `added`
+/// under the condition that none of them applies.
 pub(crate) fn unless(attrs: &[Attribute], added: TokenStream, is_there: impl Fn(&Meta) -> bool) -> Option<TokenStream> {
     let there: Vec<Applied> = attrs.iter().map(Applied::of).filter(|one| is_there(&one.meta)).collect();
     if there.is_empty() {

@@ -1,8 +1,8 @@
-//! A type or a value without what may be around it: the invisible group of a `macro_rules` fragment, and parentheses.
+//! A type or a value without what may wrap it: the invisible group of a `macro_rules` fragment, and parentheses.
 
 use syn::{Expr, GenericArgument, PathArguments, Type, TypePath};
 
-/// Strips groups and parentheses from a type. Code that matches on the kind of a type must match on this.
+/// Strips groups and parentheses from a type. Code that matches on the kind of a type must match on the result.
 pub(crate) fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => bare(&group.elem),
@@ -11,7 +11,7 @@ pub(crate) fn bare(ty: &Type) -> &Type {
     }
 }
 
-/// Likewise, to change it.
+/// Like [`bare`], but returns a mutable reference.
 pub(crate) fn bare_mut(ty: &mut Type) -> &mut Type {
     match ty {
         Type::Group(group) => bare_mut(&mut group.elem),
@@ -20,7 +20,7 @@ pub(crate) fn bare_mut(ty: &mut Type) -> &mut Type {
     }
 }
 
-/// Returns the value of an option inside.
+/// Strips groups and parentheses from the value of an option.
 pub(crate) fn bare_value(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => bare_value(*group.expr),
@@ -37,7 +37,7 @@ pub(crate) fn path(ty: &Type) -> Option<&TypePath> {
     }
 }
 
-/// Returns the name of a type, through references.
+/// Returns the last segment of a type's path, looking through references.
 pub(crate) fn last_segment(ty: &Type) -> Option<String> {
     match bare(ty) {
         Type::Reference(reference) => last_segment(&reference.elem),

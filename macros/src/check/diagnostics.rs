@@ -1,6 +1,6 @@
-//! Errors in what the user wrote.
+//! Errors in user code.
 //!
-//! Rule: all errors are reported at once, each on the wrong tokens. The first line says what is wrong, the `help` line
+//! Rule: all errors are reported at once, each at the wrong tokens. The first line says what is wrong, the `help` line
 //! what to write instead; its code, pasted over the marked tokens, compiles (tests/ui checks that). The user's item is
 //! emitted in any case, so that nothing else in the program breaks.
 

@@ -1,4 +1,4 @@
-//! Validation of what the user wrote: types of processes and messages, and errors that say what to write instead.
+//! Validation of user code: types of processes and messages, and errors that say what to write instead.
 //!
 //! * [`diagnostics`]: all errors of an item, reported at once; [`suggest`]: "did you mean"; [`text`]: tokens as a
 //!   person would write them;

@@ -8,7 +8,7 @@ use super::text::text;
 use quote::quote;
 use syn::{GenericArgument, Lifetime, PathArguments, Type, TypeParamBound, TypePath, parse_quote};
 
-/// Returns the type or, if it is wrong, the one to write instead. `what` is its role: "a message's argument".
+/// Returns the type or, if it is wrong, the one to write instead. `what` is its role, such as "a message's argument".
 pub(crate) fn check(ty: &Type, what: &str, diagnostics: &mut Diagnostics) -> Type {
     match fault(ty, what) {
         None => ty.clone(),
@@ -83,7 +83,7 @@ fn is_static(lifetime: Option<&Lifetime>) -> bool {
     lifetime.is_some_and(|lifetime| lifetime.ident == "static")
 }
 
-/// Borrowed text by its usual names, with the owned type of each.
+/// Returns the owned type for borrowed text, which is recognized by its usual names.
 fn unsized_text(target: &Type) -> Option<Type> {
     let Type::Path(path) = target else { return None };
     Some(match path.path.segments.last()?.ident.to_string().as_str() {
@@ -94,8 +94,8 @@ fn unsized_text(target: &Type) -> Option<Type> {
     })
 }
 
-/// Replaces references and lifetimes in the arguments of a path: `Option<&str>`, `Cow<'a, str>`. A `Box<dyn Trait>`,
-/// and other owners of unsized types, stay.
+/// Replaces references and lifetimes in the arguments of a path, such as `Option<&str>` or `Cow<'a, str>`. A
+/// `Box<dyn Trait>` and other owners of unsized types stay as they are.
 fn owned_path(path: &TypePath) -> Option<Type> {
     let mut path = path.clone();
     let mut changed = false;
@@ -115,7 +115,7 @@ fn owned_path(path: &TypePath) -> Option<Type> {
     changed.then_some(Type::Path(path))
 }
 
-/// Returns a type in place of `impl Trait`.
+/// Returns a named type to write in place of `impl Trait`.
 fn named(bounds: Vec<TypeParamBound>) -> Type {
     if let Some(TypeParamBound::Trait(bound)) = bounds.first()
         && let Some(segment) = bound.path.segments.last()

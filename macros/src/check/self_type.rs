@@ -11,18 +11,18 @@ use syn::{
     parse_quote,
 };
 
-/// The type that the generated code is for.
+/// The type for which code is generated.
 pub(crate) struct SelfType {
     pub(crate) krate: Path,
     pub(crate) ident: Ident,
-    /// `Account`, `Cache<K, V>`: the type with its parameters.
+    /// The type with its parameters: `Account`, `Cache<K, V>`.
     pub(crate) ty: TokenStream,
     pub(crate) generics: Generics,
     /// The `cfg`s of the whole block, if they are below `#[process]`.
     pub(crate) cfgs: Vec<Attribute>,
-    /// Its messages are to come from other nodes too.
+    /// Whether the user has asked for messages from other nodes.
     pub(crate) remote: bool,
-    /// They can.
+    /// Whether messages can come from other nodes.
     pub(crate) travels: bool,
 }
 
@@ -67,11 +67,11 @@ impl SelfType {
         Some(Self { krate, ident, ty: ty.to_token_stream(), generics, cfgs, remote: false, travels: false })
     }
 
-    /// Lets its messages come from other nodes, if they can have one name and one form there.
+    /// Lets messages come from other nodes, if they can have a single name and form on all nodes.
     pub(crate) fn make_remote(&mut self, diagnostics: &mut Diagnostics) {
         self.remote = true;
         if self.generics.params.is_empty() {
-            // Without the feature, which is reported already, the runtime lacks what the generated code needs.
+            // Without the feature, which is reported elsewhere, the runtime lacks items that the generated code needs.
             self.travels = cfg!(feature = "serde");
             return;
         }
@@ -80,7 +80,7 @@ impl SelfType {
         diagnostics.on(parameters, what, "remove the parameters and name the types, or remove `remote`");
     }
 
-    /// Returns the path of the items for generated code only.
+    /// Returns the path of the items that are for generated code only.
     pub(crate) fn private(&self) -> TokenStream {
         let krate = &self.krate;
         quote!(#krate::__private)
@@ -88,7 +88,8 @@ impl SelfType {
 }
 
 /// Returns the expression that wraps a future of the process: confined to its thread if the process is pinned,
-/// otherwise required to be `Send`. All of it has one span, for the compiler's error about a future that is not.
+/// otherwise required to be `Send`. All tokens have one span, for the compiler's error about a future that is not
+/// `Send`.
 pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenStream, at: Span) -> TokenStream {
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, process, at);
@@ -98,7 +99,7 @@ pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenS
     }}
 }
 
-/// Likewise for the struct with its context, inside the future of an async method.
+/// Like [`kept`], for the struct with its context inside the future of an async method.
 pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> TokenStream {
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, &quote!(Self), at);
@@ -113,8 +114,8 @@ fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStre
     quote_spanned!(at=> #private::probe::PlacementOf::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
-/// Returns the bound that the struct has its `#[process]`, all at one span. All generated code is under this bound, so
-/// the compiler reports a missing attribute once.
+/// Returns the bound that the type has its `#[process]`, all at one span. All generated code is under this bound, so
+/// that the compiler reports a missing attribute once.
 fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     let at = ident.span().resolved_at(Span::call_site());
     let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);
@@ -140,7 +141,7 @@ pub(crate) fn place(path: &Path) -> Span {
     path.segments.last().map_or_else(Span::call_site, |last| last.ident.span()).resolved_at(Span::call_site())
 }
 
-/// Returns the error for a lifetime, on the type or on its block.
+/// Returns the text of the error for a lifetime, on the type or on its block.
 pub(crate) fn lifetime_fault(lifetime: impl ToTokens) -> String {
     format!("a process outlives its spawner: it cannot borrow for `{}`", text(lifetime))
 }

@@ -10,7 +10,7 @@ pub(crate) fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, word)| word)
 }
 
-/// "`a`, `b` or `c`".
+/// Formats a list as "`a`, `b` or `c`".
 pub(crate) fn list(words: &[&str]) -> String {
     match words {
         [] => String::new(),

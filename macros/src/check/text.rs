@@ -1,4 +1,5 @@
-//! Tokens as a person would write them: `Vec<u8>`, not `Vec < u8 >`. For help lines and for the names of input types.
+//! Formats tokens as a person would write them, `Vec<u8>` and not `Vec < u8 >`, for help lines and the names of input
+//! types.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -10,7 +11,7 @@ pub(crate) fn text(tokens: impl ToTokens) -> String {
 }
 
 fn write(tokens: TokenStream, out: &mut String) {
-    // Whether the previous token was a word, one that binds to the next, or something else.
+    // Whether the next token follows without a space: the previous one binds to it, or is joined with it by the lexer.
     let mut tight = true;
     let mut joint = false;
     for token in tokens {

@@ -48,7 +48,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, self_type));
     let constructor = client::constructor(block);
     let handle_pid = client::pid(block, &handle);
-    // At the protocol's name, so that the compiler reports once if the process does not implement it.
+    // These tokens have the span of the protocol's name, so that a missing implementation is reported once.
     let serves: Vec<TokenStream> = block
         .protocols
         .iter()
@@ -56,7 +56,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         .collect();
     let infos_of_protocols = block.protocols.iter().map(|path| quote!(<dyn #path as #private::Protocol>::INFO));
     let listed = listed(block);
-    // The last one needs no check: opening the message shows whether it is one of its own.
+    // The last protocol needs no check: opening the message shows whether it belongs to that protocol.
     let delivered = match serves.split_last() {
         None => quote!(#private::Dispatched::Unhandled),
         Some((last, others)) => quote! {
@@ -67,10 +67,10 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
 
     let (bool, str) = (quote!(::core::primitive::bool), quote!(::core::primitive::str));
     let none = hidden_type("NoMessage");
-    // This is a second message type: with a single candidate, sending the wrong message would be an error about
-    // mismatched types instead of one about messages. It belongs to this block, so that a second block for the same
-    // type is reported once. All of it has the span of the type's name in the user's `impl`, for errors about the
-    // process as a whole.
+    // `NoMessage` is a second message type: with a single candidate, sending the wrong message would be an error about
+    // mismatched types instead of one about messages. It is local to this block, so that a second block for the same
+    // type is reported once. The generated code has the span of the type's name in the user's `impl`, for errors about
+    // the process as a whole.
     quote_spanned! {self_type.ident.span().resolved_at(Span::call_site())=>
         enum #none {}
 
@@ -174,7 +174,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the condition that the process lists these protocols; any, if the list could not be parsed.
+/// Returns the impls of `Lists` for the listed protocols, or for any protocol if the list could not be parsed.
 fn listed(block: &ProcessImpl) -> TokenStream {
     let (private, ty) = (block.self_type.private(), &block.self_type.ty);
     let (parameters, _, clause) = block.self_type.generics.split_for_impl();

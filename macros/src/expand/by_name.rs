@@ -1,4 +1,4 @@
-//! Starts and sends by name: the arms that build them from inputs taken one by one.
+//! Starts and sends by name: the match arms that build them from inputs, one argument at a time.
 
 use crate::check::text::text;
 use crate::parse::argument::{Argument, Reply};
@@ -23,8 +23,8 @@ pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream 
     let inputs = local("inputs");
     let each = carried.iter().map(|argument| {
         let (input, ty) = (&argument.ident, &argument.ty);
-        // The more a type can do, the more references are needed to find how it is taken. A type that borrows for ever
-        // cannot be read from JSON, which the compiler would find out only after choosing.
+        // Autoref specialization: the more a type can do, the more references the matching trait has. A type with a
+        // lifetime cannot be read from JSON, but the compiler would notice that only after choosing `TakeJson`.
         let json = (!names_lifetime(ty)).then(|| quote!(TakeJson as _,));
         quote! {
             let #input = {
@@ -36,8 +36,8 @@ pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream 
     each.collect()
 }
 
-/// Returns the body of `message_by_name`, except for unknown names; that function's arguments are `process`, `name` and
-/// `inputs`.
+/// Returns the part of `message_by_name` that handles known names. It uses that function's arguments `process`, `name`
+/// and `inputs`.
 pub(crate) fn messages(messages: &[Message], private: &TokenStream) -> TokenStream {
     let name = local("name");
     let arms = messages.iter().filter_map(|message| arm(message, private));
@@ -52,9 +52,9 @@ fn arm(message: &Message, private: &TokenStream) -> Option<TokenStream> {
     let (process, inputs, make) = (local("process"), local("inputs"), local("make"));
     let (cfgs, name, carried) = (method.cfgs(), method.ident.unraw().to_string(), &method.arguments.carried);
     let (infos, takes) = (infos(carried, private), takes(carried, private));
-    // Without inputs only their number is checked.
+    // Without arguments only the number of inputs is checked.
     let mutable = (!carried.is_empty()).then(|| quote!(mut));
-    // As for a message that is sent and not called.
+    // No one receives the stream, as for a message that is sent and not called.
     let unheard = match &method.arguments.reply {
         Some(Reply::Stream { ident, ty, .. }) => Some(quote!(let #ident = <#ty>::unheard();)),
         _ => None,

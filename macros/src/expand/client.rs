@@ -1,6 +1,6 @@
-//! The handle that an address derefs to: one method per message.
+//! The handle that an address dereferences to, with one method per message.
 //!
-//! Its parameters are those of the process, without bounds, so that an address can be named wherever the process can.
+//! It has the process's parameters without their bounds, so that an address can be named wherever the process can.
 
 use super::{docs, lints};
 use crate::check::self_type::{SelfType, place, respan};
@@ -47,8 +47,8 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the handle of a protocol, or of a process with protocols, on top of another. Its own methods come first,
-/// then those of `Rest`, which is a parameter: so it needs no bounds, and is as visible as its argument.
+/// Returns the handle of a protocol, or of a process with protocols, on top of another handle. Its own methods come
+/// first, then those of `Rest`. `Rest` is a parameter, so the handle needs no bounds and is as visible as its argument.
 pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message]) -> TokenStream {
     let (krate, private, ident) = (&self_type.krate, self_type.private(), self_type.ident.unraw());
     let (rest, pid) = (hidden_type("Rest"), local("pid"));
@@ -103,7 +103,7 @@ pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message])
     }
 }
 
-/// Returns the handle on top of `rest`.
+/// Returns the type of the handle on top of `rest`.
 pub(crate) fn over(generics: &Generics, client: &Ident, rest: &TokenStream) -> TokenStream {
     let own = generics.params.iter().filter_map(|param| match param {
         GenericParam::Type(param) => Some(&param.ident),
@@ -113,7 +113,7 @@ pub(crate) fn over(generics: &Generics, client: &Ident, rest: &TokenStream) -> T
     quote!(#client<#(#own,)* #rest>)
 }
 
-/// `Actor::Client`.
+/// Returns the type `Actor::Client`.
 pub(crate) fn handle(block: &ProcessImpl) -> TokenStream {
     let (generics, client) = (&block.self_type.generics, &block.client);
     if block.protocols.is_empty() {
@@ -123,7 +123,7 @@ pub(crate) fn handle(block: &ProcessImpl) -> TokenStream {
     over(generics, client, &rest(block))
 }
 
-/// Returns the protocols' handles, on top of each other.
+/// Returns the type of the protocols' handles, on top of each other.
 fn rest(block: &ProcessImpl) -> TokenStream {
     let private = block.self_type.private();
     block.protocols.iter().rev().fold(quote!(#private::End), |rest, protocol| {
@@ -163,7 +163,7 @@ fn marker(generics: &Generics) -> Option<TokenStream> {
     (!types.is_empty()).then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
 }
 
-/// Returns the method that makes the call of `pid`.
+/// Returns the method that makes a call to `pid`.
 fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStream {
     let (krate, private, method) = (&self_type.krate, self_type.private(), &message.method);
     let (cfgs, deprecated) = (method.cfgs(), &method.marked.deprecated);
@@ -172,7 +172,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
     let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
     let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer(self_type));
     let inputs = method.parameters();
-    // With the span of the user's line, for errors about calling it.
+    // These tokens have the span of the user's method, for errors about calling it.
     let at = name.span().resolved_at(Span::call_site());
     let (gives, body) = match &method.arguments.reply {
         Some(Reply::Stream { ident, item, .. }) => {
@@ -199,7 +199,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
     }
 }
 
-/// `Addressed::pid`.
+/// Returns the body of `Actor::pid`.
 pub(crate) fn pid(block: &ProcessImpl, handle: &Ident) -> TokenStream {
     if block.protocols.is_empty() {
         return quote!(#handle.pid);
@@ -208,7 +208,7 @@ pub(crate) fn pid(block: &ProcessImpl, handle: &Ident) -> TokenStream {
     quote!(#private::Link::pid(#handle))
 }
 
-/// `Addressed::client`.
+/// Returns the body of `Actor::client`.
 pub(crate) fn constructor(block: &ProcessImpl) -> TokenStream {
     let (client, pid) = (&block.client, local("pid"));
     let of = marker(&block.self_type.generics).map(|_| quote!(, of: ::core::marker::PhantomData));

@@ -1,4 +1,4 @@
-//! `#[process]` on a struct or enum: its name, what an error does, and that the other half exists.
+//! `#[process]` on a struct or enum: implements `Declared`, and checks that the `impl` block exists.
 
 use crate::check::attributes;
 use crate::check::diagnostics::Diagnostics;
@@ -61,10 +61,10 @@ pub(crate) fn of_enum(options: TokenStream, mut item: ItemEnum) -> TokenStream {
     )
 }
 
-/// What the attribute says.
+/// The options of the attribute.
 struct Declared {
     options: TypeOptions,
-    /// How the state is shown.
+    /// The items that show the state.
     inspect: Option<TokenStream>,
 }
 
@@ -114,7 +114,7 @@ fn expand<'a>(
     }
 }
 
-/// A process that borrows: the lifetime is a mistake, and so is every field that needs it.
+/// Reports a process that borrows: its lifetime, and every field that needs it.
 fn lifetimes<'a>(generics: &Generics, fields: impl Iterator<Item = &'a Fields>, diagnostics: &mut Diagnostics) {
     let Some(first) = generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) else { return };
     let all_lifetimes = generics.params.iter().all(|param| matches!(param, GenericParam::Lifetime(_)));

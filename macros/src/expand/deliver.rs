@@ -1,5 +1,5 @@
-//! `Actor::deliver` and `Actor::signal`: tries to open a message as each message type in turn, a signal as each kind,
-//! and passes it to the method.
+//! `Actor::deliver` and `Actor::signal`: try to open a message as each message type, or a signal as each kind, and pass
+//! it to the method.
 
 use crate::check::self_type::{SelfType, kept, respan};
 use crate::parse::argument::Reply;
@@ -23,13 +23,13 @@ pub(crate) struct MethodOwner {
 }
 
 impl MethodOwner {
-    /// The owner inside an `impl` of the process.
+    /// Returns the owner inside an `impl` of the process.
     pub(crate) fn own() -> Self {
         Self { this: quote!(self), path: quote!(Self), process: quote!(Self) }
     }
 }
 
-/// Returns a statement that dispatches the mail to this message method if it is for it, and falls through otherwise.
+/// Returns a statement that passes the mail to this method if it is the method's message, and falls through otherwise.
 pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfType) -> Option<TokenStream> {
     let (method, private) = (&message.method, self_type.private());
     if !method.sound {
@@ -38,8 +38,8 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfTy
     let (mail, caller, process) = (local("mail"), local("caller"), &owner.process);
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(method, owner, &private, &message.answer(self_type), false);
-    // A stack frame has room for every branch. So a large message is handled in a function of its own; in unoptimized
-    // builds all are, since dead branches stay there.
+    // A stack frame has room for the locals of every branch, so a large message is handled in a function of its own. In
+    // unoptimized builds every message is, since dead branches are not removed there.
     let opened = local("opened");
     let held = quote! {
         if #private::Mail::is::<#ty>(#mail) {
@@ -68,8 +68,8 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfTy
     })
 }
 
-/// Returns the delivery: done at once, or pending until the method's future is. `answer` has the types of success and
-/// failure; with `is_checked`, the method may return something else, which is an error.
+/// Returns the expression that calls the method and answers: immediately, or when the method's future is done. `answer`
+/// contains the types of success and failure. With `is_checked`, a method that returns another type is an error.
 pub(crate) fn handled(
     method: &Method,
     owner: &MethodOwner,
@@ -82,7 +82,7 @@ pub(crate) fn handled(
     let (name, names, passed) = (&method.ident, method.names(), method.ctx(&ctx));
     let dot_await = method.is_async.then(|| quote!(.await));
     let run = |reply: Option<TokenStream>| quote!(#path::#name(#this, #passed #(#names,)* #reply) #dot_await);
-    // Where nothing is to be asked, it is not.
+    // An answer is examined only if its type may be a `Result`, or has to be checked.
     let is_asked = is_checked || matches!(method.answer(), Output::Asked(_));
     let outcome = outcome(method, private, answer);
     let answered = |out: TokenStream| {
@@ -114,13 +114,14 @@ pub(crate) fn handled(
     if !method.is_async {
         return body;
     }
-    // With the span of the method's name, for errors about a value that cannot be held across an await.
+    // These tokens have the span of the method's name, for errors about a value that cannot be held across an await.
     let at = name.span().resolved_at(Span::call_site());
     let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
     quote!(#private::Dispatched::Pending(#kept))
 }
 
-/// Returns the method's answer as what was announced, at the span of its type, for errors about another one.
+/// Returns the method's answer as an `Outcome` of the expected types. It has the span of the return type, for errors
+/// about another type.
 fn outcome(method: &Method, private: &TokenStream, (answer, error): &(TokenStream, TokenStream)) -> TokenStream {
     let at = match &method.returns {
         ReturnType::Type(_, ty) => ty.span(),
@@ -131,7 +132,7 @@ fn outcome(method: &Method, private: &TokenStream, (answer, error): &(TokenStrea
     quote_spanned!(at=> <#ty as #private::Outcome<#answer, #error>>)
 }
 
-/// Returns the statement that passes the signal to one signal method, or on.
+/// Returns a statement that passes the signal to this method if it is of its kind, and falls through otherwise.
 pub(crate) fn signal(method: &Method, self_type: &SelfType) -> Option<TokenStream> {
     let [argument] = method.arguments.carried.as_slice() else { return None };
     if !method.sound {

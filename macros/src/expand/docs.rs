@@ -1,5 +1,5 @@
-//! Documentation of generated items: a method's comment, whole on methods and its first paragraph on types; and on the
-//! user's block, the methods of its addresses and its `spawn`, which rustdoc shows nowhere else.
+//! Documentation of generated items. Methods get the whole comment of the user's method, and types its first paragraph.
+//! The user's block lists the methods of its addresses and its `spawn`, which rustdoc shows nowhere else.
 
 use crate::check::text::text;
 use crate::parse::argument::Reply;
@@ -47,8 +47,8 @@ fn listed<'a>(head: &str, methods: impl Iterator<Item = (&'a Method, String)>) -
     lines
 }
 
-/// Returns a method's comment for the method generated from it. Examples become plain text: they are tested once, at
-/// their place.
+/// Returns a method's comment for the method generated from it. Examples become plain text, since they are tested at
+/// the user's method.
 pub(crate) fn whole(docs: &[Attribute], otherwise: &str) -> TokenStream {
     if docs.is_empty() {
         return quote!(#[doc = #otherwise]);
@@ -72,7 +72,7 @@ pub(crate) fn whole(docs: &[Attribute], otherwise: &str) -> TokenStream {
         .collect()
 }
 
-/// Returns the first paragraph of a comment, or `otherwise` if there is none: the whole is on the method.
+/// Returns the first paragraph of a comment, or `otherwise` if there is none. The whole comment is on the method.
 pub(crate) fn summary(docs: &[Attribute], otherwise: &str) -> TokenStream {
     let lines: Vec<&Attribute> =
         docs.iter().take_while(|doc| doc_text(doc).is_none_or(|text| !text.value().trim().is_empty())).collect();
@@ -98,7 +98,7 @@ mod tests {
     use crate::check::text::text;
     use syn::parse_quote;
 
-    /// The lines of documentation on a block.
+    /// Returns the lines of documentation on a block.
     fn lines(block: proc_macro2::TokenStream) -> String {
         let expanded = super::super::process::expand(TokenStream::new(), syn::parse2(block).unwrap());
         let block: syn::ItemImpl = syn::parse2::<syn::File>(expanded)

@@ -1,4 +1,4 @@
-//! Entries: methods of the spawn builder, on a struct that it derefs to, and arms of the start by name.
+//! Entries: methods of a struct that the spawn builder dereferences to, and match arms of the start by name.
 
 use super::by_name;
 use super::{docs, lints};
@@ -12,12 +12,12 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Ident, LitStr};
 
-/// Returns the struct that the spawn builder derefs to.
+/// Returns the struct that the spawn builder dereferences to.
 pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let (self_type, points) = (&block.self_type, &block.entry_points);
     let (private, ty, ident) = (self_type.private(), &self_type.ty, self_type.ident.unraw());
     let mut generics = self_type.generics.clone();
-    // As in the impl, since the state is in a field; its `Self` is the process, not this struct.
+    // The clause of the impl is needed because a field contains the state. Its `Self` is the process, not this struct.
     generics.where_clause =
         generics.where_clause.and_then(|clause| syn::parse2(crate::parse::generics::without_self(clause, ty)).ok());
     let (parameters, arguments, clause) = generics.split_for_impl();
@@ -38,7 +38,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the method of the spawn builder.
+/// Returns the method of the spawn builder for an entry.
 fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStream {
     let self_type = &block.self_type;
     let (krate, ty, method) = (&self_type.krate, &self_type.ty, &entry.method);
@@ -57,7 +57,7 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
         let init = init(entry, self_type);
         quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
     };
-    // With the span of the user's line, for errors about calling it.
+    // These tokens have the span of the user's method, for errors about calling it.
     let function = quote_spanned!(name.span().resolved_at(Span::call_site())=>
         #vis fn #name(&self, #inputs) -> ::core::result::Result<#started, #krate::SpawnError> { #body });
     quote! {
@@ -67,7 +67,7 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
     }
 }
 
-/// Returns the type of what a spawn at an async entry returns.
+/// Returns the type that a spawn at an async entry returns.
 fn running(output: &Output, self_type: &SelfType) -> TokenStream {
     let (krate, private, process, ty) = (&self_type.krate, self_type.private(), &self_type.ty, output.ty());
     match output {
@@ -76,7 +76,7 @@ fn running(output: &Output, self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// Returns the type of its future.
+/// Returns the type of an async entry's future.
 fn entry_future(output: &Output, self_type: &SelfType) -> TokenStream {
     let (private, process, ty) = (self_type.private(), &self_type.ty, output.ty());
     match output {
@@ -109,7 +109,7 @@ pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
         .collect()
 }
 
-/// Returns the arm of the start by name.
+/// Returns the match arm of the start by name.
 pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Option<TokenStream> {
     if !entry.method.sound {
         return None;
@@ -117,7 +117,7 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Op
     let self_type = &block.self_type;
     let (private, cfgs, name) = (self_type.private(), entry.method.cfgs(), entry.name());
     let inputs = local("inputs");
-    // Without inputs only their number is checked.
+    // Without arguments only the number of inputs is checked.
     let mutable = (!entry.method.arguments.carried.is_empty()).then(|| quote!(mut));
     let takes = by_name::takes(&entry.method.arguments.carried, &private);
     let start = if entry.method.is_async {
@@ -145,14 +145,14 @@ fn init(entry: &Entry, self_type: &SelfType) -> TokenStream {
     let (private, process, name, names) =
         (self_type.private(), &self_type.ty, &entry.method.ident, entry.method.names());
     let passed = entry.method.ctx(&ctx);
-    // With the span of the method's name, for errors about its return type.
+    // These tokens have the span of the method's name, for errors about its return type.
     let at = name.span().resolved_at(Span::call_site());
     let run = quote_spanned!(at=> #private::InitOutcome::into_init(<#process>::#name(#this, #passed #(#names),*)));
     let krate = &self_type.krate;
     quote!(move |#this: &mut #process, #ctx: &mut #krate::Context<#process>| #run)
 }
 
-/// Returns the closure that runs an async entry, through the function on the type `on`.
+/// Returns the closure that runs an async entry, by calling its function on the type `on`.
 fn run_future(entry: &Entry, self_type: &SelfType, on: TokenStream) -> TokenStream {
     let (this, ctx, names, future) = (local("this"), local("ctx"), entry.method.names(), future_name(entry));
     let (krate, ty) = (&self_type.krate, &self_type.ty);
@@ -164,7 +164,8 @@ fn future_name(entry: &Entry) -> Ident {
     format_ident!("__postroom_{}_future", entry.method.ident.unraw(), span = Span::call_site())
 }
 
-/// Returns that function: generated once, so that a future that is not `Send` is one error.
+/// Returns the function that makes an async entry's future. It is generated once, so that a future that is not `Send`
+/// is reported once.
 fn future(entry: &Entry, self_type: &SelfType) -> Option<TokenStream> {
     if !entry.method.is_async || !entry.method.sound {
         return None;

@@ -1,4 +1,4 @@
-//! The message type, unless it is the user's, and `Handles`: the process's answer to it.
+//! The message type, unless it is the user's, and `Handles`, which defines the process's answer to it.
 
 use super::{docs, lints, remote};
 use crate::check::self_type::SelfType;
@@ -9,7 +9,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Generics, Ident};
 
-/// Returns both for one message.
+/// Returns the message type and its `Handles`.
 pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
     if message.repeated {
         return TokenStream::new();
@@ -33,10 +33,11 @@ pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// Returns the type: the arguments are its fields.
+/// Returns the message type, whose fields are the arguments.
 fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: &SelfType) -> TokenStream {
     let (vis, marked) = (lints::generated_visibility(&message.method.vis), &message.method.marked);
-    // An attribute that is meant for the method refuses this word: at the attribute, of all places.
+    // An attribute for functions rejects the word `struct`. The word has the span of that attribute, where the error
+    // belongs.
     let is_other = |attribute: &&Attribute| !attribute.path().is_ident("derive") && !attribute.path().is_ident("serde");
     let at = marked.of_message.iter().find(is_other).map_or_else(Span::call_site, |attribute| attribute.span());
     let structure = quote_spanned!(at.resolved_at(Span::call_site())=> struct);

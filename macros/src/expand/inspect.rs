@@ -1,5 +1,5 @@
-//! `#[process(inspect)]` and `#[message(inspect)]`: show the fields, and the arguments, that are not skipped, each by
-//! its own `Debug`.
+//! `#[process(inspect)]` and `#[message(inspect)]`: code that shows the fields or arguments that are not skipped, each
+//! by its own `Debug`.
 
 use crate::check::attributes;
 use crate::parse::argument::Reply;
@@ -14,7 +14,7 @@ use syn::{Fields, Ident, Index, Path};
 /// A struct or a variant, and which of its fields are skipped.
 pub(crate) struct Shape<'a> {
     pub(crate) name: &'a Ident,
-    /// Before the braces of a pattern.
+    /// The path before the braces of a pattern.
     pub(crate) path: TokenStream,
     pub(crate) fields: &'a Fields,
     pub(crate) skipped: &'a [bool],
@@ -50,7 +50,7 @@ fn arm(shape: &Shape<'_>, f: &Ident) -> TokenStream {
             Some(ident) => ident.to_token_stream(),
             None => Index::from(number).to_token_stream(),
         };
-        // Where it is no `Debug`, the error is at its type.
+        // If the type does not implement `Debug`, the error is reported at the type.
         let binding = Ident::new(&format!("__postroom_field_{number}"), Span::mixed_site().located_at(field.ty.span()));
         patterns.push(quote!(#(#cfgs)* #member: #binding));
         let text = field.ident.as_ref().map(|ident| ident.to_string().trim_start_matches("r#").to_owned());
@@ -69,7 +69,7 @@ fn arm(shape: &Shape<'_>, f: &Ident) -> TokenStream {
     }
 }
 
-/// Returns the function that shows a message: of these, or of the `protocols`. Nothing if none may be shown.
+/// Returns the function that shows a message of these or of the `protocols`, or nothing if none may be shown.
 pub(crate) fn messages(messages: &[Message], protocols: &[Path], private: &TokenStream) -> TokenStream {
     if protocols.is_empty() && !messages.iter().any(|message| message.inspect) {
         return TokenStream::new();
@@ -95,7 +95,8 @@ pub(crate) fn messages(messages: &[Message], protocols: &[Path], private: &Token
     }
 }
 
-/// Returns the name for an argument that is shown. Where it is no `Debug`, the error is at its type.
+/// Returns the name of an argument that is shown. If its type does not implement `Debug`, the error is reported at the
+/// type.
 fn binding(number: usize, ty: &TokenStream) -> Ident {
     Ident::new(&format!("__postroom_argument_{number}"), Span::mixed_site().located_at(ty.span()))
 }

@@ -1,16 +1,16 @@
 //! Lints in generated code.
 //!
-//! Rule: no `allow`, which would be an error in a crate that forbids the lint. The compiler and Clippy leave out what
-//! is in the expansion of another crate's macro; so every name, visibility and keyword that is generated has the span
-//! of the attribute, at the place of the user's word. Left are what is reported in any case, where it occurs, and
-//! Clippy's lints about types, which are the user's.
+//! Rule: no `allow`, which would be an error in a crate that forbids the lint. The compiler and Clippy skip code in the
+//! expansion of another crate's macro, so every generated name, visibility and keyword has the span of the attribute,
+//! located at the user's word. The exceptions are lints that are reported in any case, which are allowed where they
+//! occur, and Clippy's lints about types, since the types are the user's.
 
 use crate::parse::method::Method;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Ident, Visibility};
 
-/// Returns the attributes of a block that calls or repeats these methods.
+/// Returns the `allow` attributes of a block that calls or repeats these methods.
 pub(crate) fn allowed<'a>(methods: impl IntoIterator<Item = &'a Method>) -> TokenStream {
     let (mut deprecated, mut unreachable, mut unused) = (None, None, None);
     for method in methods {
@@ -30,14 +30,14 @@ pub(crate) fn allowed<'a>(methods: impl IntoIterator<Item = &'a Method>) -> Toke
     }
 }
 
-/// Returns the name as a word of the expansion, at its place.
+/// Returns the name as a token of the expansion, located at the user's name.
 pub(crate) fn generated(name: &Ident) -> Ident {
     let mut name = name.clone();
     name.set_span(name.span().resolved_at(Span::call_site()));
     name
 }
 
-/// Returns the visibility as words of the expansion, at their place.
+/// Returns the visibility as tokens of the expansion, located at the user's tokens.
 pub(crate) fn generated_visibility(vis: &Visibility) -> TokenStream {
     let tokens = vis.to_token_stream().into_iter().map(|mut token| {
         token.set_span(token.span().resolved_at(Span::call_site()));

@@ -1,6 +1,6 @@
 //! `#[postroom::main]`: `main` inside a runtime.
 //!
-//! The user's function goes inside the real `main`, unchanged; the real one makes the runtime and runs it.
+//! The user's function is emitted unchanged inside the real `main`, which builds the runtime and runs the function.
 
 use crate::check::diagnostics::Diagnostics;
 use crate::check::text::text;

@@ -6,7 +6,7 @@
 //!   [`docs`], and [`lints`];
 //! * [`declaration`]: `#[process]` on a struct or an enum, with [`inspect`]; [`protocol`]: `#[protocol]` on a trait;
 //!   [`answers`]: an impl of one;
-//! * [`main_fn`][]: the attribute `#[postroom::main]`.
+//! * [`main_fn`][] and [`test_fn`][]: the attributes `#[postroom::main]` and `#[postroom::test]`.
 
 pub(crate) mod actor;
 pub(crate) mod answers;

@@ -1,9 +1,9 @@
 //! `#[process] impl`: reads the block, then generates everything from it.
 //!
 //! Rule: the user's block is emitted unchanged, without our attributes, and with a list of the generated methods in its
-//! documentation. The message types, which the user can name, are emitted beside it; the rest in a block of its own,
-//! where names cannot clash. An invalid method takes part in the generated types and signatures, so that code that uses
-//! it still compiles, but is never called.
+//! documentation. The message types, which the user can name, are emitted beside it; the rest is in a block of its own,
+//! where names cannot clash. An invalid method is part of the generated types and signatures, so that code that uses it
+//! still compiles, but it is never called.
 
 use super::{actor, answers, client, docs, entries, handles, remote};
 use crate::check::diagnostics::Diagnostics;
@@ -50,7 +50,8 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     }
 }
 
-/// Two blocks would generate everything twice. The compiler's first error about that shows this name.
+/// Returns an item that each block defines, because two blocks would generate everything twice. The compiler's first
+/// error about that shows the item's name.
 fn only_once(self_type: &SelfType) -> TokenStream {
     let name = format_ident!(
         "__postroom_{}_has_two_process_impls_write_one",
@@ -64,7 +65,7 @@ fn only_once(self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// Without a type nothing is generated: removes our attributes and keeps the methods.
+/// Removes our attributes and keeps the methods. Without a valid type nothing is generated.
 fn strip(item: &mut ItemImpl) {
     let krate = syn::parse_quote!(postroom);
     for item in &mut item.items {

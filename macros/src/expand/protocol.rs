@@ -68,7 +68,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     }
 }
 
-/// Without a type nothing is generated: removes our attributes and keeps the methods.
+/// Removes our attributes and keeps the methods. Without a valid type nothing is generated.
 fn strip(item: &mut ItemTrait) {
     let krate = parse_quote!(postroom);
     for item in &mut item.items {
@@ -78,7 +78,7 @@ fn strip(item: &mut ItemTrait) {
     }
 }
 
-/// Returns the type that everything is generated for: `dyn` of the trait. `None` if that is impossible.
+/// Returns the type for which everything is generated, `dyn` of the trait. `None` if that is impossible.
 fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) -> Option<SelfType> {
     if let Some(lifetime) = item.generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) {
         diagnostics.on(&item.generics, lifetime_fault(lifetime), "remove it");
@@ -93,7 +93,7 @@ fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) 
     let mut generics = item.generics.clone();
     let types: Vec<_> = generics.type_params().map(|param| param.ident.clone()).collect();
     for param in types {
-        // Messages move between threads, and `dyn` outlives every borrow.
+        // Messages move between threads, and the `dyn` type is `'static`.
         generics.make_where_clause().predicates.push(parse_quote!(#param: ::core::marker::Send + 'static));
     }
     let cfgs = attributes::cfgs(&item.attrs);
@@ -137,7 +137,7 @@ fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -
         let mut asked = Method::read(&mut method.sig, &item.vis, marked, self_type, diagnostics);
         asked.sound &= diagnostics.count() == before;
         if !method.sig.generics.params.is_empty() {
-            // So that the compiler need not report it again.
+            // Prevents a second error from the compiler.
             method.sig.generics.make_where_clause().predicates.push(parse_quote!(Self: ::core::marker::Sized));
         }
         messages.push(Message::check(asked, self_type, &messages, diagnostics));
@@ -146,7 +146,7 @@ fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -
     (items, messages)
 }
 
-/// Removes from a method what a protocol cannot specify.
+/// Removes, and reports, the parts of a method that a protocol cannot specify.
 fn only_asks(method: &mut TraitItemFn, diagnostics: &mut Diagnostics) {
     if let Some(body) = method.default.take() {
         let what = "each kind of process answers in its own way: a method of a protocol has no body";
@@ -183,7 +183,7 @@ fn only_asks(method: &mut TraitItemFn, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Removes the `wrong` arguments, each with its comma, and reports each with its type.
+/// Removes the arguments that are `wrong`, each with its comma, and reports each with its type.
 fn without(
     signature: &mut Signature,
     wrong: impl Fn(&syn::PatType) -> bool,
@@ -205,7 +205,7 @@ fn without(
     }
 }
 
-/// Returns the handle that addresses deref to, and the facts about the protocol.
+/// Returns the handle that addresses dereference to, and the impls that describe the protocol.
 fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (krate, private, ty) = (&self_type.krate, self_type.private(), &self_type.ty);
     let (pid, handle) = (local("pid"), local("handle"));
@@ -269,14 +269,14 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     }
 }
 
-/// Returns the parameters, and one for the process: see the runtime's `protocol`.
+/// Returns the protocol's parameters, and one for the process; see the runtime's `protocol`.
 fn asking(self_type: &SelfType) -> Generics {
     let (mut generics, asking) = (self_type.generics.clone(), hidden_type("Asking"));
     generics.params.push(parse_quote!(#asking));
     generics
 }
 
-/// Returns the messages as a chain: each one, before those that follow it.
+/// Returns the messages as a chain of types: each message, and the chain of those that follow it.
 fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (private, ty) = (self_type.private(), &self_type.ty);
     let (generics, asking) = (asking(self_type), hidden_type("Asking"));
@@ -291,7 +291,8 @@ fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
         }
     };
     let messages: Vec<&Message> = messages.iter().filter(|message| !message.repeated).collect();
-    // With the answers themselves, not by way of `Handles`: each level counts for the compiler's recursion limit.
+    // The chain contains the answers themselves, not projections of `Handles`: each level counts toward the compiler's
+    // recursion limit.
     let mut out = from(messages.len(), TokenStream::new(), quote!(()));
     for (place, message) in messages.into_iter().enumerate() {
         let (ty, (ok, error), cfgs, next) =
@@ -306,7 +307,7 @@ fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     out
 }
 
-/// Returns how a message is found by its method's name.
+/// Returns the impl that finds a message by its method's name.
 fn found(message: &Message, self_type: &SelfType) -> TokenStream {
     if message.repeated {
         return TokenStream::new();
@@ -382,7 +383,7 @@ fn plain(item: &ItemTrait, self_type: &SelfType, messages: &[Message]) -> TokenS
     }
 }
 
-/// The error for `#[process]` on an `impl` of a standard trait.
+/// Returns whether the path names a trait of the standard library, which `#[process]` does not accept.
 pub(crate) fn is_of_the_language(path: &syn::Path) -> bool {
     const KNOWN: &[&str] = &[
         "AsMut",

@@ -1,8 +1,8 @@
-//! `remote`: serde's derives on message types, and `impl Remote`, which shows them to a visitor.
+//! `remote`: serde's derives on message types, and `impl Remote`, which shows messages and entries to a visitor.
 //!
-//! The derives come from the runtime, so that a crate with remote processes needs no serde of its own. Each field is
-//! written and read through functions of the trait `RemoteField`: what its type lacks is reported once, at the field,
-//! with what to do. Both errors are the same, of which the compiler shows one.
+//! The derives come from the runtime, so that a crate with remote processes does not depend on serde itself. Each field
+//! is serialized and deserialized by functions of the trait `RemoteField`, so that a type that lacks serde's traits is
+//! reported at the field, with help. Both functions cause the same error, which the compiler shows once.
 
 use super::entries::placed;
 use super::{by_name, lints};
@@ -23,7 +23,7 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Attribute, LitStr, Meta, Path, Token, Type};
 
-/// Returns the derives of a message type, except for those that the user's attributes name.
+/// Returns the derives of a message type, except for those in the user's attributes.
 pub(crate) fn derive(attrs: &[Attribute], self_type: &SelfType) -> TokenStream {
     let private = self_type.private();
     let wanted = ["Serialize", "Deserialize"].into_iter().filter_map(|name| {
@@ -45,7 +45,7 @@ fn derives(meta: &Meta, name: &str) -> bool {
     list.path.is_ident("derive") && paths.is_ok_and(|paths| paths.iter().any(is_it))
 }
 
-/// Returns the attribute of a field of a remote message, unless the user's attributes say how it travels.
+/// Returns the attribute of a field of a remote message, unless the user's attributes define how it is encoded.
 pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType) -> Option<TokenStream> {
     const FORMS: [&str; 8] = [
         "borrow",
@@ -57,7 +57,7 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         "skip_serializing",
         "with",
     ];
-    // An `Option` may be missing in a message with named fields, which is serde's own doing.
+    // With serde's own code, an `Option` may be missing in a message with named fields.
     if is_option(ty) {
         return None;
     }
@@ -69,7 +69,7 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         _ => false,
     };
     let private = self_type.private();
-    // With the span of the type, for errors about it.
+    // These tokens have the span of the type, for errors about it.
     let at = ty.span().resolved_at(Span::call_site());
     let [write, read] = ["write", "read"].map(|function| {
         let function = format_ident!("{function}");
@@ -134,7 +134,7 @@ pub(crate) fn protocol(self_type: &SelfType, messages: &[Message]) -> TokenStrea
     }
 }
 
-/// Returns the statement that shows a message.
+/// Returns the statement that shows a message to the visitor.
 fn message_of(message: &Message, self_type: &SelfType) -> Option<TokenStream> {
     let method = &message.method;
     let options = message.remote.as_ref().filter(|_| method.sound && !message.repeated)?;
@@ -147,7 +147,7 @@ fn message_of(message: &Message, self_type: &SelfType) -> Option<TokenStream> {
     let codec = if *named { quote!(Named) } else { quote!(Compact) };
     let schema = schema_of(message);
     let (ty, (ok, error), at) = (message.ty(), message.answer(self_type), place(message));
-    // At the type of the answer, for errors about it.
+    // These tokens have the span of the answer's type, for errors about it.
     let (ok, error) = (respan(ok, at), respan(error, at));
     let show = quote_spanned!(at=> #private::RemoteAnswer::<#error>::__postroom_show::<_, #ty, #ok, #error>);
     Some(quote! {
@@ -172,13 +172,13 @@ fn place(message: &Message) -> Span {
     at.resolved_at(Span::call_site())
 }
 
-/// Returns the name of a message or entry in all nodes. The package is that of the user's crate.
+/// Returns the name of a message or entry on all nodes. The package is that of the user's crate.
 fn name(self_type: &SelfType, method: &str) -> TokenStream {
     let rest = format!("::{}::{method}", self_type.ident.unraw());
     quote!(::core::concat!(::core::env!("CARGO_PKG_NAME"), #rest))
 }
 
-/// Returns names and types of the fields and the type of the answer, as written.
+/// Returns the names and types of the fields, and the type of the answer, as written.
 fn schema_of(message: &Message) -> String {
     let fields = match &message.kind {
         MessageKind::Own { .. } => fields(&message.method.arguments.carried),
@@ -204,7 +204,7 @@ fn fields(carried: &[Argument]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the statement that shows an entry.
+/// Returns the statement that shows an entry to the visitor.
 fn entry_of(entry: &Entry, index: &TokenStream, self_type: &SelfType) -> Option<TokenStream> {
     let (method, private) = (&entry.method, self_type.private());
     if !entry.remote || !method.sound {
@@ -222,7 +222,7 @@ fn entry_of(entry: &Entry, index: &TokenStream, self_type: &SelfType) -> Option<
         quote!(#(#attrs)* #form #name: #ty)
     });
     let takes = by_name::takes(carried, &private);
-    // Without inputs only their number is checked.
+    // Without arguments only the number of inputs is checked.
     let mutable = (!carried.is_empty()).then(|| quote!(mut));
     Some(quote! {
         #(#cfgs)*

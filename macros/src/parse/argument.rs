@@ -1,7 +1,7 @@
 //! The arguments of a marked method: `self`, the context, the message's fields, and the reply.
 //!
-//! Rule: in this order. The context is `&mut Context<Self>`; every field has a name and an owned type; a reply comes
-//! last.
+//! Rule: they come in this order. The context is `&mut Context<Self>`; every field has a name and an owned type; a
+//! reply comes last.
 
 use super::generics::{occurs, without_self};
 use super::inspect;
@@ -23,15 +23,15 @@ pub(crate) struct Argument {
     pub(crate) ty: TokenStream,
     /// Attributes of the message's field: documentation, `#[serde(…)]`.
     pub(crate) attrs: Vec<Attribute>,
-    /// `#[inspect(skip)]`, if it is there.
+    /// The `#[inspect(skip)]` of the argument, if any.
     pub(crate) skip: Option<Attribute>,
 }
 
-/// How a method answers other than by returning.
+/// A way to answer other than by returning.
 pub(crate) enum Reply {
-    /// `reply: Reply<T>`, now or later.
+    /// `reply: Reply<T>`: one answer, now or later.
     Once { answer: Output },
-    /// `replies: Replies<T>`, many; the message's field for it is named like the argument.
+    /// `replies: Replies<T>`: many answers. The message's field has the name of the argument.
     Stream { ident: Ident, item: TokenStream, ty: TokenStream },
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn read(
             continue;
         };
         let kind = kind(input);
-        // With its comma, so that the rest still parses.
+        // The argument with the comma before it, so that the rest still parses when both are removed.
         let whole = || {
             let comma = at
                 .checked_sub(1)
@@ -148,7 +148,7 @@ fn receiver(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) {
     diagnostics.on(receiver, fault, "write `&mut self`");
 }
 
-/// Returns whether this is `&mut Self`, or `&Self` where that is possible.
+/// Returns whether this is `&mut Self`, or `&Self` where that is allowed.
 fn is_borrowed_self(ty: &Type, role: Role) -> bool {
     let Type::Reference(reference) = bare(ty) else { return false };
     let is_unnamed = reference.lifetime.is_none() && text(&reference.elem) == "Self";
@@ -211,7 +211,7 @@ pub(crate) fn answer_of(ty: &Type) -> Option<String> {
     arguments(bare::path(ty)?).first().map(text)
 }
 
-/// Returns the span of the first of the types.
+/// Returns the span of the first field's type.
 pub(crate) fn typed_span(fields: &[(&Ident, &TokenStream, &[Attribute])]) -> Option<Span> {
     fields.first().map(|(_, ty, _)| syn::spanned::Spanned::span(ty))
 }
@@ -242,7 +242,7 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
         && arguments(path).is_empty()
         && last_segment(&reference.elem).as_deref() == Some("Context")
     {
-        // Without its parameter the method would be invalid in itself: not to be reported twice.
+        // A context without its parameter is an error by itself, which the compiler would report as well.
         let krate = &self_type.krate;
         *reference.elem = syn::parse_quote!(#krate::Context<Self>);
     }
@@ -296,7 +296,7 @@ fn carried(
     } else {
         let what = if role == Role::Entry { "an entry's input" } else { "a message's argument" };
         let ty = owned::check(&input.ty, what, diagnostics);
-        // The method itself could not have this argument either: not to be reported twice.
+        // An unsized argument is an error in the method as well, which the compiler would report again.
         if owned::is_unsized(&input.ty) {
             *input.ty = ty.clone();
         }
@@ -335,6 +335,6 @@ fn order(written: &Signature, kinds: &[ArgumentKind], diagnostics: &mut Diagnost
     let mut sorted: Vec<_> = kinds.iter().zip(&written.inputs).collect();
     sorted.sort_by_key(|(kind, _)| **kind);
     let inputs = sorted.iter().map(|(_, input)| text(input)).collect::<Vec<_>>().join(", ");
-    // From the first misplaced one to the end would suffice; the whole list is easier to read.
+    // Replacing the arguments from the first misplaced one on would suffice, but the whole list is easier to read.
     diagnostics.on(&written.inputs, what, format!("write `{inputs}`"));
 }

@@ -1,7 +1,7 @@
-//! `#[entry]`: a method that a process can be started at.
+//! `#[entry]`: a method at which a process can be started.
 //!
-//! A sync entry runs as the process's `init`; an async one is the life of the process, as a future that owns state and
-//! context and returns both at its end.
+//! A sync entry runs as the process's `init`. An async entry is the body of the process: a future that owns the state
+//! and the context, and returns both when it ends.
 
 use super::method::Method;
 use super::naming;
@@ -13,12 +13,12 @@ use syn::ext::IdentExt;
 
 pub(crate) struct Entry {
     pub(crate) method: Method,
-    /// Other nodes can start the process at it.
+    /// Whether other nodes can start the process at this entry.
     pub(crate) remote: bool,
 }
 
 impl Entry {
-    /// Checks it; `remote` says that its process is.
+    /// Checks an entry. `remote` says whether its process is remote.
     pub(crate) fn check(mut method: Method, remote: bool, diagnostics: &mut Diagnostics) -> Self {
         let before = diagnostics.count();
         let name = method.ident.unraw().to_string();
@@ -39,7 +39,7 @@ impl Entry {
                 false
             }
         };
-        // Of others the compiler knows whether they are one.
+        // For other types, the compiler checks whether they are a `Result<(), …>`.
         if !method.is_async && matches!(method.output, Output::Plain(_) | Output::Never) {
             let what = "a sync entry prepares the process: it returns nothing or a `Result<(), …>`";
             diagnostics.on(&method.returns, what, "remove it, or make the entry `async` to return a result at its end");

@@ -1,6 +1,6 @@
 //! The type and const parameters that a message type needs, and the meaning of `Self` outside the impl.
 //!
-//! Both work on tokens: a parameter is used where its name occurs and is not the tail of a path.
+//! Both work on tokens: a parameter is used where its name occurs other than as the tail of a path.
 
 use crate::check::bare;
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
@@ -90,7 +90,7 @@ pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     })
 }
 
-/// What stands before a token.
+/// The context in front of a token.
 #[derive(Default)]
 struct Before {
     colons: usize,
@@ -109,20 +109,20 @@ impl Before {
         self.is_quote = sign == '\'';
     }
 
-    /// Whether a word here may be a parameter: it is neither the tail of a path nor a lifetime.
+    /// Returns whether a word here may be a parameter: it is neither the tail of a path nor a lifetime.
     fn may_name(&self) -> bool {
         self.colons < 2 && !self.is_quote
     }
 
-    /// Whether a `<` here begins a `<T as Trait>::Item`.
+    /// Returns whether a `<` here begins a path such as `<T as Trait>::Item`.
     fn begins_qualified(&self) -> bool {
         !self.is_word && self.colons == 0
     }
 }
 
-/// Returns `tokens`, a type, for any parameters: `&'__postroom ()` in place of each type parameter and of what belongs
-/// to one, such as `T::Item` or `<T as Iterator>::Item`, and a literal in place of each const parameter. `None` if no
-/// parameter occurs in it.
+/// Returns the type `tokens` with placeholders in place of parameters, or `None` if no parameter occurs in it. Type
+/// parameters, and paths that start at one, such as `T::Item` or `<T as Iterator>::Item`, become `&'__postroom ()`;
+/// const parameters become a literal.
 pub(crate) fn for_any(generics: &Generics, tokens: &TokenStream) -> Option<TokenStream> {
     let is_any = names(generics).into_iter().any(|name| occurs(name, tokens));
     is_any.then(|| substitute(generics, tokens))
@@ -133,7 +133,7 @@ fn substitute(generics: &Generics, tokens: &TokenStream) -> TokenStream {
     let mut out = TokenStream::new();
     let (mut before, mut at) = (Before::default(), 0);
     while let Some(token) = tokens.get(at) {
-        // With what belongs to the parameter.
+        // The end of the parameter, or of the path that starts at it.
         let mut end = at + 1;
         let found = match token {
             TokenTree::Ident(ident) if before.may_name() && !is_bound(&tokens[end..]) => {
@@ -173,7 +173,7 @@ fn substitute(generics: &Generics, tokens: &TokenStream) -> TokenStream {
     out
 }
 
-/// Returns the length of a `<…>` that the tokens begin with.
+/// Returns the length of the `<…>` at the beginning of the tokens.
 fn qualified(tokens: &[TokenTree]) -> usize {
     let (mut depth, mut arrow) = (0_usize, false);
     for (at, token) in tokens.iter().enumerate() {
@@ -210,7 +210,7 @@ fn tail(tokens: &[TokenTree]) -> usize {
     length
 }
 
-/// Returns whether the tokens begin with the `=` of `Map<K = u8>`.
+/// Returns whether the tokens begin with `=`, such as those after `K` in `Map<K = u8>`.
 fn is_bound(tokens: &[TokenTree]) -> bool {
     let is_equals = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '=');
     tokens.first().is_some_and(is_equals)

@@ -3,7 +3,7 @@
 use crate::check::diagnostics::Diagnostics;
 use syn::{Attribute, Field, Fields, Ident, Variant};
 
-/// Removes the attributes from fields. Returns which fields are skipped.
+/// Removes the `#[inspect(…)]` attributes from fields. Returns which fields are skipped.
 pub(crate) fn skipped(fields: &mut Fields, is_asked: bool, diagnostics: &mut Diagnostics) -> Vec<bool> {
     fields.iter_mut().map(|field| is_skipped(field, is_asked, diagnostics)).collect()
 }
@@ -22,7 +22,7 @@ fn is_skipped(field: &mut Field, is_asked: bool, diagnostics: &mut Diagnostics) 
     skips
 }
 
-/// Removes the attributes from a variant, where they are a mistake.
+/// Removes and reports the attributes on a variant, where they are a mistake.
 pub(crate) fn not_on_variant(variant: &mut Variant, diagnostics: &mut Diagnostics) {
     for attribute in take(&mut variant.attrs) {
         diagnostics.on(&attribute, "`#[inspect(skip)]` is for fields: a variant is always shown", "remove it");

@@ -17,7 +17,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// "an entry", "a message", "a signal".
+    /// Returns the role with its article: "an entry", "a message", "a signal".
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Entry => "an entry",
@@ -26,7 +26,7 @@ impl Role {
         }
     }
 
-    /// Returns what the attribute marks a method as, if it is one of ours.
+    /// Returns the role that an attribute gives to a method, or `None` if it is not one of ours.
     pub(crate) fn of(path: &Path, krate: &Path) -> Option<Self> {
         let segments = &path.segments;
         let named_here = segments.len() == 1
@@ -43,7 +43,7 @@ impl Role {
     }
 }
 
-/// What a method is marked as, and the attributes for the generated items.
+/// The role of a method, and the attributes for the generated items.
 pub(crate) struct Marked {
     pub(crate) role: Role,
     pub(crate) marker: Attribute,
@@ -53,7 +53,7 @@ pub(crate) struct Marked {
     pub(crate) of_message: Vec<Attribute>,
 }
 
-/// Removes marker and message attributes from a method; `None` for a plain method.
+/// Removes the marker and the message's attributes from a method. Returns `None` for a plain method.
 pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Option<Marked> {
     let found = attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute.path(), krate)?)));
     let Some((position, role)) = found else {
@@ -105,7 +105,7 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut D
     Some(marked)
 }
 
-/// Reports markers inside `cfg_attr`.
+/// Removes and reports markers inside `cfg_attr`.
 fn refuse_conditional(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) {
     attrs.retain(|attribute| {
         let is_marker = |one: &Attribute| Role::of(&attributes::path(one), krate).is_some();
@@ -119,7 +119,7 @@ fn refuse_conditional(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mu
     });
 }
 
-/// Likewise for a method that is a message by default, like all methods of a protocol.
+/// Like [`take`], for a method that is a message by default, as all methods of a protocol are.
 pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Marked {
     if !attrs.iter().any(|attribute| Role::of(attribute.path(), krate).is_some()) {
         attrs.push(parse_quote!(#[message]));
@@ -130,7 +130,7 @@ pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics
     }
 }
 
-/// Returns whether the attribute has a meaning on functions and none on structs.
+/// Returns whether the attribute is meaningful on functions but not on structs.
 fn is_about_functions(attribute: &Attribute) -> bool {
     const ABOUT_FUNCTIONS: &[&str] = &[
         "allow",

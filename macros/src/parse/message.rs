@@ -1,8 +1,8 @@
-//! `#[message]`: a method that is called by sending.
+//! `#[message]`: a method that is called by sending a message.
 //!
-//! `#[message] fn deposit(&mut self, amount: i64)` makes the type `AccountDeposit { amount }`; `#[message(Tick)]` takes
-//! a type that exists. Either way the process gets `Handles<that type>` with the types of its answer. Options after the
-//! type are about other nodes.
+//! `#[message] fn deposit(&mut self, amount: i64)` generates the type `AccountDeposit { amount }`; `#[message(Tick)]`
+//! uses an existing type. In both cases the process implements `Handles` for the type, with the types of its answer.
+//! The other options concern taps and other nodes.
 
 use super::argument::Reply;
 use super::generics;
@@ -21,27 +21,27 @@ use syn::{Generics, Ident, Type};
 pub(crate) struct Message {
     pub(crate) method: Method,
     pub(crate) kind: MessageKind,
-    /// Another message has this type already, which is a mistake: it is not generated again.
+    /// Whether an earlier message has the same type, which is a mistake. The type is not generated again.
     pub(crate) repeated: bool,
     /// How the message is named and encoded between nodes; `None` if it never leaves its node.
     pub(crate) remote: Option<RemoteOptions>,
-    /// Taps may show what it holds.
+    /// Whether taps may show the message.
     pub(crate) inspect: bool,
 }
 
-/// What nodes agree on for a message, apart from its fields.
+/// The properties of a message, besides its fields, on which nodes must agree.
 pub(crate) struct RemoteOptions {
-    /// The name in place of one made of the names of package, type and method.
+    /// The name, if it is not composed of the names of package, type and method.
     pub(crate) name: Option<String>,
-    /// Its fields travel with their names.
+    /// Whether fields are encoded with their names.
     pub(crate) named: bool,
 }
 
-/// Where its type comes from.
+/// The origin of the message type.
 pub(crate) enum MessageKind {
-    /// Made here.
+    /// Generated for the method.
     Own { ident: Ident, generics: Generics },
-    /// Of `#[message(Type)]`.
+    /// Given by `#[message(Type)]`.
     Existing(Type),
 }
 
@@ -111,7 +111,7 @@ impl Message {
         Self { method, kind, repeated, remote, inspect: options.inspect }
     }
 
-    /// The type made for this message, if one is.
+    /// Returns the type generated for this message, if any.
     fn own_type(&self) -> Option<&Ident> {
         match &self.kind {
             MessageKind::Own { ident, .. } => Some(ident),
@@ -119,7 +119,7 @@ impl Message {
         }
     }
 
-    /// `AccountDeposit`, `CachePut<K, V>`, `Tick`.
+    /// Returns the message type, such as `AccountDeposit`, `CachePut<K, V>` or `Tick`.
     pub(crate) fn ty(&self) -> TokenStream {
         match &self.kind {
             MessageKind::Own { ident, generics } => {
@@ -130,7 +130,8 @@ impl Message {
         }
     }
 
-    /// Takes the message apart, or puts it together: `AccountDeposit { amount }`, `tick`.
+    /// Returns tokens that destructure the message as a pattern and construct it as an expression:
+    /// `AccountDeposit { amount }`, or `tick`.
     pub(crate) fn value(&self) -> TokenStream {
         match &self.kind {
             MessageKind::Own { ident, .. } => {
@@ -144,8 +145,8 @@ impl Message {
         }
     }
 
-    /// Returns the types of its answer: success and failure. If the signature does not show them, they are those of
-    /// `Handles`, the only place where the compiler works them out.
+    /// Returns the types of the answer: success and failure. If the signature does not show them, they are projections
+    /// of `Handles`, the only place where the compiler computes them.
     pub(crate) fn answer(&self, self_type: &SelfType) -> (TokenStream, TokenStream) {
         let output = self.method.answer();
         if !matches!(output, Output::Asked(_)) {
@@ -157,7 +158,8 @@ impl Message {
     }
 }
 
-/// Returns what other nodes know of the message. A stream of answers would need a channel that stays open.
+/// Returns the properties of a remote message, or `None` for a local one. A stream of answers is an error, since it
+/// would need a channel that stays open.
 fn remote(
     method: &Method,
     options: &MessageOptions,
@@ -177,7 +179,7 @@ fn remote(
     self_type.travels.then_some(RemoteOptions { name, named: options.named })
 }
 
-/// A method for an existing type takes just this.
+/// Checks that a method for an existing type takes exactly one argument, of that type.
 fn exactly_one(method: &Method, ty: &Type, diagnostics: &mut Diagnostics) {
     let marker = &method.marked.marker;
     if let Some(Reply::Stream { .. }) = &method.arguments.reply {

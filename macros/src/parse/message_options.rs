@@ -1,5 +1,5 @@
-//! The options in `#[message(…)]`: the type of a message that exists, whether it may be shown, and what nodes agree on
-//! for a remote one.
+//! The options in `#[message(…)]`: an existing message type, whether taps may show the message, and the properties on
+//! which nodes must agree if it is remote.
 
 use crate::check::bare::bare_value;
 use crate::check::diagnostics::Diagnostics;
@@ -10,24 +10,24 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Ident, Lit, LitStr, Meta, Token, Type};
 
-/// The longest name: what nodes accept in the list that they exchange.
+/// Maximum length of a name, which is the limit of nodes for the list that they exchange.
 const LONGEST_NAME: usize = 1_024;
 
 #[derive(Default)]
 pub(crate) struct MessageOptions {
     /// The type, if it is defined elsewhere.
     pub(crate) existing: Option<Type>,
-    /// The name in all nodes, in place of one made of the names of package, type and method.
+    /// The name on all nodes, if it is not composed of the names of package, type and method.
     pub(crate) name: Option<LitStr>,
-    /// Its fields travel with their names.
+    /// Whether fields are encoded with their names.
     pub(crate) named: bool,
-    /// It stays on its node.
+    /// Whether the message stays on its node.
     pub(crate) local: bool,
-    /// Taps may show what it holds.
+    /// Whether taps may show the message.
     pub(crate) inspect: bool,
 }
 
-/// A part of the list.
+/// An item of the list of options.
 enum Part {
     Type(Type),
     /// `inspect`, `local`, or `key = value`.
@@ -49,7 +49,7 @@ impl Parse for Part {
     }
 }
 
-/// Returns whether the marker names a type. One that cannot be read names one.
+/// Returns whether the marker names a type. A marker that cannot be parsed counts as one that does.
 pub(crate) fn names_type(marker: &Meta) -> bool {
     match marker {
         Meta::List(list) => list
@@ -59,7 +59,7 @@ pub(crate) fn names_type(marker: &Meta) -> bool {
     }
 }
 
-/// Reads the options of a message; `remote` says that its process or protocol is.
+/// Reads the options of a message. `remote` says whether its process or protocol is remote.
 pub(crate) fn read(marker: &Attribute, remote: bool, diagnostics: &mut Diagnostics) -> MessageOptions {
     let mut out = MessageOptions::default();
     let list = match &marker.meta {

@@ -1,4 +1,4 @@
-//! A marked method: what entries, messages and signals have in common.
+//! A marked method: the common parts of entries, messages and signals.
 
 use super::argument::{self, Argument, Arguments, Reply};
 use super::marker::{Marked, Role};
@@ -18,7 +18,7 @@ pub(crate) struct Method {
     pub(crate) arguments: Arguments,
     pub(crate) output: Output,
     pub(crate) returns: ReturnType,
-    /// Nothing is wrong with it, so it can be called.
+    /// Whether the method has no errors, so that generated code can call it.
     pub(crate) sound: bool,
 }
 
@@ -56,12 +56,12 @@ impl Method {
         }
     }
 
-    /// The context as an argument, if the method takes it.
+    /// Returns the context as an argument, if the method takes it.
     pub(crate) fn ctx(&self, ctx: &Ident) -> Option<TokenStream> {
         self.arguments.has_ctx.then(|| quote!(#ctx,))
     }
 
-    /// The answer of a message, returned or sent by a reply.
+    /// Returns the answer of a message, whether it is returned or sent by a reply.
     pub(crate) fn answer(&self) -> &Output {
         match &self.arguments.reply {
             Some(Reply::Once { answer }) => answer,
@@ -74,8 +74,8 @@ impl Method {
         self.arguments.carried.iter().map(|argument| &argument.ident).collect()
     }
 
-    /// The arguments of a generated method. Those of a faulty one take anything, so that its callers are not told of a
-    /// mistake that is not theirs.
+    /// Returns the parameters of a generated method. Those of a faulty method accept any type, so that its callers get
+    /// no errors about a mistake that is not theirs.
     pub(crate) fn parameters(&self) -> TokenStream {
         let parameter = |argument: &Argument| {
             let (name, ty) = (&argument.ident, &argument.ty);
@@ -88,7 +88,7 @@ impl Method {
         &self.marked.cfgs
     }
 
-    /// The condition of `#[cfg]`, as an expression; nothing if it is always there.
+    /// Returns the condition of the method's `#[cfg]`s as an expression, or `None` if it has none.
     pub(crate) fn present(&self) -> Option<TokenStream> {
         let conditions: Vec<TokenStream> = self
             .marked

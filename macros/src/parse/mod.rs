@@ -1,9 +1,9 @@
-//! What the user wrote, read: signatures, options and markers.
+//! Parsing of user code: signatures, options and markers.
 //!
 //! * [`marker`]: `#[entry]`, `#[message]` and `#[signal]`; [`options`]: the options in parentheses; [`inspect`]: those
 //!   of fields;
 //! * [`argument`], [`output`], [`generics`], [`naming`]: the parts of a signature, put together in [`method`];
-//! * [`entry`], [`message`], [`signal`]: what is special to each; [`process_impl`]: a whole `#[process] impl`.
+//! * [`entry`], [`message`], [`signal`]: the specifics of each; [`process_impl`]: a whole `#[process] impl`.
 
 pub(crate) mod argument;
 pub(crate) mod entry;

@@ -1,16 +1,17 @@
-//! Names: which types a process gets, what generated code calls its variables, and which names methods cannot have.
+//! Names: those of the generated types, those of the variables in generated code, and those that methods cannot have.
 //!
-//! Rule: generated code is surrounded by the user's items, and its types, methods and patterns mention them. So it has
-//! no name that the user may have: everything of the language and of the runtime is named by its whole path
-//! (`::core::primitive::bool`), functions are called by theirs and not as methods, and each other name begins with
-//! `__postroom`, in one of its spellings, which is reserved. What users do name (`AccountDeposit`) is beside their
-//! items, like an item of their own. `tests/ui/names.rs` compiles programs that have every name of expansions.
+//! Rule: generated code is surrounded by the user's items, and its types, methods and patterns mention them. So it must
+//! not use a name that the user may have defined. Items of the language and of the runtime are named by their full path
+//! (`::core::primitive::bool`), functions are called by path and not as methods, and every other name begins with
+//! `__postroom`, in one of its spellings, which is reserved. Types that users do name (`AccountDeposit`) stand beside
+//! the user's items, like one of them. `tests/ui/names.rs` compiles programs that define every name in expansions.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::ext::IdentExt;
 
-/// `Account` and `deposit` make `AccountDeposit`. It stands at the method's name: that is where an editor goes.
+/// Returns the name of a message type: `Account` and `deposit` make `AccountDeposit`. Its span is that of the method's
+/// name, to which editors jump.
 pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
     format_ident!(
         "{}{}",
@@ -20,24 +21,24 @@ pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
     )
 }
 
-/// A type that users do not name: what addresses (`Client`) and spawn builders (`Entries`) deref to. It must not hide a
-/// type of the user, such as the message `AccountEntries` of a method `entries`.
+/// Returns the name of a type that users do not name: the one that addresses (`Client`) or spawn builders (`Entries`)
+/// dereference to. It must not hide a type of the user, such as the message `AccountEntries` of a method `entries`.
 pub(crate) fn handle_type(process: &Ident, word: &str) -> Ident {
     format_ident!("__Postroom{}{word}", process.unraw(), span = process.span().resolved_at(Span::call_site()))
 }
 
-/// A type, or a type parameter, in generated code.
+/// Returns the name of a type or a type parameter in generated code.
 pub(crate) fn hidden_type(name: &str) -> Ident {
     format_ident!("__Postroom{name}")
 }
 
-/// A name for a local variable. An argument of the user would not clash with any name, but a constant would be taken
-/// for the pattern.
+/// Returns the name of a local variable. Hygiene keeps it apart from the user's variables, but a pattern with the name
+/// of a user's constant would refer to the constant.
 pub(crate) fn local(name: &str) -> Ident {
     format_ident!("__postroom_{name}", span = Span::mixed_site())
 }
 
-/// What a method's name comes to where only a number can stand: FNV-1a.
+/// Returns a method's name as a number, where only a number is possible: its FNV-1a hash.
 pub(crate) fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -52,14 +53,14 @@ fn camel_case(snake: &str) -> String {
         .collect()
 }
 
-/// Methods that every address has already, of its own or by a common trait: a message of that name would never be
-/// reached by `address.name()`.
+/// Methods that every address already has, of its own or from a common trait: `address.name()` would never reach a
+/// message of that name.
 const ON_ADDRESSES: &[&str] = &["pid", "narrow"];
 
-/// Methods of the spawn builder: an entry of that name would never be reached by `spawn(…).name()`.
+/// Methods of the spawn builder: `spawn(…).name()` would never reach an entry of that name.
 const ON_SPAWNS: &[&str] = &["named", "linked", "monitored", "owned", "mailbox", "label", "value", "or_existing"];
 
-/// Methods of traits that addresses and spawn builders have or may get.
+/// Methods of traits that addresses and spawn builders implement or may implement.
 const OF_TRAITS: &[&str] = &[
     "as_mut",
     "as_ref",
@@ -94,12 +95,12 @@ const OF_TRAITS: &[&str] = &[
     "type_id",
 ];
 
-/// Why a message cannot have this name, if so.
+/// Returns why a message cannot have this name, or `None` if it can.
 pub(crate) fn reserved_for_messages(name: &str) -> Option<&'static str> {
     reserved(name, ON_ADDRESSES, "every address has a method of its own of that name")
 }
 
-/// Why an entry cannot have this name, if so.
+/// Returns why an entry cannot have this name, or `None` if it can.
 pub(crate) fn reserved_for_entries(name: &str) -> Option<&'static str> {
     reserved(name, ON_SPAWNS, "it is an option of `spawn`")
 }

@@ -1,5 +1,5 @@
-//! The options in `#[process(…)]`, `#[postroom::main(…)]` and `#[postroom::test(…)]`: `key = value`, with commas
-//! between them.
+//! The options in `#[process(…)]`, `#[postroom::main(…)]` and `#[postroom::test(…)]`: `key = value`, separated by
+//! commas.
 
 use crate::check::bare::bare_value;
 use crate::check::diagnostics::Diagnostics;
@@ -15,9 +15,9 @@ use syn::{Attribute, Expr, Ident, Lit, LitStr, Path, Token, parenthesized, parse
 struct Setting {
     key: Ident,
     value: Option<Expr>,
-    /// In parentheses: `protocols(Storage, Audit)`.
+    /// The content of the parentheses, as in `protocols(Storage, Audit)`.
     list: Option<TokenStream>,
-    /// Where the parentheses end.
+    /// The span of the closing parenthesis, or of the key if there are no parentheses.
     end: Span,
 }
 
@@ -33,7 +33,7 @@ impl Parse for Setting {
         let value = if input.parse::<Option<Token![=]>>()?.is_none() {
             None
         } else if key == "crate" && !input.peek(syn::LitStr) {
-            // A bare `crate` is a path here, which an expression cannot be.
+            // A bare `crate` is a valid path here, but not a valid expression.
             let path = input.call(Path::parse_mod_style)?;
             Some(parse_quote!(#path))
         } else {
@@ -62,7 +62,7 @@ fn unknown(setting: &Setting, attribute: &str, known: &[&str], diagnostics: &mut
     }
 }
 
-/// A second `#[process]` on the same item.
+/// Removes and reports a second `#[process]` on the same item.
 pub(crate) fn twice(attrs: &mut Vec<Attribute>, diagnostics: &mut Diagnostics) {
     attrs.retain(|attribute| {
         let again = attribute.path().segments.last().is_some_and(|last| last.ident == "process");
@@ -78,11 +78,11 @@ pub(crate) struct TypeOptions {
     pub(crate) krate: Path,
     pub(crate) name: Option<LitStr>,
     pub(crate) ends_on_error: bool,
-    /// It has a thread of its own.
+    /// Whether the process has a thread of its own.
     pub(crate) pinned: bool,
-    /// It discards calls whose callers have stopped waiting.
+    /// Whether calls are discarded if their callers have stopped waiting.
     pub(crate) skips_abandoned: bool,
-    /// Its state may be shown.
+    /// Whether the state may be shown.
     pub(crate) inspect: bool,
 }
 
@@ -179,13 +179,13 @@ fn ends_on_error(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
 pub(crate) struct ImplOptions {
     pub(crate) krate: Path,
     pub(crate) protocols: Vec<Path>,
-    /// The protocols are named in a way that cannot be read.
+    /// Whether the list of protocols could not be parsed, so that any protocol counts as listed.
     pub(crate) names_any_protocol: bool,
-    /// Its messages may come from other nodes.
+    /// Whether messages may come from other nodes.
     pub(crate) remote: bool,
 }
 
-/// Reads them; `of_protocol` says that it is the block of a protocol.
+/// Reads the options of an impl block. `of_protocol` says whether it is the block of a protocol.
 pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut Diagnostics) -> ImplOptions {
     let (mut krate, mut protocols, mut names_any_protocol) = (default_crate(), Vec::new(), false);
     let mut remote = false;
@@ -225,7 +225,7 @@ pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut 
     ImplOptions { krate, protocols, names_any_protocol, remote }
 }
 
-/// Reads the option `remote`, which needs items of `postroom` that are there with its feature `serde` only.
+/// Reads the option `remote`, which needs items that `postroom` has only with its feature `serde`.
 fn is_remote(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
     bare(setting, "`remote` stands alone: messages may come from other nodes, or they may not", diagnostics);
     if !cfg!(feature = "serde") {
@@ -235,7 +235,7 @@ fn is_remote(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
     true
 }
 
-/// The paths in `protocols(…)`.
+/// Reads the paths in `protocols(…)`.
 fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, diagnostics: &mut Diagnostics) {
     let (key, value) = (&setting.key, &setting.value);
     let what = "`protocols` names the protocols that the process answers";
@@ -298,7 +298,7 @@ impl MainOptions {
 /// Options of `#[postroom::test]`.
 pub(crate) struct TestOptions {
     pub(crate) krate: Path,
-    /// Calls of the builder's methods.
+    /// Calls of the simulation builder's methods.
     pub(crate) settings: Vec<TokenStream>,
 }
 
@@ -320,7 +320,7 @@ impl TestOptions {
     }
 }
 
-/// A setting whose value is a number, or an expression for one.
+/// Checks a setting whose value is a number or an expression.
 fn number(setting: Setting, diagnostics: &mut Diagnostics) -> Option<Setting> {
     let key = &setting.key;
     match &setting.value {
@@ -336,7 +336,7 @@ fn number(setting: Setting, diagnostics: &mut Diagnostics) -> Option<Setting> {
     }
 }
 
-/// The call of the simulation's method for a setting.
+/// Returns the call of the simulation's method for a setting.
 fn test_setting(krate: &Path, setting: &Setting, diagnostics: &mut Diagnostics) -> Option<TokenStream> {
     const STRATEGIES: [(&str, &str); 6] = [
         ("exhaustive", "Exhaustive"),
@@ -382,7 +382,7 @@ fn test_setting(krate: &Path, setting: &Setting, diagnostics: &mut Diagnostics) 
     }
 }
 
-/// The nanoseconds in a text such as `90s`.
+/// Parses a duration such as `90s` into nanoseconds.
 fn duration(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
@@ -440,7 +440,7 @@ fn text_of(setting: &Setting) -> Option<&LitStr> {
     }
 }
 
-/// A value of the wrong kind, or none.
+/// Reports a value of the wrong kind, or a missing one.
 fn missing(setting: &Setting, what: &str, whole: &str, value: &str, diagnostics: &mut Diagnostics) {
     match &setting.value {
         Some(wrong) => diagnostics.on(wrong, what, format!("write `{value}`")),

@@ -1,8 +1,8 @@
-//! The output of a method: nothing, or a type, of which the compiler says whether it is a `Result`.
+//! The output of a method: nothing, or a type. The compiler determines whether that type is a `Result`.
 //!
-//! Rule: how a type is written says nothing about it. A `Result` may have another name, come from a macro, or be in
-//! parentheses, and a type called `Result` may be another one. So the generated code asks the type (see `outcome` in
-//! the runtime), except for what is no path: a tuple, an array, a function pointer.
+//! Rule: the spelling of a type says nothing about it. A `Result` may have another name, come from a macro, or be in
+//! parentheses, and a type called `Result` may be a different one. So the generated code asks the type (see `outcome`
+//! in the runtime), unless it is not a path: a tuple, an array, a function pointer.
 
 use super::generics;
 use crate::check::bare::{self, bare};
@@ -15,9 +15,9 @@ use syn::{ReturnType, Type};
 
 pub(crate) enum Output {
     Unit,
-    /// `!`: an endless body.
+    /// `!`: the body does not end.
     Never,
-    /// A type that is no `Result`.
+    /// A type that is not a `Result`.
     Plain(TokenStream),
     Asked(Asked),
 }
@@ -25,11 +25,12 @@ pub(crate) enum Output {
 /// A type that may be a `Result`.
 pub(crate) struct Asked {
     pub(crate) ty: TokenStream,
-    /// The constant that says whether it is.
+    /// A constant that tells whether the type is a `Result`.
     pub(crate) is_result: TokenStream,
 }
 
-/// What an error says: the more its type can do, the more references deep its way of saying it is found.
+/// Returns an expression for the text of an error. Autoref specialization chooses its `Display`, else its `Debug`, else
+/// the name of its type.
 pub(crate) fn describe(private: &TokenStream, error: &Ident) -> TokenStream {
     quote! {{
         use #private::probe::{ByDebug as _, ByDisplay as _, ByType as _};
@@ -46,7 +47,7 @@ impl Output {
         }
     }
 
-    /// Returns the output for the type inside a `Reply<…>`.
+    /// Returns the output for a type, such as the one inside a `Reply<…>`.
     pub(crate) fn of(ty: &Type, self_type: &SelfType) -> Self {
         let ty = bare(ty);
         let written = generics::without_self(ty, &self_type.ty);
@@ -70,7 +71,8 @@ impl Output {
         }
     }
 
-    /// Returns whether it has no value, other than `!`: for the lint about what follows a call.
+    /// Returns whether the type has no values, other than `!`. The lint about unreachable code after a call needs to
+    /// know.
     pub(crate) fn is_endless(&self) -> bool {
         let Self::Asked(asked) = self else { return false };
         let ty = syn::parse2::<Type>(asked.ty.clone());
@@ -87,7 +89,7 @@ impl Output {
 }
 
 impl Asked {
-    /// Returns one of the two types. It begins and ends where the type does, for errors about it.
+    /// Returns one of the two types. Its first and last tokens have the spans of the whole type's, for errors about it.
     pub(crate) fn part(&self, name: &str, private: &TokenStream) -> TokenStream {
         let Self { ty, is_result } = self;
         let mut spans = ty.clone().into_iter().map(|token| token.span().resolved_at(Span::call_site()));
@@ -99,7 +101,7 @@ impl Asked {
     }
 }
 
-/// Returns the constant that says whether the type is a `Result`.
+/// Returns the constant that tells whether the type is a `Result`.
 fn is_result(ty: &TokenStream, self_type: &SelfType) -> TokenStream {
     let private = self_type.private();
     // Errors about the type are shown at its first token.

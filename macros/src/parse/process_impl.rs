@@ -1,4 +1,4 @@
-//! What a `#[process] impl` says, read and checked: its type and its marked methods.
+//! The content of a `#[process] impl`, parsed and checked: its type and its marked methods.
 
 use super::entry::Entry;
 use super::marker::{self, Role};
@@ -18,16 +18,16 @@ pub(crate) struct ProcessImpl {
     pub(crate) signals: Vec<SignalMethod>,
     /// The protocols that the process answers, as its options name them.
     pub(crate) protocols: Vec<Path>,
-    /// The options name protocols in a way that cannot be read.
+    /// Whether the list of protocols could not be parsed, so that any protocol counts as listed.
     pub(crate) names_any_protocol: bool,
-    /// The type that addresses deref to.
+    /// The type that addresses dereference to.
     pub(crate) client: Ident,
-    /// The type that the spawn builder derefs to.
+    /// The type that the spawn builder dereferences to.
     pub(crate) entry_points: Ident,
 }
 
 impl ProcessImpl {
-    /// Reads the methods and takes our attributes off; one that is there already is taken out.
+    /// Reads the methods and removes our attributes. A method whose name is already taken is removed.
     pub(crate) fn read(
         self_type: SelfType,
         options: ImplOptions,
@@ -40,7 +40,7 @@ impl ProcessImpl {
             let ImplItem::Fn(method) = item else { return true };
             let Some(marked) = marker::take(&mut method.attrs, &self_type.krate, diagnostics) else { return true };
             let (name, conditional) = (method.sig.ident.clone(), !marked.cfgs.is_empty());
-            // Two methods of one name may exist under two conditions.
+            // Two methods of the same name may exist under different conditions.
             if seen.iter().any(|(other, there)| *other == name && !(conditional && *there)) {
                 diagnostics.on(
                     &name,

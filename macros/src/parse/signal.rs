@@ -1,4 +1,4 @@
-//! `#[signal]`: a method for something the runtime says. Which one is known by the type of its argument.
+//! `#[signal]`: a method that handles a signal from the runtime. The type of its argument selects the signal.
 
 use super::method::Method;
 use super::output::Output;
@@ -9,7 +9,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Meta;
 
-/// What the runtime says.
+/// The kinds of signals.
 const KINDS: &[&str] = &["Cancel", "Down", "Exit"];
 
 pub(crate) struct SignalMethod {
@@ -40,7 +40,7 @@ impl SignalMethod {
         Self { method, kind }
     }
 
-    /// The name of the signal, for `SIGNALS`.
+    /// Returns the name of the signal, for `SIGNALS`.
     pub(crate) fn listed(&self) -> Option<TokenStream> {
         let (cfgs, kind) = (self.method.cfgs(), self.kind?);
         Some(quote!(#(#cfgs)* #kind))

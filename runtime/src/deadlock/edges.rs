@@ -1,7 +1,7 @@
-//! The [wait graph](crate::deadlock::wait_graph) of this program: its edges, and their meaning for processes here.
+//! The [wait graph](crate::deadlock::wait_graph) of this program: the edges of its processes, and how they are used.
 //!
-//! A process has at most one edge. A suspension replaces the edge of a call; the step after it publishes the call
-//! again, if the process still waits for it.
+//! A process has at most one edge. A suspension overwrites the edge of a pending call. The step after the suspension
+//! publishes the call again, if the process still waits for its answer.
 
 use super::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::call::call_id::CallId;
@@ -17,7 +17,7 @@ use crate::sync::Mutex;
 
 static EDGES: World<Chunks<Edge>> = World::new(Chunks::new(|_| Edge::unused()));
 
-/// Serializes the second look before a call fails, or a suspension is refused.
+/// Serializes the confirming pass that precedes the failure of a call or the refusal of a suspension.
 static SECOND_LOOK: World<Mutex<()>> = World::new(Mutex::new(()));
 
 struct LocalProcesses;
@@ -36,7 +36,7 @@ impl Places for LocalProcesses {
 
     #[inline(always)]
     fn runs_next_here(&self, incarnation: Incarnation) -> bool {
-        // Of whichever incarnation: one that has ended closes no cycle.
+        // The generation is not compared: a process that has ended closes no cycle.
         local::current().is_some_and(|local| local.is_next(index_of(incarnation)))
     }
 
@@ -50,22 +50,22 @@ pub(super) fn index_of(incarnation: Incarnation) -> u32 {
     (incarnation >> GENERATION_BITS) as u32
 }
 
-/// Returns the PID of the process, if its slot has not been reused.
+/// Returns the PID of the process, or `None` if its slot has been reused.
 fn pid_of(incarnation: Incarnation) -> Option<Pid> {
     TABLE.slot(index_of(incarnation)).and_then(Slot::resident).filter(|pid| pid.incarnation() == incarnation)
 }
 
-/// Returns the edge of a process that the calling thread runs.
+/// Returns the edge of a process. Only the thread that runs the process may call this.
 #[inline]
 pub(crate) fn own_edge(incarnation: Incarnation) -> Option<&'static Edge> {
     if cfg!(debug_assertions) {
-        // Tests of this file use processes beyond the table.
+        // Tests in this file use processes beyond the table.
         TABLE.slot(index_of(incarnation)).inspect(|slot| slot.debug_owner.check());
     }
     EDGES.make(index_of(incarnation))
 }
 
-/// The published wait for the answer to a call; ends on drop.
+/// A published wait for the answer to a call; the wait is withdrawn on drop.
 #[derive(Debug)]
 pub(crate) struct CallWait(&'static Edge, u64);
 
@@ -76,12 +76,12 @@ impl Drop for CallWait {
     }
 }
 
-/// Publishes that the process `from` waits for the answer to one call, and that nothing else can resume it. `blocks`:
-/// it blocks its thread. Only the thread that runs the process may call this.
+/// Publishes that the process `from` waits for the answer to one call, and that nothing else can resume it. `blocks`
+/// tells whether the wait blocks the process's thread. Only the thread that runs the process may call this.
 ///
 /// # Errors
-/// The cycle, if the call closes one: its message is withdrawn and will never be handled. If the message is being
-/// handled already, another call of the cycle fails instead.
+/// Returns the cycle, if the call closes one: the call's message is withdrawn and will never be handled. If the
+/// message is already being handled, another call of the cycle fails instead.
 #[inline(always)]
 pub(crate) fn wait(
     from: Incarnation,
@@ -94,7 +94,7 @@ pub(crate) fn wait(
     wait_at(edge, from, on, method, ticket, blocks).map(Some)
 }
 
-/// As [`wait`], for a process with that edge.
+/// Like [`wait`], for a process whose edge is known.
 #[inline(always)]
 pub(crate) fn wait_at(
     edge: &'static Edge,
@@ -137,8 +137,9 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     }
 }
 
-/// Publishes the suspension of `from` at the mailbox of `to`, unless that would close a cycle. Returns whether it is
-/// suspended: until [`withdraw`], or until a call closes a cycle and lifts it. `blocks`: it blocks its thread.
+/// Publishes the suspension of `from` at the mailbox of `to`, unless it would close a cycle. Returns whether `from` is
+/// now suspended, which lasts until [`withdraw`] or until a call closes a cycle and lifts the suspension. `blocks`
+/// tells whether the suspension blocks the process's thread.
 pub(crate) fn publish_suspension(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.incarnation(), to.incarnation());
     let Some(edge) = own_edge(from) else { return false };
@@ -152,7 +153,8 @@ pub(crate) fn withdraw(from: Pid) {
     }
 }
 
-/// Returns the process waited for, and the called method, `None` for a suspension. Stale at once.
+/// Returns the process that `pid` waits for, with the called method, or `None` in its place for a suspension. The
+/// result may already be out of date.
 pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     let wait = EDGES.get(pid.slot()).and_then(Edge::read)?;
     let method = match wait.what {
@@ -173,18 +175,18 @@ mod tests {
     use crate::deadlock::wait_graph::leads_back;
     use crate::routing::router::this_node;
 
-    /// Returns whether the process is suspended, and no call has closed a cycle with that.
+    /// Returns whether the process is suspended; false if a call that closed a cycle has lifted the suspension.
     fn is_suspended(from: Pid) -> bool {
         let wait = EDGES.get(from.slot()).and_then(Edge::read);
         wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
     }
 
-    /// Returns whether `to` waits for `from`, directly or through others. Stale at once.
+    /// Returns whether `to` waits for `from`, directly or through others. The result may already be out of date.
     fn would_close(from: Pid, to: Pid) -> bool {
         leads_back(&LocalProcesses, from.incarnation(), to.incarnation())
     }
 
-    /// PIDs in slots that no other test comes to.
+    /// Returns a PID in a slot that no other test uses.
     fn pid(number: u32) -> Pid {
         Pid::new(this_node(), 0, (1 << 27) + number, 1)
     }
@@ -199,7 +201,7 @@ mod tests {
         withdraw(a);
     }
 
-    /// Catches: the wait of a process is taken for that of another one, which had its slot before and has been called.
+    /// Catches: the wait of a called process is mistaken for that of an earlier process in its slot.
     #[test]
     fn the_wait_of_one_that_has_the_slot_of_another_closes_no_ring_with_it() {
         let runtime = crate::Runtime::builder().workers(1).build().expect("one worker");

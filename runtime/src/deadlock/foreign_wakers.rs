@@ -1,12 +1,12 @@
-//! The number of a process's wakers that other code holds: while there is one, unknown events may resume the process.
+//! The number of a process's wakers held by foreign code: while any exist, unknown events may resume the process.
 //!
-//! Counted in a [side table](crate::slots::chunks) of the slots, so that a waker owns nothing and may outlive its
-//! process. A word holds a generation and its count: the first waker of a later process in the slot starts again, so
-//! that a waker that is never dropped hides only its own process from the search for cycles.
+//! The counts are in a [side table](crate::slots::chunks) of the slots, so that a waker owns nothing and may outlive
+//! its process. Each word holds a generation and its count. The first waker of a later process in the slot restarts
+//! the count, so a waker that is never dropped hides only its own process from the search for cycles.
 //!
-//! A waker that is woken is counted out after the wake is marked in the control lane, so that a thread that counts none
-//! finds the wake, and before the process runs for it, so that the process counts none. A waker that is dropped without
-//! a wake while its process waits leaves that wait as it was: unpublished.
+//! A wake decrements the count after it has marked the control lane and before the process runs: a thread that reads a
+//! count of zero also sees the wake, and the resumed process does not count the waker. A waker that is dropped without
+//! a wake while its process waits does not change that wait: it stays unpublished.
 
 use super::edges::index_of;
 use super::wait_graph::Incarnation;
@@ -18,31 +18,31 @@ use crate::sync::{AtomicU64, Ordering};
 /// A [`LentWord`] for each slot.
 static LENT: World<Chunks<AtomicU64>> = World::new(Chunks::new(|_| AtomicU64::new(0)));
 
-/// The generation of a process, and the count of its wakers that other code holds.
+/// The generation of a process, and the number of its wakers held by foreign code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LentWord(u64);
 
-/// Counts a new waker of that process.
+/// Counts a new waker of the process.
 pub(crate) fn lend(incarnation: Incarnation) {
     if let Some(lent) = LENT.make(index_of(incarnation)) {
         let _of_a_later_process = update(lent, Ordering::Relaxed, |word| word.once_more(incarnation));
     }
 }
 
-/// Counts out a dropped waker; returns whether it was the last.
+/// Uncounts a dropped waker. Returns whether it was the last one.
 pub(crate) fn give_back(incarnation: Incarnation) -> bool {
     let lent = LENT.get(index_of(incarnation));
     let before = lent.and_then(|lent| update(lent, Ordering::Release, |word| word.once_less(incarnation)));
     before.is_some_and(|before| before.count() == 1)
 }
 
-/// Replaces the word by what `change` makes of it; returns the old one, or `None` if it stays.
+/// Replaces the word with the result of `change`. Returns the old word, or `None` if `change` left it alone.
 fn update(lent: &AtomicU64, order: Ordering, change: impl Fn(LentWord) -> Option<LentWord>) -> Option<LentWord> {
     lent.fetch_update(order, Ordering::Relaxed, |word| Some(change(LentWord(word))?.0)).ok().map(LentWord)
 }
 
-/// Returns whether other code has wakers of that process, which the calling thread runs, so that no first one can be
-/// added meanwhile.
+/// Returns whether foreign code holds wakers of the process. Only the thread that runs the process may call this:
+/// while it does, no first waker can be added.
 #[inline]
 pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
     LENT.get(index_of(incarnation)).is_some_and(|lent| LentWord(lent.load(Ordering::Acquire)).counts(incarnation))
@@ -50,7 +50,7 @@ pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
 
 impl LentWord {
     const COUNT_BITS: u32 = SLOT_BITS;
-    /// From this count on it is unknown, and stays so.
+    /// The largest count, which saturates: from here on the number is unknown and never decremented.
     const MOST: u64 = (1 << Self::COUNT_BITS) - 1;
 
     fn new(generation: u64, count: u64) -> Self {
@@ -72,7 +72,7 @@ impl LentWord {
         self.generation() == incarnation & GENERATION_MASK && self.count() != 0
     }
 
-    /// Returns the incremented word; `None` if it counts for a later process.
+    /// Returns the incremented word, or `None` if the word belongs to a later process.
     fn once_more(self, incarnation: Incarnation) -> Option<Self> {
         let generation = incarnation & GENERATION_MASK;
         match self.generation().cmp(&generation) {
@@ -82,7 +82,7 @@ impl LentWord {
         }
     }
 
-    /// Returns the decremented word; `None` if it counts none of that incarnation, or too many.
+    /// Returns the decremented word, or `None` if it counts no waker of that incarnation, or is saturated.
     fn once_less(self, incarnation: Incarnation) -> Option<Self> {
         (self.counts(incarnation) && self.count() != Self::MOST).then(|| Self::new(self.generation(), self.count() - 1))
     }
@@ -99,10 +99,10 @@ mod tests {
     fn a_waker_that_is_never_dropped_counts_for_its_own_process_only() {
         let word = LentWord(0).once_more(SLOT | 1).and_then(|word| word.once_more(SLOT | 1)).expect("the first");
         assert!(word.counts(SLOT | 1) && !word.counts(SLOT | 2));
-        // Its process has ended, and another lends one and has it back.
+        // The process has ended, and the next one in its slot lends a waker and gets it back.
         let word = word.once_more(SLOT | 2).expect("a later one");
         assert!(word.counts(SLOT | 2) && !word.counts(SLOT | 1));
-        // Those of the earlier one come and go, and change nothing.
+        // Wakers of the earlier process no longer change the word.
         assert_eq!((word.once_more(SLOT | 1), word.once_less(SLOT | 1)), (None, None));
         let word = word.once_less(SLOT | 2).expect("it was lent");
         assert!(!word.counts(SLOT | 2));

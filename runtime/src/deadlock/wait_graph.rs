@@ -1,56 +1,59 @@
 //! The wait graph: which process waits for which, and the response to a cycle.
 //!
 //! A process that can be resumed only by one other process publishes an [`Edge`]: it waits for the answer to one call
-//! and for nothing else, or it is suspended because it has sent more than the other has taken. A process that publishes
-//! an edge walks along the edges of others from the far end of its own. If the walk leads back, no process of the cycle
-//! would ever be resumed: the call that closes it fails; a suspension that would close it is not made; and suspensions
-//! in a cycle that a call closes end. Waits that something else could end have no edge, and are left to their
-//! deadlines.
+//! and nothing else, or it is suspended because it sent faster than the receiver handled messages. The publisher then
+//! walks along the edges of other processes, starting at the far end of its own. If the walk leads back to it, no
+//! process of the cycle would ever be resumed: a call that closes the cycle fails, unless the cycle contains
+//! suspensions, which are lifted instead; a suspension that would close the cycle is not made. Waits that something
+//! else could end have no edge and rely on their deadlines.
 //!
 //! # Steps
 //! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
-//!   never repeats: see [`call_id`](crate::call::call_id)).
-//!   If the process at its far end runs next on this thread, whose hands its token is in, that is all.
+//!   never repeats: see [`call_id`](crate::call::call_id)). If the process at the far end runs next on this thread,
+//!   which holds its token, the remaining steps are skipped.
 //! * Z2. A sequentially consistent fence.
-//! * Z3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge: the walk ends.
-//! * Z4. If the walk came back: under a program-wide lock, it looks again ([`cycle`]). It notes all edges of the cycle,
-//!   then checks that each is still the one noted, its call still open, and its process alive with no other work.
-//! * Z5. Still under the lock, it withdraws its message, which the called process has not taken, and removes its own
-//!   edge: its call fails. If its message is being handled already, it withdraws that of another process of the cycle,
-//!   whose call fails.
+//! * Z3. The waiter walks from the far end of its edge ([`leads_back`]). Usually there is no other edge, and the walk
+//!   ends.
+//! * Z4. If the walk leads back, the waiter looks again under a program-wide lock ([`cycle`]). It notes all edges of
+//!   the cycle, then checks that each is still the one noted, its call still open, and its process alive with no other
+//!   work.
+//! * Z5. Still under the lock, the waiter withdraws its message, if the called process has not taken it, and removes
+//!   its own edge: its call fails. If the message is already being handled, it withdraws that of another process of
+//!   the cycle, whose call then fails.
 //!
 //! # Why
-//! *A cycle is found.* Of all processes that close the cycle concurrently, let P's fence be the last. Each of the
-//! others wrote its edge before its own fence, which precedes P's, so P's walk finds it, or finds something newer,
-//! whose writer then walks itself and after P. Without Z2 each may find the others' edges unwritten.
+//! *A cycle is found.* Of all processes that close the cycle concurrently, let P be the one whose fence is last. Each
+//! of the others wrote its edge before its own fence, which precedes P's, so P's walk finds that edge, or a newer one
+//! whose writer then walks itself, after P. Without Z2, each might find the others' edges unwritten.
 //!
-//! One that ended with Z1 wrote its edge while its thread had the token of the next process of the cycle, which ran
-//! after that, on this thread or on one that got the token from it, before it wrote the edge that it has in the cycle
-//! (each process that runs and still waits writes its edge anew). So each such edge was written before that of the next
-//! process, as seen by the latter's thread. Hence not all of the cycle ended with Z1; and following the cycle from one
-//! that did leads to one with a fence, before which the edge was written too.
+//! A process that stopped after Z1 wrote its edge while its thread held the token of the next process of the cycle.
+//! That next process ran later, on this thread or on one that got the token from it, and only then wrote the edge that
+//! it has in the cycle (each process that runs and still waits writes its edge anew). So each such edge was written
+//! before that of the next process, as seen by the latter's thread. Hence not every process of the cycle stopped after
+//! Z1. Following the cycle from one that did leads to one with a fence, before which the first one's edge was written
+//! too.
 //!
-//! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
-//! [`call_id`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled,
-//! each process of the cycle would have called the next one from within the method for the call of the one before,
-//! hence after it: around the cycle each call would be later than itself. If one has been taken since the second look,
-//! its process runs, and the cycle is open.
+//! *A call that fails is never delivered.* One word decides whether a message is withdrawn or handled (see
+//! [`call_id`](crate::call::call_id)). Every cycle has a message that can be withdrawn: if all of them were being
+//! handled, each process would have called the next one from within the method for the preceding call, hence after
+//! that call, and around the cycle each call would be later than itself. If a message has been taken since the second
+//! look, its receiver runs, and the cycle is open.
 //!
-//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone, by another's Z5 or because
-//! its call was answered; or a process of it has other work (a kill, a wake), writes its edge anew after that, and
-//! walks after P. The second process under the lock finds the first one's edge gone. Without the second look, two that
-//! close the cycle concurrently may both fail.
+//! *One call fails.* P's second look fails only if the cycle is open: an edge is gone, removed in another process's Z5
+//! or because its call was answered; or a process of the cycle has other work (a kill, a wake), after which it writes
+//! its edge anew and walks after P. The second process under the lock finds the first one's edge gone. Without the
+//! second look, two calls that close the cycle concurrently might both fail.
 //!
 //! *Nothing else fails.* Let T be the moment between the noting and the second reading in Z4. An edge with the same
-//! number before and after existed at T. A called process that waits too has given no answer since it wrote its own
-//! edge, since it runs nothing meanwhile; answers that it gave or passed on before that are seen, since the noting
-//! acquired its edge, and the calls are checked after the noting. So at T each process of the cycle waited for the next
-//! one, and none could be resumed except by the next one.
+//! number before and after existed at T. A called process that also waits has given no answer since it wrote its own
+//! edge, because it has not run since. Answers that it gave or passed on earlier are seen: the noting acquired its
+//! edge, and the calls are checked after the noting. So at T each process of the cycle waited for the next one, and
+//! only the next one could resume it.
 //!
-//! A process that runs without need (by a left-over wake) removes its edge before it runs and writes it anew after. A
-//! walk in between may miss it; then its own walk finds the cycle.
+//! A process that runs unnecessarily (because of a left-over wake) removes its edge before it runs and writes it anew
+//! afterwards. A walk in between may miss it; its own walk then finds the cycle.
 //!
-//! Rejected: clearing the edge where a call is answered (a cache line of the caller's, touched by each answer: a call
+//! Rejected: clearing the edge where a call is answered (each answer would touch a cache line of the caller: calls
 //! would cost half as much again); edges in words of the slot (both of its lines are full); a periodic search by a
 //! thread (a cycle would be found late, and the call that closed it would be unknown).
 
@@ -59,17 +62,17 @@ use crate::mailbox::node::MailNode;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence, lock};
 use std::ptr;
 
-/// A process in one word: slot, and generation below it.
+/// A process in one word: its slot above its generation.
 pub(crate) type Incarnation = u64;
 
-/// The longest walk. A longer cycle is left to its deadlines.
+/// The longest walk. Longer cycles are left to the deadlines of their calls.
 const DEPTH: usize = 64;
 
-/// How long a method's name can be in an edge.
+/// The maximum length of a method's name in an edge.
 const MOST_LENGTH: u64 = EdgeWord::BLOCKS - 1;
 
-/// What an edge waits for, as one word: the number of the call or the suspension, whether the process blocks its
-/// thread, and the length of the method's name.
+/// The wait of an edge in one word: the number of the call or suspension, whether the process blocks its thread, and
+/// the length of the method's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct EdgeWord(u64);
 
@@ -98,11 +101,12 @@ impl EdgeWord {
     }
 }
 
-/// The edge of a process. Only the thread that runs the process publishes: if two threads did so at once, a reader
-/// could combine parts of both, such as the text of one name with the length of another. Any thread reads.
+/// The edge of a process, which any thread may read. Only the thread that runs the process publishes: if two threads
+/// published concurrently, a reader could combine parts of both, such as the text of one name with the length of
+/// another.
 #[derive(Debug)]
 pub(crate) struct Edge {
-    /// An [`EdgeWord`].
+    /// The wait, as an [`EdgeWord`].
     word: AtomicU64,
     on: AtomicU64,
     /// The node of the call; null for a suspension.
@@ -119,15 +123,15 @@ pub(crate) struct Wait {
     /// The process that this one waits for.
     pub(crate) on: Incarnation,
     pub(crate) what: What,
-    /// Whether the process blocks a thread, and does nothing else before the wait is over.
+    /// Whether the process blocks a thread, and does nothing else until the wait ends.
     pub(crate) blocks: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
-    /// The answer to a call of that method.
+    /// The answer to a call of the named method.
     Call(CallId, &'static str),
-    /// Room in a mailbox, with a unique number.
+    /// Room in a mailbox. The number is unique.
     Suspension(u64),
 }
 
@@ -141,18 +145,18 @@ impl What {
 }
 
 pub(crate) trait Places {
-    /// The value needed to fail the call of a process.
+    /// The value needed to fail a process's call.
     type Caller;
 
-    /// Returns the edge of a process; `None` if it has never had one.
+    /// Returns the edge of a process, or `None` if it has never had one.
     fn edge(&self, incarnation: Incarnation) -> Option<&Edge>;
 
-    /// Returns whether the process is alive and, unless it blocks, has no other work: otherwise it runs soon, and then
-    /// it ends, waits for something else, or looks itself.
+    /// Returns whether the process is alive and, unless it blocks, has no other work. A process with other work runs
+    /// soon, and then ends, waits for something else, or walks the graph itself.
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool;
 
-    /// Returns whether the calling thread has the token of that process, which it will run next, so that everything
-    /// that this thread has done is visible to the process when it runs.
+    /// Returns whether the calling thread holds the token of that process and will run it next, so that the process
+    /// sees everything that this thread has done.
     #[inline(always)]
     fn runs_next_here(&self, _incarnation: Incarnation) -> bool {
         false
@@ -162,18 +166,18 @@ pub(crate) trait Places {
     fn withdraw(&self, ticket: CallId) -> Option<Self::Caller>;
 }
 
-/// The response to a closed cycle.
+/// The outcome of a wait that closed a cycle.
 #[derive(Debug)]
 pub(crate) enum Closed<C> {
-    /// A call closed it: the calls of the cycle, with their methods. The message of the first, which closed it, was
-    /// withdrawn, and its edge removed.
+    /// A call closed it: the calls of the cycle, with their methods. The first call closed the cycle; its message was
+    /// withdrawn and its edge removed.
     Calls(Vec<(Incarnation, &'static str)>),
-    /// A call that is being handled closed it: the message of the first of these was withdrawn instead, and its caller
-    /// is to be notified.
+    /// A call that is already being handled closed it: the message of the first call in this list was withdrawn
+    /// instead, and its caller must be notified.
     Another(C, Vec<(Incarnation, &'static str)>),
-    /// A call closed it, and these were suspended in it: they are resumed.
+    /// A call closed it, and these suspended processes are part of it: they are resumed.
     Suspended(Vec<Incarnation>),
-    /// A suspension closed it, and was removed.
+    /// A suspension closed it and was removed.
     Suspension,
 }
 
@@ -187,7 +191,7 @@ impl Edge {
         }
     }
 
-    /// Step Z1.
+    /// Writes the edge: step Z1.
     #[inline(always)]
     fn publish(&self, wait: Wait) {
         let (node, method) = match wait.what {
@@ -209,7 +213,7 @@ impl Edge {
         self.word.store(EdgeWord::NONE.0, Ordering::Release);
     }
 
-    /// Removes the edge if it is still that of this call: it may be that of a later wait, or of a later process.
+    /// Removes the edge if it still belongs to this call, rather than to a later wait or a later process.
     #[inline]
     pub(crate) fn withdraw_call(&self, call: u64) {
         if EdgeWord(self.word.load(Ordering::Relaxed)).number() == call {
@@ -224,7 +228,7 @@ impl Edge {
             && self.word.compare_exchange(word, EdgeWord::NONE.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns the content, unless there is none or it is being written.
+    /// Returns the content, or `None` if there is none or it is being written.
     pub(crate) fn read(&self) -> Option<Wait> {
         let word = EdgeWord(self.word.load(Ordering::Acquire));
         if word == EdgeWord::NONE {
@@ -246,7 +250,7 @@ impl Edge {
         Some(Wait { on, what, blocks: word.blocks() })
     }
 
-    /// Returns the content if it is still valid: a call that was answered, or abandoned, leaves its edge behind.
+    /// Returns the content if it is still valid: an answered or abandoned call leaves its edge behind.
     #[inline]
     pub(crate) fn stands(&self) -> Option<Wait> {
         self.read().filter(|wait| match wait.what {
@@ -256,14 +260,15 @@ impl Edge {
     }
 }
 
-/// Returns the name in an edge that was read whole.
+/// Returns the name in an edge, whose parts were read consistently.
 fn text(method: *mut u8, length: usize) -> &'static str {
-    // SAFETY: pointer and length were written together from a `&'static str`, with the length cut at a character
-    // boundary at most; the equal numbers before and after show that they were read together.
+    // SAFETY: pointer and length were written together from a `&'static str`, with the length cut to a character
+    // boundary if necessary. The equal numbers before and after show that they were also read together.
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(method, length)) }
 }
 
-/// Publishes that the process `from` waits, and that nothing else can resume it: steps Z1 to Z5. `edge` is its own.
+/// Publishes that the process `from` waits, and that nothing else can resume it: steps Z1 to Z5. `edge` belongs to
+/// `from`.
 #[inline(always)]
 pub(crate) fn publish<P: Places>(
     places: &P,
@@ -279,7 +284,7 @@ pub(crate) fn publish<P: Places>(
     look(places, second_look, from, edge, wait)
 }
 
-/// Steps Z2 to Z5. Not inlined, so that what ends with Z1 does not put a `Wait` together for it.
+/// Performs steps Z2 to Z5. Not inlined, so that waits that end after Z1 need not construct a `Wait` for it.
 #[inline(never)]
 fn look<P: Places>(
     places: &P,
@@ -295,7 +300,7 @@ fn look<P: Places>(
     close(places, second_look, from, edge, wait)
 }
 
-/// Returns whether the edges lead from `on` back to `from`: step Z3. The edges may be stale.
+/// Returns whether the edges lead from `on` back to `from`: step Z3. The edges may be out of date.
 #[inline(always)]
 pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnation) -> bool {
     let mut next = on;
@@ -311,7 +316,7 @@ pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnatio
     false
 }
 
-/// Steps Z4 and Z5.
+/// Performs steps Z4 and Z5.
 #[cold]
 fn close<P: Places>(
     places: &P,
@@ -332,7 +337,7 @@ fn close<P: Places>(
     });
     let held: Vec<(Incarnation, u64)> = holds.collect();
     if !held.is_empty() {
-        // A missing one was removed by another process, which opened the cycle.
+        // A suspension that is missing was removed by another process, which opened the cycle.
         let lifted = held
             .into_iter()
             .filter(|(incarnation, hold)| places.edge(*incarnation).is_some_and(|edge| edge.lift(*hold)));
@@ -354,7 +359,7 @@ fn close<P: Places>(
     Some(Closed::Another(caller, calls))
 }
 
-/// Returns the cycle that the edge of `from` closes, if any. Under the lock: step Z4.
+/// Returns the cycle that the edge of `from` closes, if any: step Z4. The caller holds the lock.
 fn cycle(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Incarnation, Wait)>> {
     let mut cycle = vec![(from, wait)];
     let mut next = wait.on;
@@ -366,7 +371,7 @@ fn cycle(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Inc
         cycle.push((next, wait));
         next = wait.on;
     }
-    // All edges are noted. Everything that each process did before it wrote its edge is visible from here on.
+    // All edges are noted. From here on, everything that each process did before it wrote its edge is visible.
     fence(Ordering::Acquire);
     let stands = |&(incarnation, noted): &(Incarnation, Wait)| {
         let now = places.edge(incarnation).and_then(Edge::stands);
@@ -380,7 +385,7 @@ mod tests {
     use super::*;
     use crate::call::call_id::{keep, take};
 
-    /// Processes 1 to 99, with an edge each.
+    /// Processes 1 to 99, with one edge each.
     struct Crowd {
         edges: Vec<Edge>,
         dead: Vec<Incarnation>,
@@ -413,7 +418,7 @@ mod tests {
             publish(self, &self.second_look, from, &self.edges[from as usize], wait)
         }
 
-        /// The process `from` calls `on`, and waits.
+        /// Lets process `from` call `on` and wait.
         fn call(&self, from: Incarnation, on: Incarnation) -> (CallId, Option<Closed<CallId>>) {
             let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), from + 1_000);
             (ticket, self.wait(from, Wait { on, what: What::Call(ticket, "Type::method"), blocks: false }))
@@ -438,7 +443,7 @@ mod tests {
         assert!(crowd.call(1, 2).1.is_none() && crowd.call(2, 3).1.is_none());
         assert_eq!(names(crowd.call(3, 1).1), [3, 1, 2]);
         assert!(crowd.edges[3].read().is_none());
-        // The others wait as before.
+        // The other processes still wait.
         assert_eq!(names(crowd.call(3, 2).1), [3, 2]);
         assert_eq!(names(crowd.call(4, 4).1), [4]);
     }
@@ -450,7 +455,7 @@ mod tests {
         let (own, closed) = crowd.call(3, 1);
         assert_eq!(names(closed), [3, 1, 2]);
         assert!(!take(own.word()) && take(first.word()) && take(second.word()), "the failed one is never handled");
-        // The one that closes the cycle is being handled: by 2, which has called 1 from there.
+        // The call that closes the cycle is already being handled, by process 2, which has called 1 from that method.
         let crowd = Crowd::new();
         let (second, _) = crowd.call(2, 1);
         let own = CallId::issue(Box::leak(Box::new(MailNode::empty())), 77);
@@ -495,7 +500,7 @@ mod tests {
     #[test]
     fn a_ring_beyond_the_depth_and_one_that_leads_past_us_end_the_walk() {
         let crowd = Crowd::new();
-        // 10 and 11 wait for each other, as long as neither has looked again.
+        // Processes 10 and 11 wait for each other, since neither has looked for a cycle yet.
         for (from, on) in [(10, 11), (11, 10)] {
             let word = Box::leak(Box::new(MailNode::empty()));
             let what = What::Call(CallId::issue(word, from as u64), "m");
@@ -530,8 +535,7 @@ mod tests {
         assert!(crowd.edges[3].stands().is_some());
     }
 
-    /// Where process 1 goes on by itself, and waits for another, right before its edge is looked at for the time of
-    /// that number.
+    /// A graph in which process 1 resumes by itself and waits by `then` just before the look number `at` at its edge.
     struct Changes {
         crowd: Crowd,
         looks: std::cell::Cell<u32>,
@@ -562,8 +566,8 @@ mod tests {
         }
     }
 
-    /// Process 2 calls process 1, which waits for it by `first`, and comes to wait by `then` before that look. Gives
-    /// what came of it, and what process 1 waits for.
+    /// Lets process 2 call process 1, which waits for 2 by `first` and switches to `then` right before look number
+    /// `at`. Returns the outcome of the call, and the final wait of process 1.
     fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<CallId>>, (Incarnation, u64)) {
         let wait = |on, what| Wait { on, what, blocks: false };
         let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
@@ -576,8 +580,8 @@ mod tests {
         (closed, (now.on, now.what.number()))
     }
 
-    /// The walk, the notes and the second look are three looks at each edge. A second look that takes any wait for the
-    /// one that was noted fails a call whose cycle is open.
+    /// Each edge is looked at three times: by the walk, for the notes, and by the second look. A second look that
+    /// accepted any wait instead of the noted one would fail a call whose cycle is open.
     #[test]
     fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
         let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");
@@ -595,8 +599,8 @@ mod tests {
         }
     }
 
-    /// The look after those is that of the one who lifts the hold. It would take a later hold away, or the edge of a
-    /// call, by which another cycle could be found then.
+    /// The fourth look is the one that lifts the suspension. Without a check it would remove a later suspension, or
+    /// the edge of a call through which another cycle could be found.
     #[test]
     fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
         let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), 92);

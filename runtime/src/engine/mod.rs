@@ -4,8 +4,8 @@
 //! * [`permits`]: which threads may run steps, how the others sleep, and how a permit passes between threads;
 //! * [`watchdog`]: which steps run for too long; [`workers`]: the records of threads; [`io`]: the reactor of another
 //!   library;
-//! * [`host`]: one scheduler with its queues, hooks and limits; [`context`]: what a thread knows of the process it
-//!   runs;
+//! * [`host`]: one scheduler with its queues, hooks and limits; [`context`]: what a thread knows about the process that
+//!   it runs;
 //! * [`blocking`]: steps that block; [`backpressure`]: senders that wait for full mailboxes;
 //! * [`lifecycle`]: spawning, exit and upgrade of a process;
 //! * [`mod@slice`]: the time slice of a process; [`sched`]: the run loop; [`pinned`]: processes with a thread of their

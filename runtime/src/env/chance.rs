@@ -1,13 +1,13 @@
-//! The one source of randomness: every random choice of a host is derived from its seed, so that a simulator can repeat
-//! it. No choice depends on the order of a hash map: maps are ordered by their keys, and what [`HashKeys`] selects is
-//! only where a key is looked for.
+//! The only source of randomness. Every random choice of a host is derived from its seed, so that a simulator can
+//! repeat it. No choice depends on the order of a hash map: maps are ordered by their keys, and [`HashKeys`] affect
+//! only where a key is looked up.
 
-/// A small generator: xorshift64* (Vigna, 2016). Not for secrets.
+/// A small random number generator: xorshift64* (Vigna, 2016). Not for secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Makes generator number `stream` of those of `seed`.
+    /// Creates the generator of stream number `stream` of `seed`.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         // One round of splitmix64, so that neighbouring seeds and streams are independent.
         let mut mixed = seed.wrapping_add(stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -23,7 +23,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number from zero to one, without one.
+    /// Returns a number of at least zero and less than one.
     #[cfg(feature = "test")]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// The hashers of maps with users' keys: keyed by the system, so that no user can cause collisions.
+/// The hash keys of maps with user keys. The system provides them, so that no user can cause collisions.
 pub(crate) use std::collections::hash_map::RandomState as HashKeys;
 
 /// Returns the seed of a host: the given one, or one that differs from run to run.

@@ -1,9 +1,9 @@
-//! The one clock: every reading of the time comes from here, so that a simulator can replace it.
+//! The only source of time: every reading comes from here, so that a simulator can replace it.
 //!
-//! There are two times. That of the system, from [`instant_now`], limits waits of threads. That of the host whose code
-//! the thread runs, from [`Moment::now`], is what processes see. They differ only where a host has a virtual clock (see
-//! `time/virtual_clock`): its threads, and a thread that starts a process or fires a timer there, [use](use_clock) that
-//! clock.
+//! There are two times. The system's time, from [`instant_now`], limits the waits of threads. The time of the host
+//! whose code the thread runs, from [`Moment::now`], is what processes see. They differ only if a host has a virtual
+//! clock (see `time/virtual_clock`), which is [used](use_clock) by the host's threads, and by a thread that starts a
+//! process or fires a timer there.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
-    /// Later than any other: it is never reached.
+    /// Later than any other moment; never reached.
     pub(crate) const NEVER: Self = Self(NonZeroU64::MAX);
-    /// The last moment that a clock reaches: at [`NEVER`](Self::NEVER) timers that are never due would fire.
+    /// The last moment that a clock can reach: at [`NEVER`](Self::NEVER), timers that are never due would fire.
     pub(crate) const LAST: Self = Self(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
 
-    /// Returns the moment that many days after the origin.
+    /// Returns the moment `days` days after the origin.
     #[cfg(feature = "test")]
     pub(crate) const fn of_days(days: u64) -> Self {
         match NonZeroU64::new(days * 24 * 3600 * 1_000_000_000) {
@@ -43,13 +43,13 @@ impl Moment {
         NonZeroU64::new(nanoseconds).map_or(Self::NEVER, Self)
     }
 
-    /// Returns the current moment for the host whose code the thread runs. Reads the system's clock: 23 ns on the
-    /// machine of the book.
+    /// Returns the current moment for the host whose code the thread runs. Without a virtual clock, this reads the
+    /// system's clock: 23 ns on the machine that the book uses.
     pub(crate) fn now() -> Self {
         Self::now_by(CLOCK.get())
     }
 
-    /// Returns the current moment by that clock, or by the system's.
+    /// Returns the current moment by the given clock, or by the system's if there is none.
     #[inline]
     pub(crate) fn now_by(clock_override: ClockOverride) -> Self {
         match clock_override {
@@ -60,15 +60,15 @@ impl Moment {
 
     pub(crate) fn instant(self) -> Instant {
         let since = Duration::from_nanos(self.0.get());
-        // No system's clock has a smaller range.
+        // No system clock has a smaller range.
         origin().checked_add(since).unwrap_or_else(instant_now)
     }
 
-    /// Returns the current moment or shortly before: for frequent use where it need not be exact. Costs a read of the
-    /// processor's cycle counter (7 ns) where there is one: the system's clock is read again only after
-    /// [`FRESH_CYCLES`]; until then the counter's progress is added, at its pace between the last two reads of the
-    /// clock. A thread that has slept discards its last read ([`forget_now`]), because some processors' counters sleep
-    /// too.
+    /// Returns the current moment or one shortly before, for frequent use where it need not be exact. Where the
+    /// processor has a cycle counter, the cost is one read of that (7 ns): the system's clock is read again only after
+    /// [`FRESH_CYCLES`], and until then the counter's progress is added, at its rate between the last two reads of the
+    /// clock. A thread that has slept discards its last read ([`forget_now`]), because the counters of some processors
+    /// stop during sleep.
     #[inline]
     pub(crate) fn about_now() -> Self {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -98,7 +98,7 @@ impl Moment {
         nanoseconds.and_then(|nanoseconds| self.0.checked_add(nanoseconds)).map_or(Self::NEVER, Self)
     }
 
-    /// Returns the first moment not before this that is a multiple of `period` after `start`; `period` is not zero.
+    /// Returns the first moment, from `self` on, that is a multiple of `period` after `start`; `period` is not zero.
     pub(crate) fn next_of(self, start: Self, period: Duration) -> Self {
         let period = period.as_nanos().max(1);
         let periods = self.since(start).as_nanos().div_ceil(period);
@@ -111,11 +111,11 @@ impl Moment {
     }
 }
 
-/// After how many cycles the clock is read again: 52 to 262 µs at 1 to 5 GHz.
+/// Number of cycles after which the clock is read again: 52 to 262 µs at 1 to 5 GHz.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const FRESH_CYCLES: u64 = 1 << 18;
 
-/// A thread's last read: the counter, the clock, and the nanoseconds per 2^20 cycles, rounded down (zero: unknown).
+/// A thread's last read: the counter, the clock, and the nanoseconds per 2^20 cycles, rounded down (zero if unknown).
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[derive(Clone, Copy)]
 struct Read {
@@ -133,27 +133,28 @@ thread_local! {
 impl Read {
     const NOTHING: Self = Self { cycles: 0, moment: Moment::NEVER, pace: 0 };
 
-    /// Returns the moment that many cycles later, fewer than [`FRESH_CYCLES`].
+    /// Returns the moment `cycles` cycles later; `cycles` is below [`FRESH_CYCLES`].
     fn after(self, cycles: u64) -> Moment {
         Moment(self.moment.0.saturating_add((cycles * self.pace) >> 20))
     }
 
-    /// Reads the clock, and notes it.
+    /// Reads the clock, and stores the read.
     #[cold]
     #[inline(never)]
     fn anew() -> Moment {
         if let Some(clock_override) = CLOCK.get() {
-            // Not noted, so that it is read each time.
+            // Not stored, so that a virtual clock is read each time.
             return clock_override.load();
         }
         let last = READ.get();
-        // In this order: a thread that is preempted between the two gets a moment in the past, not one in the future.
+        // The clock first: a thread that is preempted between the two reads gets a moment in the past, not one in the
+        // future.
         let moment = Moment::now();
         // SAFETY: as in `about_now`.
         let cycles = unsafe { std::arch::x86_64::_rdtsc() };
         let (went_on, took) = (cycles.wrapping_sub(last.cycles), moment.since(last.moment).as_nanos() as u64);
-        // Over one second at most: a longer interval says less of the current pace. Rounded down by a thousandth, and
-        // the slowest seen, so that the result is never in the future.
+        // Measured over at most one second, since a longer interval says less about the current rate. Rounded down by a
+        // thousandth, and at most the lowest rate seen, so that the result is never in the future.
         let pace = match (took << 20).checked_div(went_on) {
             Some(pace) if took > 0 && took < 1_000_000_000 && went_on < 1 << 34 => {
                 let pace = pace - pace.div_ceil(1_000);
@@ -166,14 +167,14 @@ impl Read {
     }
 }
 
-/// Discards the calling thread's last read: it has slept.
+/// Discards the calling thread's last read, for a thread that has slept.
 #[inline]
 pub(crate) fn forget_now() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 
-/// Returns the system's time; in a simulation, the simulation's.
+/// Returns the system's time or, in a simulation, that of the simulation.
 #[inline]
 pub(crate) fn instant_now() -> Instant {
     #[cfg(feature = "test")]
@@ -195,7 +196,7 @@ thread_local! {
 pub(crate) fn use_clock(clock_override: ClockOverride) -> ClockOverride {
     let before = CLOCK.replace(clock_override);
     if clock_override.is_some() != before.is_some() {
-        // The last read was of the other clock.
+        // The last read was that of another clock.
         forget_now();
     }
     before
@@ -238,7 +239,7 @@ impl SharedMoment {
         self.0.store(moment.0.get(), Ordering::SeqCst);
     }
 
-    /// Lowers it to `moment` if that is earlier. Returns whether it was.
+    /// Lowers the shared moment to `moment` if that is earlier. Returns whether it was.
     pub(crate) fn lower(&self, moment: Moment) -> bool {
         self.0.fetch_min(moment.0.get(), Ordering::SeqCst) > moment.0.get()
     }
@@ -257,11 +258,11 @@ pub(crate) struct TimerKey {
 
 /// Keeps timers: a host, or the program's timekeeper.
 pub(crate) trait TimeKeeper: Send + Sync {
-    /// Performs `action` at `due`. `None` if no thread keeps timers here.
+    /// Performs `action` at `due`. Returns `None` if no thread keeps timers here.
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
 
-    /// Like [`later`](Self::later), for an action that is to come after those of the same `line` that are due before
-    /// it: a message after earlier ones for its receiver.
+    /// Like [`later`](Self::later), for an action that must follow the actions of the same `line` that are due earlier,
+    /// as a message must follow earlier ones to its receiver.
     fn later_in_line(&'static self, line: u64, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
         let _ = line;
         self.later(due, action)
@@ -275,7 +276,7 @@ pub(crate) trait TimeKeeper: Send + Sync {
 
     fn is_pending(&'static self, key: TimerKey) -> bool;
 
-    /// Returns the time of its clock, if that is a virtual one.
+    /// Returns its virtual clock, if it has one.
     fn clock_override(&self) -> ClockOverride {
         None
     }
@@ -290,9 +291,9 @@ mod about_now_tests {
         forget_now();
         for round in 0..200_000 {
             let (about, now) = (Moment::about_now(), Moment::now());
-            // By a thread that was put aside while it read the first time it may be told a little early.
+            // If the thread is preempted during its first read, the result may be slightly in the future.
             assert!(about.since(now) < Duration::from_millis(1), "{about:?} is after {now:?}");
-            // A thread that is put aside between the two reads sees more, which happens seldom.
+            // If the thread is preempted between the two reads, the difference is larger. This is rare.
             if now.since(about) > Duration::from_millis(1) {
                 assert!(Moment::now().since(Moment::about_now()) < Duration::from_secs(1), "in round {round}");
             }

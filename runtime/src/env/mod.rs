@@ -1,4 +1,4 @@
-//! The door to the machine: time, randomness, and the identity of this program run.
+//! Access to the machine: time, randomness, and the identity of this program run.
 //!
 //! * [`clock`]: every reading of the time;
 //! * [`ticks`]: a cheaper clock, for the recorder;

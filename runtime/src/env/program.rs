@@ -1,8 +1,8 @@
-//! The identity of this run of the program, which its PIDs begin with.
+//! The identity of this run of the program, with which its PIDs begin.
 //!
-//! With the feature `test` a runtime can be a *logical node* (`Builder::logical_node`): then the code of its processes
-//! acts as that node, and so does the code of a transport while it delivers to it. Which node that is belongs to the
-//! thread. Without the feature there is one node, and nothing is looked up.
+//! With the feature `test`, a runtime can be a *logical node* (`Builder::logical_node`). Then the code of its processes
+//! acts as that node, and so does the code of a transport while it delivers to the node. The acting node is stored per
+//! thread. Without the feature there is one node, and no lookup.
 
 use crate::env::world::World;
 use crate::pid::NodeId;
@@ -10,14 +10,13 @@ use crate::sync::{AtomicU64, Ordering};
 #[cfg(feature = "test")]
 use std::cell::Cell;
 
-/// The host number in a PID that belongs to no host: that of a stand-alone mailbox, and an alias.
+/// The host number in a PID that belongs to no host, such as that of a stand-alone mailbox.
 pub(crate) const HOSTLESS: u16 = u16::MAX;
 
 /// Returns the identity of this run of the program, with which its PIDs begin. Drawn at random, once, before the first
 /// PID is given out.
 ///
-/// In a process of a runtime that is a node of its own (`Builder::logical_node`, with the feature `test`) it is that
-/// node.
+/// In a process of a logical node (`Builder::logical_node`, with the feature `test`), returns that node instead.
 #[inline]
 pub fn this_node() -> NodeId {
     #[cfg(feature = "test")]
@@ -27,13 +26,13 @@ pub fn this_node() -> NodeId {
     program_node()
 }
 
-/// Returns the node of the program, whichever the calling code belongs to.
+/// Returns the node of the program, whichever node the calling code belongs to.
 #[inline]
 pub(crate) fn program_node() -> NodeId {
     NodeId::new(NODE.load(Ordering::Relaxed)).unwrap_or_else(draw_node)
 }
 
-/// Zero until it is drawn.
+/// The program's node ID; zero until it is drawn.
 static NODE: World<AtomicU64> = World::new(AtomicU64::new(0));
 
 #[cold]
@@ -65,7 +64,7 @@ pub(crate) fn acting_node() -> Option<NodeId> {
     ACTING.try_with(Cell::get).ok().flatten()
 }
 
-/// While alive, the code of its thread acts as a node.
+/// A guard: until it is dropped, the code of its thread acts as a node.
 #[cfg(feature = "test")]
 pub(crate) struct Acting {
     outer: Option<NodeId>,

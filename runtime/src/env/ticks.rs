@@ -12,7 +12,7 @@ pub(crate) enum TickSource {
     /// The cycle counter.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Cycles,
-    /// Nanoseconds of the system's clock since that moment.
+    /// Nanoseconds of the system's clock since this moment.
     System(Instant),
 }
 
@@ -37,7 +37,7 @@ impl TickSource {
     }
 }
 
-/// Returns whether the counter's rate depends neither on the frequency nor on the state of rest of a core.
+/// Returns whether the rate of the counter is independent of the frequency and the sleep state of a core.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn has_invariant_counter() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -59,7 +59,7 @@ impl TickMark {
         Self { ticks: source.read(), instant: instant_now() }
     }
 
-    /// Returns how many nanoseconds after this mark the reading `ticks` was made, by the rate up to `end`. Zero if it
+    /// Returns how many nanoseconds after this mark the reading `ticks` was made, by the rate up to `end`; zero if it
     /// was made before.
     pub(crate) fn nanoseconds(&self, end: &Self, ticks: u64) -> u64 {
         let (run, since) = (end.ticks.saturating_sub(self.ticks), ticks.saturating_sub(self.ticks));

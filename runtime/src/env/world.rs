@@ -1,9 +1,10 @@
 //! State that belongs to the world of a program's processes, rather than to one host.
 //!
-//! An address outlives its host, so all hosts of a program share the slots, the aliases, the wait graph and the like:
-//! they are one world. Each is a static of type [`World`], and a test refuses any other static that is neither memory
-//! nor the machine's. So several worlds side by side, each with its own PIDs, need a change of this file only: a
-//! thread's current world would decide what it dereferences to. There is one world, at no cost.
+//! Addresses outlive their hosts, so all hosts of a program share the slots, the aliases, the wait graph and the like:
+//! they form one world. Each of these is a static of type [`World`], and a test rejects any other static except for
+//! those of memory and of the machine. So support for several worlds side by side, each with its own PIDs, needs a
+//! change of this file only: the current world of a thread would determine the result of a dereference. As there is
+//! only one world, it costs nothing.
 
 use std::ops::Deref;
 

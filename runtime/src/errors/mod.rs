@@ -1,7 +1,8 @@
-//! Errors: each says what was expected, what came, and what to do.
+//! Errors: each one states what was expected, what was received, and what to do.
 //!
-//! By who gets them: senders and callers ([`sending`], [`skew`]), spawners ([`starting`]), users of names ([`naming`]),
-//! the process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`words`] serves all of them.
+//! Grouped by their recipient: senders and callers ([`sending`], [`skew`]), spawners ([`starting`]), users of names
+//! ([`naming`]), the process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`words`] serves all of
+//! them.
 
 pub(crate) mod naming;
 pub(crate) mod running;

@@ -6,15 +6,15 @@ use crate::pid::Pid;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadName {
-    /// It is empty.
+    /// The name is empty.
     #[error("a name cannot be empty; use at least 1 byte")]
     Empty,
-    /// It is too long.
+    /// The name is too long.
     #[error("a name of {bytes} bytes is too long; use at most {longest} bytes")]
     TooLong {
-        /// Its length.
+        /// Length of the name, in bytes.
         bytes: usize,
-        /// The greatest length.
+        /// Maximum length, in bytes.
         longest: usize,
     },
 }
@@ -23,12 +23,12 @@ pub enum BadName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Another process has it.
+    /// Another process has the name.
     #[error("the name `{name}` belongs to {holder}; choose another name, or send to that process")]
     Taken {
         /// The name.
         name: String,
-        /// Its holder.
+        /// The process that has the name.
         holder: Pid,
     },
     /// The process to register has ended, or its PID was never given out in this program.
@@ -47,7 +47,7 @@ pub enum NameError {
     Shutdown,
 }
 
-/// The reason why a process did not become a member of a group, or a subscriber.
+/// The reason why a process could not join a group or subscribe to a topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -62,7 +62,7 @@ pub enum GroupError {
     Shutdown,
 }
 
-/// The reason why a name has no such address.
+/// The reason why a name has no address of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WhereisError {
@@ -72,16 +72,16 @@ pub enum WhereisError {
         /// The name, shortened if it is long.
         name: String,
     },
-    /// The holder has another type.
+    /// The process with the name has another type.
     #[error(transparent)]
     Address(#[from] AddressError),
 }
 
-/// A PID whose process is not of the requested type.
+/// The reason why a PID has no address of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// No such process is alive.
+    /// No process with this PID is alive.
     #[error("{0} is not a live process")]
     Gone(Pid),
     /// The process is of another type.

@@ -6,7 +6,7 @@ use crate::mailbox::bound::{Bound, WrongBound};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Called in a simulated test or by one of its processes.
+    /// A runtime was built in a simulated test or by one of its processes.
     #[error(
         "a simulated test has one runtime, which is its own: use the `Sim`, or `Host::current()` in a process; test \
          shutdown, drain and several runtimes in an ordinary test"
@@ -15,11 +15,11 @@ pub enum BuildError {
     /// The number of workers is invalid.
     #[error("{from} requests `{came}` workers; use a whole number from 1 to {most}")]
     Workers {
-        /// Where the number comes from.
+        /// Source of the number.
         from: &'static str,
         /// The number that was given.
         came: String,
-        /// The greatest number.
+        /// Maximum number.
         most: usize,
     },
     /// The process limit is zero.
@@ -28,7 +28,7 @@ pub enum BuildError {
     /// The bound of mailboxes is zero.
     #[error("mailboxes with a bound of 0 accept no message; use a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
-    /// The soft bound of mailboxes is greater than the lengths that can be measured.
+    /// The soft bound of mailboxes is greater than the length that can be measured.
     #[error(
         "a soft bound of {came} messages is too large: at most {most} can be measured; use a smaller bound, \
          `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
@@ -36,7 +36,7 @@ pub enum BuildError {
     SoftBound {
         /// The bound that was given.
         came: usize,
-        /// The greatest bound: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
+        /// Maximum bound: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
         most: usize,
     },
     /// The stall limit is zero.
@@ -45,7 +45,7 @@ pub enum BuildError {
          `Duration::MAX` to look for no stalls"
     )]
     StallLimit,
-    /// The limit of blocking threads is invalid.
+    /// The limit for blocking threads is invalid.
     #[error(
         "`blocking_threads` cannot be {came}; use a number from 1 to {most}: without any, a process that blocks could \
          stop all others"
@@ -53,7 +53,7 @@ pub enum BuildError {
     BlockingThreads {
         /// The number that was given.
         came: usize,
-        /// The greatest number.
+        /// Maximum number.
         most: usize,
     },
     /// The stack size is too small to run a step, or greater than any system allows.
@@ -61,12 +61,12 @@ pub enum BuildError {
     StackSize {
         /// The size that was given.
         came: usize,
-        /// The least size.
+        /// Minimum size.
         least: usize,
-        /// The greatest size.
+        /// Maximum size.
         most: usize,
     },
-    /// The system did not start the threads.
+    /// The system refused to start the threads.
     #[error("the worker threads could not be started: {0}")]
     Threads(std::io::Error),
     /// The system refused the resources that Tokio needs for sockets and timers.
@@ -84,19 +84,19 @@ impl From<WrongBound> for BuildError {
     }
 }
 
-/// The reason why a shutdown was not waited for.
+/// The reason why the caller could not wait for a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShutdownError {
-    /// Called inside one of the processes that it would wait for, on a thread of the runtime that they depend on, or by
-    /// a Tokio task on a thread that they may need in order to end: such a task can await
+    /// The shutdown was requested inside one of the processes that it would wait for, on a runtime thread that they
+    /// depend on, or by a Tokio task on a thread that they may need in order to end. Such a task can await
     /// [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
     #[error(
         "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun \
          without being waited for"
     )]
     FromInside,
-    /// Called in a simulated test or by one of its processes, whose time is not that of this runtime.
+    /// The shutdown was requested by a simulated test or one of its processes, whose time is not that of this runtime.
     #[error(
         "a simulated test cannot wait for the shutdown or the drain of a runtime, which has begun without being waited \
          for; test them in an ordinary test, with a runtime of its own"

@@ -8,17 +8,17 @@ use std::{convert::Infallible, fmt, sync::Arc};
 
 /// Whether the message of a failed send or call was delivered, and so whether it may be repeated.
 ///
-/// A message that was *not delivered* can be repeated without harm. One whose delivery is *unknown* may have been
-/// handled, in whole or in part, or may be handled later: repeat it only if it is *idempotent*, so that handling it
-/// twice has the effect of once, and undo nothing on the assumption that it was not handled. The guide's chapter
-/// *Delivery guarantees* shows how.
+/// A message that was *not delivered* can be repeated without harm. If delivery is *unknown*, the message may have been
+/// handled, in whole or in part, or may be handled later: repeat it only if it is *idempotent*, that is, if handling it
+/// twice has the same effect as once, and undo nothing on the assumption that it was not handled. See the guide's
+/// chapter *Delivery guarantees*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// No method has seen it or will.
+    /// No method has received the message, or will.
     NotDelivered,
-    /// It may have been handled, in whole or in part, or may be handled later.
+    /// The message may have been handled, in whole or in part, or may be handled later.
     Unknown,
-    /// Its method has received it and returned.
+    /// The method for the message has received it and returned.
     Handled,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// A refused message. It is returned whole, and was not delivered.
+/// A refused message, returned whole. It was not delivered.
 #[derive(Clone, PartialEq)]
 pub struct SendError<M> {
     /// The message.
@@ -60,31 +60,31 @@ pub enum SendFailure {
     /// The PID belongs to a node that this program has no transport to.
     #[error("{0} lives on a node that this program is not connected to; connect the router to it")]
     UnknownNode(Pid),
-    /// The process lives on another node, to which the message cannot travel.
+    /// The process lives on another node, and the message cannot be sent between nodes.
     #[error(
         "the message cannot travel to the node of {0}: write `#[process(remote)]` before the `impl` with its method, \
          and export that type on both nodes in the same version"
     )]
     NotRemote(Pid),
-    /// The process lives on another node, and the message is longer than its transport takes.
+    /// The process lives on another node, and the message is longer than the transport to that node accepts.
     #[error(
         "the message has {bytes} bytes on its way to another node, which takes {limit}; send it in parts, or a \
          reference to it"
     )]
     TooLong {
-        /// The length of the message, encoded.
+        /// Encoded length of the message, in bytes.
         bytes: usize,
-        /// The longest message.
+        /// Maximum length that the transport accepts, in bytes.
         limit: usize,
     },
-    /// The process lives on another node, and the message's own code could not write it: `Serialize` has returned an
-    /// error, or panicked.
+    /// The process lives on another node, and the message could not be encoded: its `Serialize` returned an error or
+    /// panicked.
     #[error(
         "`{message}` cannot be written for another node: its `Serialize` returns an error or panics; the log has the \
          text; give it a form that serde can write, or keep it on its node"
     )]
     Unwritable {
-        /// The name of the message between nodes.
+        /// Name of the message between nodes.
         message: &'static str,
     },
     /// The process lives on another node, whose build does not have the message, or has it in another form.
@@ -110,12 +110,14 @@ impl SendFailure {
         Delivery::NotDelivered
     }
 
-    /// Returns whether the same message may be accepted later: for a full mailbox and a child that is being restarted.
+    /// Returns whether the same message may be accepted later. True for a full mailbox and for a child that is being
+    /// restarted.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Restarting(_))
     }
 
-    /// Replaces the PID by that of the alias which the sender used. Those of nodes and hosts hold for the target only.
+    /// Replaces the PID by that of the alias that the sender used. Failures that concern a node or host keep the PID of
+    /// the target.
     pub(crate) fn about(self, pid: Pid) -> Self {
         match self {
             Self::Gone(_) => Self::Gone(pid),
@@ -133,7 +135,8 @@ impl<M> SendError<M> {
         self.reason.delivery()
     }
 
-    /// Returns whether the same message may be accepted later: for a full mailbox and a child that is being restarted.
+    /// Returns whether the same message may be accepted later. True for a full mailbox and for a child that is being
+    /// restarted.
     pub fn is_retryable(&self) -> bool {
         self.reason.is_retryable()
     }
@@ -161,10 +164,10 @@ pub enum MessageError {
     Unregistered {
         /// The process.
         pid: Pid,
-        /// Its type.
+        /// The type of the process.
         process: &'static str,
     },
-    /// The process has no type in which messages could be looked up.
+    /// The type of the process is not known here, so the message cannot be looked up.
     #[error(
         "the type of {0} is unknown here: it is a mailbox, a process on another node, or an alias that has had no \
          process yet; send the message as a value with `send`"
@@ -177,7 +180,7 @@ pub enum MessageError {
         process: &'static str,
         /// The requested message.
         message: String,
-        /// The known messages: the names of its methods, then those of the protocols that it implements.
+        /// Known messages: the names of the process's methods, then those of the protocols that it implements.
         has: Vec<String>,
     },
     /// The inputs do not fit the message.
@@ -197,7 +200,8 @@ impl MessageError {
         Delivery::NotDelivered
     }
 
-    /// Returns whether the same message may be accepted later: for a full mailbox and a child that is being restarted.
+    /// Returns whether the same message may be accepted later. True for a full mailbox and for a child that is being
+    /// restarted.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Refused(reason) if reason.is_retryable())
     }
@@ -211,19 +215,20 @@ impl From<EntryError> for MessageError {
 
 /// The reason why a call got no answer. `E` is the error of the called method.
 ///
-/// [`delivery`](Self::delivery) tells for each whether the message may have been handled.
+/// [`delivery`](Self::delivery) tells for each error whether the message may have been handled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E = Infallible> {
     /// The method returned this error. The message was handled.
     #[error("{0}")]
     Failed(E),
-    /// The process had ended before, or ended before it took the message. With [`NodeLost`](ExitReason::NodeLost), its
-    /// node cannot be reached, and the process may live on there. Not delivered.
+    /// The process had ended before the call, or ended before it took the message. With
+    /// [`NodeLost`](ExitReason::NodeLost), its node cannot be reached, and the process may still be alive there. Not
+    /// delivered.
     #[error("the called process did not take the message, which was not delivered ({0})")]
     Gone(ExitReason),
-    /// The process ended while it had the call: in its method, or holding its [`Reply`](crate::Reply). The message may
-    /// have been handled.
+    /// The process ended while it had the call: in its method, or while it held the [`Reply`](crate::Reply). The
+    /// message may have been handled.
     #[error("the called process ended before it answered ({0}); the message may have been handled")]
     Died(ExitReason),
     /// The deadline passed. The message may have been handled, or may be handled later; a late answer is dropped.
@@ -242,7 +247,7 @@ pub enum CallError<E = Infallible> {
          have its supervisor keep messages meanwhile with `keep_messages`"
     )]
     Restarting,
-    /// The call would have waited for itself. Not delivered: a message that had been sent was withdrawn.
+    /// The call would have waited for itself. Not delivered: if the message had been sent already, it was withdrawn.
     #[error("the call would wait for itself: {0}")]
     Cycle(Cycle),
     /// The process took the message and dropped the call without answering it. The message may have been handled.
@@ -257,61 +262,62 @@ pub enum CallError<E = Infallible> {
          and of the answer the same"
     )]
     Mismatch {
-        /// The type that the call expects, as a `Result` of answer and error.
+        /// Type that the call expects, as a `Result` of answer and error.
         expected: &'static str,
-        /// The type of the answer, likewise.
+        /// Type of the answer, likewise.
         found: &'static str,
     },
-    /// The address is that of a name which no process has. Not delivered.
+    /// No process has the name to which the address refers. Not delivered.
     #[error("no process has the name that was called; register one, or spawn one with `.named(…).or_existing()`")]
     UnknownName,
     /// The runtime of the process is being shut down, or was shut down. Not delivered.
     #[error("the runtime of the called process has been shut down")]
     Shutdown,
-    /// The process lives on another node, to which the message cannot travel. Not delivered.
+    /// The process lives on another node, and the message cannot be sent between nodes. Not delivered.
     #[error(
         "the call cannot travel to the node of the called process: write `#[process(remote)]` before the `impl` with \
          its method, and export that type on both nodes in the same version"
     )]
     NotRemote,
-    /// The process lives on another node, and the message is longer than its transport takes. Not delivered.
+    /// The process lives on another node, and the message is longer than the transport to that node accepts. Not
+    /// delivered.
     #[error(
         "the message has {bytes} bytes on its way to another node, which takes {limit}; send it in parts, or a \
          reference to it"
     )]
     TooLong {
-        /// The length of the message, encoded.
+        /// Encoded length of the message, in bytes.
         bytes: usize,
-        /// The longest message.
+        /// Maximum length that the transport accepts, in bytes.
         limit: usize,
     },
-    /// The process lives on another node, and the message's own code could not write it: see
-    /// [`SendFailure::Unwritable`]. Not delivered.
+    /// The process lives on another node, and the message could not be encoded: see [`SendFailure::Unwritable`]. Not
+    /// delivered.
     #[error(
         "`{message}` cannot be written for another node: its `Serialize` returns an error or panics; the log has the \
          text; give it a form that serde can write, or keep it on its node"
     )]
     Unwritable {
-        /// The name of the message between nodes.
+        /// Name of the message between nodes.
         message: &'static str,
     },
-    /// The process lives on another node, which could not read the message, for this reason: it nests too deeply, or
-    /// its `Deserialize` has returned an error or panicked. Not delivered.
+    /// The process lives on another node, which could not decode the message, for this reason: it nests too deeply, or
+    /// its `Deserialize` returned an error or panicked. Not delivered.
     #[error("the node of the called process cannot read the message: {0}")]
     Unreadable(Arc<str>),
-    /// The process lives on another node, and its answer is longer than its transport takes. The message was handled.
+    /// The process lives on another node, and its answer is longer than the transport accepts. The message was handled.
     #[error(
         "the message was handled, and its answer has {bytes} bytes on its way from another node, which sends {limit} \
          at most; answer in parts, or with a reference to the value"
     )]
     AnswerTooLong {
-        /// The length of the answer, encoded.
+        /// Encoded length of the answer, in bytes.
         bytes: usize,
-        /// The longest answer.
+        /// Maximum length that the transport accepts, in bytes.
         limit: usize,
     },
-    /// The process lives on another node, and its answer could not be written there or read here, for this reason. The
-    /// message was handled.
+    /// The process lives on another node, and its answer could not be encoded there or decoded here, for this reason.
+    /// The message was handled.
     #[error("the message was handled, and its answer was lost: {0}")]
     AnswerLost(Arc<str>),
     /// The process lives on another node, whose build does not have the message, or has it in another form. Not
@@ -343,8 +349,8 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Returns whether the same call may be repeated as it is: it may succeed later, and since it was not delivered,
-    /// nothing can happen twice. False for [`Timeout`](Self::Timeout), [`Died`](Self::Died) and
+    /// Returns whether the call may be repeated unchanged: it may succeed later, and since it was not delivered, it
+    /// cannot take effect twice. False for [`Timeout`](Self::Timeout), [`Died`](Self::Died) and
     /// [`Dropped`](Self::Dropped): repeat those only if their message is idempotent.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full | Self::Restarting)
@@ -358,7 +364,7 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Converts the error of the called method, if there is one, and keeps every other error.
+    /// Converts the error of the called method, if there is one; any other error stays as it is.
     pub fn map_failed<F>(self, convert: impl FnOnce(E) -> F) -> CallError<F> {
         match self {
             Self::Failed(error) => CallError::Failed(convert(error)),
@@ -385,7 +391,7 @@ impl<E> CallError<E> {
 }
 
 impl CallError {
-    /// Converts the error of a call to a method that cannot fail to that of one that can:
+    /// Converts the error of a call to a method that cannot fail into that of a call to one that can:
     /// `counter.count().await.map_err(CallError::widen)?`.
     pub fn widen<E>(self) -> CallError<E> {
         self.map_failed(|never| match never {})
@@ -403,7 +409,7 @@ impl<E> From<SendFailure> for CallError<E> {
             SendFailure::TooLong { bytes, limit } => Self::TooLong { bytes, limit },
             SendFailure::Unwritable { message } => Self::Unwritable { message },
             SendFailure::OtherBuild(skew) => Self::OtherBuild(skew),
-            // It may live, and answer others: a caller that replaced it would have two.
+            // The process may still be alive and answer others; a caller that replaced it would have two.
             SendFailure::UnknownNode(_) => Self::Gone(ExitReason::NodeLost),
             SendFailure::Gone(_) | SendFailure::UnknownHost(_) | SendFailure::NoTimer(_) => {
                 Self::Gone(ExitReason::NoProcess)
@@ -421,7 +427,7 @@ impl<M, E> From<SendError<M>> for CallError<E> {
 /// A cycle of calls in which each process waits for the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// The waiting processes, and the methods that they called; the last waits for the first.
+    /// The waiting processes, each with the method that it called; the last process waits for the first.
     pub calls: Vec<(Pid, &'static str)>,
 }
 

@@ -1,17 +1,17 @@
-//! Two builds of one program that differ about a message.
+//! Builds of one program that disagree about a message.
 
 use std::fmt;
 
-/// How the build of another node differs from this one about a message, which therefore cannot travel there.
+/// The difference between this node's build and another node's about a message, which therefore cannot be sent there.
 ///
-/// Hashes are those of the names and types of the fields and of the answer.
+/// The hashes cover the names and types of the message's fields, and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Skew {
-    /// The name of the message: its crate, type and method.
+    /// Name of the message: its crate, type and method.
     pub message: &'static str,
-    /// Its hash in the build of this node.
+    /// Hash of the message in the build of this node.
     pub here: u64,
-    /// Its hash in the build of the other node; `None`: that build does not have the message.
+    /// Hash of the message in the build of the other node; `None` if that build does not have the message.
     pub there: Option<u64>,
 }
 

@@ -6,20 +6,20 @@ use crate::mailbox::bound::{Bound, WrongBound};
 use crate::{exit::ExitReason, pid::Pid};
 use std::convert::Infallible;
 
-/// The reason why a process could not be spawned. Everything it had acquired was released.
+/// The reason why a process could not be spawned. Everything that the spawn had acquired was released.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
     /// The runtime is shutting down.
     #[error("the runtime is shutting down and accepts no new processes")]
     Shutdown,
-    /// There is no such entry, or the inputs do not fit it.
+    /// There is no such entry, or the inputs do not match it.
     #[error(transparent)]
     Entry(Box<EntryError>),
     /// The entry, or `init`, failed or panicked.
     #[error("the process could not start: {0}")]
     Init(InitError),
-    /// A start hook refused it.
+    /// A start hook refused the process.
     #[error("a start hook refused the process: {0}")]
     Refused(String),
     /// The host's limit of live processes is reached.
@@ -28,7 +28,7 @@ pub enum SpawnError {
         /// The limit.
         limit: usize,
     },
-    /// The spawn had been used already.
+    /// This spawn has already been used.
     #[error("this spawn has been started already; call `spawn` again for another process")]
     Used,
     /// Another process has the name.
@@ -36,13 +36,13 @@ pub enum SpawnError {
     Name {
         /// The name.
         name: String,
-        /// Its holder.
+        /// The process that has the name.
         holder: Pid,
     },
-    /// The bound of its mailbox is zero.
+    /// The bound of the process's mailbox is zero.
     #[error("a mailbox with a bound of 0 accepts no message; use a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
-    /// The soft bound of its mailbox is greater than the lengths that can be measured.
+    /// The soft bound of the process's mailbox is greater than the length that can be measured.
     #[error(
         "a soft bound of {came} messages is too large: at most {most} can be measured; use a smaller bound, \
          `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
@@ -50,10 +50,10 @@ pub enum SpawnError {
     SoftBound {
         /// The bound that was given.
         came: usize,
-        /// The greatest bound: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
+        /// Maximum bound: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
         most: usize,
     },
-    /// An option that binds it to its spawner, which is not a process.
+    /// An option binds the process to its spawner, which is not a process.
     #[error(
         "`{option}` binds a process to its spawner, which is not a process here; spawn it \
             inside a process, or remove the option"
@@ -70,7 +70,7 @@ pub enum SpawnError {
     NameType {
         /// The name.
         name: String,
-        /// Its holder.
+        /// The process that has the name.
         pid: Pid,
         /// The type to spawn.
         expected: &'static str,
@@ -80,15 +80,15 @@ pub enum SpawnError {
     /// All 2^28 slots are in use.
     #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
     Slots,
-    /// A pool that can never have a member.
+    /// The bounds of a pool allow it no member.
     #[error("a pool of {least} to {most} members can have no member; allow at least one, and no fewer than {least}")]
     NoMembers {
-        /// The least number of members.
+        /// Minimum number of members.
         least: usize,
-        /// The greatest number of members.
+        /// Maximum number of members.
         most: usize,
     },
-    /// The window for counting restarts of members has no length.
+    /// The window for counting restarts of members is zero.
     #[error(
         "an intensity of {restarts} restarts within a window of zero counts none; use a longer window, or `u32::MAX` \
             restarts for no limit"
@@ -97,7 +97,7 @@ pub enum SpawnError {
         /// The number of restarts to allow.
         restarts: u32,
     },
-    /// Processes spawned each other from their `init`, nested too deeply.
+    /// Processes spawned each other from their `init`, and are nested too deeply.
     #[error("{depth} processes are starting inside each other; spawn from a step instead of from the entry")]
     Depth {
         /// The depth.
@@ -123,13 +123,13 @@ pub enum StartError {
     /// The inputs are not valid JSON, or neither an array nor an object.
     #[error("the inputs must be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
-    /// It could not be spawned, or the entry or its inputs do not fit.
+    /// The process could not be spawned, or the entry or its inputs do not match.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
 }
 
-/// The reason why an entry, or with [`MessageError::Inputs`](crate::error::MessageError::Inputs) a message, could not
-/// be used by its name.
+/// The reason why an entry could not be used by its name. Also used for messages: see
+/// [`MessageError::Inputs`](crate::error::MessageError::Inputs).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -143,18 +143,18 @@ pub enum EntryError {
         /// The known entries.
         has: Vec<String>,
     },
-    /// The wrong number of inputs.
+    /// The number of inputs is wrong.
     #[error("`{process}::{entry}` takes {} ({}), not {came}", count(*expected), list(inputs))]
     Count {
         /// The process type.
         process: String,
         /// The entry, or the message.
         entry: String,
-        /// The number that it takes.
+        /// Number of inputs that the entry or message takes.
         expected: usize,
-        /// The number that was given.
+        /// Number of inputs that were given.
         came: usize,
-        /// Its inputs, with their types.
+        /// Expected inputs, with their types.
         inputs: Vec<String>,
     },
     /// A JSON object lacks a required input.
@@ -166,7 +166,7 @@ pub enum EntryError {
         entry: String,
         /// The input.
         input: String,
-        /// Its type.
+        /// Type of the input.
         expected: String,
     },
     /// A JSON object has an unknown input.
@@ -176,12 +176,12 @@ pub enum EntryError {
         process: String,
         /// The entry, or the message.
         entry: String,
-        /// The name, shortened if it is long.
+        /// Name of the input, shortened if it is long.
         input: String,
         /// The known inputs.
         has: Vec<String>,
     },
-    /// An input of the wrong type.
+    /// An input has the wrong type.
     #[error(
         "input `{input}` of `{process}::{entry}` is of type `{expected}`, and {came} cannot be converted \
             to it without loss"
@@ -193,9 +193,9 @@ pub enum EntryError {
         entry: String,
         /// The input.
         input: String,
-        /// Its type.
+        /// Type of the input.
         expected: String,
-        /// What was given instead.
+        /// Value that was given instead.
         came: String,
     },
 }
@@ -204,7 +204,7 @@ pub enum EntryError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
-    /// There is no such entry, or the inputs do not fit it.
+    /// There is no such entry, or the inputs do not match it.
     #[error(transparent)]
     Entry(Box<EntryError>),
     /// The entry failed.
@@ -213,7 +213,7 @@ pub enum InitError {
     /// The entry panicked.
     #[error("{0}")]
     Panicked(crate::exit::Panic),
-    /// It was already started.
+    /// The process was already started.
     #[error("the process has been started already; `init` is called once")]
     Twice,
 }

@@ -9,7 +9,7 @@ use std::{fmt, time::Duration};
 pub struct ProcessError(Box<dyn std::error::Error + Send + Sync>);
 
 impl ProcessError {
-    /// Creates an error from `what`.
+    /// Creates an error from another error or a text.
     pub fn new(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(what.into())
     }
@@ -30,7 +30,8 @@ impl fmt::Display for ProcessError {
     }
 }
 
-/// Lets `?` convert any error in a step. (So `ProcessError` cannot implement `Error`; it converts to a boxed one.)
+/// Lets `?` convert any error in a step. (Hence `ProcessError` cannot implement `Error`, but it converts to a boxed
+/// one.)
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ProcessError {
     fn from(error: E) -> Self {
         Self(Box::new(error))
@@ -49,8 +50,8 @@ impl From<ProcessError> for Box<dyn std::error::Error> {
     }
 }
 
-/// An invalid step. The scheduler never makes one; a machine that is driven by hand refuses it with a [`ProcessError`]
-/// that can be [downcast](ProcessError::downcast_ref) to this.
+/// An invalid step. The scheduler never makes one. A machine that is driven by hand refuses it with a [`ProcessError`]
+/// that can be [downcast](ProcessError::downcast_ref) to this type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {

@@ -2,7 +2,7 @@
 
 use crate::mailbox::payload::Payload;
 
-/// Describes a payload: by its value if that can be shown, else by its type.
+/// Describes a payload by its value, if its type can be formatted, and otherwise by its type.
 pub(crate) fn describe(payload: &mut Payload) -> String {
     macro_rules! shown {
         ($($type:ty)*) => {
@@ -46,7 +46,7 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     }
     let near = names.iter().map(|known| (distance(name, known), known)).min();
     match near {
-        // Short names are near to each other by chance.
+        // Short names are similar by chance.
         Some((distance, known)) if distance == 0 || name.len() > 2 && distance <= 1 + name.len() / 4 => {
             format!("; did you mean `{known}`?")
         }
@@ -54,7 +54,8 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     }
 }
 
-/// Returns the Levenshtein distance of two names; `usize::MAX` for long ones, and for ones of very different lengths.
+/// Returns the Levenshtein distance of two names, or `usize::MAX` for long names and for names of very different
+/// lengths.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
         return usize::MAX;
@@ -76,7 +77,7 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Catches: `a` for `c`, which is as near as any letter; and that nothing is suggested for a slip.
+    /// Catches: a suggestion of `a` for `c`, which is as near as any other letter; or no suggestion for a typing error.
     #[test]
     fn short_names_are_suggested_only_in_another_case() {
         let suggested =

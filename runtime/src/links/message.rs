@@ -6,9 +6,9 @@ use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
 use crate::util::panics::{Site, dispose};
 
-/// The receiver of link messages, seen from below: a slot.
+/// Receiver of link messages, as this module sees it: a slot.
 pub(crate) trait LinkEndpoint: Resident {
-    /// Takes a message for the process `to`; it is dropped if that has ended, or was never here.
+    /// Delivers a message to the process `to`. The message is dropped if that process has ended, or was never here.
     fn post(&'static self, to: Pid, sent: SentLinkMessage);
 
     /// Applies a message to the process's half of the link.
@@ -23,7 +23,7 @@ pub(crate) trait LinkEndpoint: Resident {
     /// Returns the process's links and monitors.
     ///
     /// # Safety
-    /// As for `receive`.
+    /// The same as for `receive`.
     unsafe fn inspect(&self) -> Bindings;
 }
 
@@ -37,7 +37,7 @@ pub struct Bindings {
     pub monitors: Vec<Pid>,
     /// Monitoring processes, once per monitor.
     pub monitored_by: Vec<Pid>,
-    /// Processes that are told to end when it has ended.
+    /// Processes that are told to end when this one has ended.
     pub owned: Vec<Pid>,
 }
 
@@ -51,7 +51,7 @@ impl Bindings {
         }
     }
 
-    /// Returns the number of all.
+    /// Returns the total number of entries.
     pub fn count(&self) -> usize {
         self.links.len() + self.monitors.len() + self.monitored_by.len() + self.owned.len()
     }
@@ -61,13 +61,14 @@ impl Bindings {
 pub(crate) type OpenedLinkMessage =
     ((Pid, ConnectionId), Option<&'static dyn LinkEndpoint>, Option<LinkMessage<ExitReason>>);
 
-/// A link message with its sender. Dropped unheard it is answered on behalf of the ended process.
+/// A link message with its sender. If dropped without being opened, it is answered on behalf of its receiver, which has
+/// ended.
 pub(crate) struct SentLinkMessage {
     from: Pid,
     to: Pid,
-    /// Which it came by.
+    /// Connection over which the message arrived.
     by: ConnectionId,
-    /// Where answers go; `None` for messages without an answer.
+    /// Endpoint that answers go to; `None` for messages without an answer.
     back: Option<&'static dyn LinkEndpoint>,
     message: Option<LinkMessage<ExitReason>>,
 }
@@ -83,7 +84,7 @@ impl SentLinkMessage {
         Self { from, to, by: ConnectionId::LOCAL, back, message: Some(message) }
     }
 
-    /// Notes that it came by a connection.
+    /// Sets the connection over which the message arrived.
     pub(crate) fn by(mut self, by: ConnectionId) -> Self {
         self.by = by;
         self
@@ -97,12 +98,12 @@ impl SentLinkMessage {
         self.to
     }
 
-    /// Returns whether it is the notice of an end, which stays behind the messages of the dead process.
+    /// Returns whether this is the notice of an end, which stays behind the messages of the process that ended.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.message, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }
 
-    /// Returns the message, its sender with the connection, and the way back.
+    /// Returns the sender with its connection, the endpoint for answers, and the message.
     pub(crate) fn open(mut self) -> OpenedLinkMessage {
         ((self.from, self.by), self.back, self.message.take())
     }

@@ -1,53 +1,54 @@
-//! One process's half of its links and monitors. The head of the folder describes the messages and their order.
+//! One process's half of its links and monitors. The parent module describes the messages and their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An exit reason, as far as links need it.
+/// An exit reason, reduced to what links need.
 pub(crate) trait Cause: Clone {
-    /// Returns whether partners are left alone.
+    /// Returns whether an exit with this reason leaves partners alone.
     fn is_quiet(&self) -> bool;
 
-    /// The reason of a process that had ended before.
+    /// Returns the reason for a process that had already ended.
     fn gone() -> Self;
 }
 
-/// Which connection between two nodes a link was made over, and a message came by. None has the same ID twice.
+/// Identifies the connection between two nodes over which a link was made or a message arrived. Each connection has its
+/// own ID.
 ///
-/// A message of a connection concerns its own links only: a process may come to what it was sent before a loss when it
-/// has been linked with the other over the next connection.
+/// A message affects only links of its own connection: a process may handle a message that was sent before a loss when
+/// it is already linked with the sender over the next connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConnectionId(pub(crate) u64);
 
 impl ConnectionId {
-    /// That of links within a node.
+    /// The ID for links within a node.
     pub(crate) const LOCAL: Self = Self(0);
-    /// That of links with a process of a node that is not connected: they are lost as soon as they are made.
+    /// The ID for links with a process of a node that is not connected: such links are lost as soon as they are made.
     pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
-/// What processes say to each other about links and monitors; `Why` is an exit reason.
+/// Messages that processes exchange about links and monitors; `Why` is an exit reason.
 ///
-/// Transports carry it between nodes as it is, and need not know what it means: a number belongs to the process that
-/// gave it out, and comes back in the answer.
+/// Transports carry them between nodes unchanged and need not interpret them: a number belongs to the process that
+/// assigned it, and comes back in the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkMessage<Why> {
-    /// We are linked now.
+    /// The sender is linked with the receiver now.
     Link,
-    /// We are no longer linked; answer with this number.
+    /// The sender is no longer linked with the receiver, which answers with this number.
     Unlink(u64),
-    /// The answer to an unlink.
+    /// Answers an unlink.
     Unlinked(u64),
-    /// Notify me of your end, under this number.
+    /// Asks the receiver to notify the sender of its end, under this number.
     Watch(u64),
-    /// Stop watching for me.
+    /// Cancels a watch.
     Unwatch(u64),
-    /// You own me, and I have ended.
+    /// The sender has ended, and the receiver owned it.
     Disowned,
-    /// I have ended, and you watched me.
+    /// The sender has ended, and the receiver watched it under this number.
     Down(u64, Why),
-    /// I have ended, and we were linked.
+    /// The sender has ended, and was linked with the receiver.
     Exit(Why),
-    /// As `Exit`, for a partner that does not trap exits.
+    /// Like `Exit`, for a partner that does not trap exits.
     Failed(Why),
 }
 
@@ -76,26 +77,26 @@ pub(crate) enum LinkEffect<Why> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Unlinking {
-    /// The other answers with it.
+    /// Number that the other process must answer with.
     number: u64,
-    /// The connection over which the process has linked with the other again.
+    /// Connection over which this process has linked with the other again, if it has.
     again: Option<ConnectionId>,
 }
 
-/// One process's half of all its links.
+/// One process's half of all its links and monitors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Links<Who: Ord> {
     links: BTreeSet<(Who, ConnectionId)>,
-    /// The processes that it has unlinked from and that have not answered.
+    /// Processes from which this one has unlinked, and which have not answered.
     unlinking: BTreeMap<Who, Unlinking>,
-    /// The processes that it watches, by number.
+    /// Processes that this one watches, by number.
     watched: BTreeMap<u64, Who>,
-    /// Its watchers, with their numbers.
+    /// Watchers of this process, with their numbers.
     watchers: BTreeSet<(Who, u64)>,
     owned: BTreeSet<Who>,
     owner: Option<Who>,
     traps: bool,
-    /// The last number given out.
+    /// Last number assigned.
     number: u64,
 }
 
@@ -120,12 +121,12 @@ impl<Who: Ord + Copy> Links<Who> {
         self.number
     }
 
-    /// Sets whether failures of partners are delivered or end the process.
+    /// Sets whether the process traps exits: failures of partners are then delivered instead of ending it.
     pub(crate) fn trap(&mut self, traps: bool) {
         self.traps = traps;
     }
 
-    /// Returns the links with `other`: a lost one remains until the process comes to the notice.
+    /// Returns the links with `other`. A lost link remains until the process handles the notice.
     pub(crate) fn links_with(&self, other: Who) -> impl Iterator<Item = (Who, ConnectionId)> {
         self.links.range((other, ConnectionId::LOCAL)..=(other, ConnectionId::NONE)).copied()
     }
@@ -134,7 +135,7 @@ impl<Who: Ord + Copy> Links<Who> {
         self.links_with(other).next().is_some()
     }
 
-    /// Links with `other`, over that connection. Returns the message to send to it.
+    /// Links with `other` over a connection. Returns the message to send to `other`; `None` if they are linked already.
     pub(crate) fn link<Why>(&mut self, other: Who, over: ConnectionId) -> Option<LinkMessage<Why>> {
         if self.is_linked(other) {
             return None;
@@ -146,7 +147,7 @@ impl<Who: Ord + Copy> Links<Who> {
         Some(LinkMessage::Link)
     }
 
-    /// Unlinks from `other`. Returns the message to send to it.
+    /// Unlinks from `other`. Returns the message to send to `other`; `None` if they are not linked.
     pub(crate) fn unlink<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
         if !self.is_linked(other) {
             return None;
@@ -158,7 +159,7 @@ impl<Who: Ord + Copy> Links<Who> {
         Some(LinkMessage::Unlink(number))
     }
 
-    /// Watches `other`. Returns the number of the watch, which is sent to it.
+    /// Watches `other`. Returns the number of the watch, which must be sent to `other`.
     pub(crate) fn watch(&mut self, other: Who) -> u64 {
         let number = self.next_number();
         self.watched.insert(number, other);
@@ -169,18 +170,19 @@ impl<Who: Ord + Copy> Links<Who> {
         self.watched.get(&number).copied()
     }
 
-    /// Returns whether `other` is the most recently watched process and still watched: for a process that was just
-    /// spawned, whether the spawn did so.
+    /// Returns whether `other` is the most recently watched process and is still watched. For a process that was just
+    /// spawned, this tells whether the spawn set up the watch.
     pub(crate) fn watches_newest(&self, other: Who) -> bool {
         self.watched.get(&self.number) == Some(&other)
     }
 
-    /// Ends a watch; the end is not reported even if the notice is on its way. Returns the process to tell.
+    /// Ends a watch. The end is not reported even if the notice is on its way. Returns the watched process, which must
+    /// be told.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
     }
 
-    /// Makes both halves of a link with a process that has not started, and so gets no messages yet.
+    /// Creates both halves of a link with a process that has not started, and so gets no messages yet.
     pub(crate) fn link_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         self.links.insert((other, ConnectionId::LOCAL));
         spawned.links.insert((me, ConnectionId::LOCAL));
@@ -196,9 +198,9 @@ impl<Who: Ord + Copy> Links<Who> {
         spawned.owner = Some(me);
     }
 
-    /// Handles a message from `from`, which came by a connection. The message stays the caller's, to be dropped when
-    /// nothing here is borrowed: the last reference to a reason runs a user's drop, which may link or unlink this very
-    /// process.
+    /// Handles a message from `from` that arrived over connection `by`. The message stays with the caller, which must
+    /// drop it when nothing here is borrowed: the drop of the last reference to a reason is user code, which may link
+    /// or unlink this very process.
     pub(crate) fn receive<Why: Cause>(
         &mut self,
         (from, by): (Who, ConnectionId),
@@ -206,14 +208,14 @@ impl<Who: Ord + Copy> Links<Who> {
     ) -> LinkEffect<Why> {
         match message {
             LinkMessage::Link => {
-                // Otherwise it was sent before the other heard of the unlink.
+                // Otherwise the link was sent before the other process received the unlink.
                 if self.unlinking.get(&from).is_none_or(|unlinking| unlinking.again == Some(by)) {
                     self.links.insert((from, by));
                 }
                 LinkEffect::Nothing
             }
             LinkMessage::Unlink(number) => {
-                // If both unlink at once, each waits for its own answer.
+                // If both processes unlink at once, each waits for its own answer.
                 self.links.remove(&(from, by));
                 LinkEffect::Answer(LinkMessage::Unlinked(*number))
             }
@@ -246,7 +248,7 @@ impl<Who: Ord + Copy> Links<Who> {
                 true => LinkEffect::End(why.clone()),
                 false => LinkEffect::Nothing,
             },
-            // The notice follows: if exits are trapped, it is what gets delivered.
+            // The notice follows, and is the message that gets delivered if exits are trapped.
             LinkMessage::Failed(why) => match self.links.contains(&(from, by)) {
                 true if !self.traps => LinkEffect::End(why.clone()),
                 _ => LinkEffect::Nothing,
@@ -254,11 +256,11 @@ impl<Who: Ord + Copy> Links<Who> {
         }
     }
 
-    /// Handles the end of the process. Returns those that end with it, and the messages to send.
+    /// Handles the end of the process. Returns the processes that must end with it, and the messages to send.
     pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, LinkMessage<Why>)>) {
         let exits = self.links().flat_map(|other| {
             let failed = (!why.is_quiet()).then(|| (other, LinkMessage::Failed(why.clone())));
-            // In this order: a partner that does not trap exits has ended when the notice arrives.
+            // In this order, so that a partner that does not trap exits has ended when the notice arrives.
             failed.into_iter().chain([(other, LinkMessage::Exit(why.clone()))])
         });
         let downs = self.watchers.iter().map(|&(other, number)| (other, LinkMessage::Down(number, why.clone())));

@@ -1,27 +1,29 @@
 //! Registrations that end with a process: its names, its places in groups, its subscriptions.
 //!
-//! A [`Registrant`] has such members. It records here each member that it takes, and is notified of its end. A process
-//! without registrations pays one load for this when it ends, and exiting processes share no cache line: the numbers of
-//! registrations are counted in cells, by slot, written only when members are added or removed. An exit that finds its
-//! cell empty is done. (Two slots that share a cell cost each other a lookup in the table, nothing else.)
+//! A [`Registrant`], such as a name, has processes as members. It records each member here, and is notified when the
+//! member ends. A process without registrations pays one load for this when it ends, and exiting processes share no
+//! cache line: registrations are counted in cells, by slot, which are written only when members are added or removed.
+//! An exit that finds its cell empty is done. (Two slots that share a cell cost each other a lookup in the table,
+//! nothing else.)
 //!
-//! A registrant adds a member:
+//! A registrant adds a member in these steps:
 //!
 //! * Y1 count the membership in the member's cell; Y2 enter it into the table; Y3 check that the process is alive. If
 //!   it is not: Y4 remove the membership, if it is still there, and refuse.
 //!
-//! A process ends:
+//! A process ends in these steps:
 //!
-//! * Y5 its incarnation is closed, and its PID unroutable; Y6 read the cell: if it is empty, that is all; Y7 take all
-//!   registrations of the process out of the table; Y8 notify each registrant.
+//! * Y5 its incarnation is closed, and its PID becomes unroutable; Y6 read the cell, and stop if it is empty; Y7 take
+//!   all registrations of the process out of the table; Y8 notify each registrant.
 //!
-//! Nothing is left behind. Y1, Y3, Y5 and Y6 are sequentially consistent. If Y5 precedes Y3, the process is found dead:
-//! either Y4 finds the membership, or Y7 has taken it and Y8 notifies the registrant. If Y3 precedes Y5, so does Y1,
-//! and Y6 finds the cell nonempty; and Y7 finds the membership: had Y7 locked the table before Y2 did, Y5 would have
-//! happened before Y3. A slot reused meanwhile changes nothing: the table is by PID, and Y3 compares the generation.
+//! No registration is left behind. Y1, Y3, Y5 and Y6 are sequentially consistent. If Y5 precedes Y3, the process is
+//! found dead: either Y4 finds the membership, or Y7 has taken it and Y8 notifies the registrant. If Y3 precedes Y5, so
+//! does Y1, and Y6 finds the cell nonempty; and Y7 finds the membership: had Y7 locked the table before Y2 did, Y5
+//! would have happened before Y3. If the slot is reused meanwhile, nothing changes: the table is keyed by PID, and Y3
+//! compares the generation.
 //!
-//! A registrant calls `add` and `remove` under its own lock, under which it also records the member, and is notified at
-//! Y8 without any lock of the table. So Y8 waits until the registrant has either recorded the member, which is then
+//! A registrant calls `add` and `remove` under its own lock, under which it also records the member, and Y8 notifies it
+//! while no lock of the table is held. So Y8 waits until the registrant has either recorded the member, which is then
 //! removed, or refused it. Locks are taken in the order registrant, table.
 //!
 //! A model is in `tests/models`.
@@ -33,25 +35,26 @@ use crate::sync::{Arc, AtomicU32, CachePadded, Mutex, Ordering, fence_for_models
 use slab::Slab;
 use std::collections::BTreeMap;
 
-/// The number of cells. A guess: with fewer members than that, few exits find the membership of another process.
+/// Number of cells. A guess: with fewer members than that, few exits find the membership of another process in their
+/// cell.
 const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
-/// The number of shards. A guess: more than threads that exit members at the same time.
+/// Number of shards. A guess: more than the threads on which members exit at the same time.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 pub(crate) trait Registrant: Send + Sync {
-    /// A member has ended, or one that was just refused.
+    /// Handles the end of a member, or of a process that was just refused as a member.
     fn ended(&self, pid: Pid, reason: &ExitReason);
 
-    /// Returns the address of its table, for statistics.
+    /// Returns the address of the registrant's table, for statistics.
     fn directory(&self) -> usize;
 
-    /// Returns the member's name, if the registrant is a name.
+    /// Returns the name, if the registrant is one.
     fn name(&self) -> Option<Arc<str>> {
         None
     }
 }
 
-/// Identifies a membership, to remove it.
+/// Identifies a membership, so that it can be removed.
 #[derive(Debug)]
 pub(crate) struct Registration(usize);
 
@@ -62,11 +65,11 @@ pub(crate) struct Registrations {
     shards: [CachePadded<Mutex<BTreeMap<Pid, Registered>>>; SHARDS],
 }
 
-/// The program's: a name of one host may belong to a process of another.
+/// One table for the program, since a name of one host may belong to a process of another.
 #[cfg(not(loom))]
 pub(crate) static REGISTRATIONS: World<Registrations> = World::new(Registrations::new());
 
-// One per execution of a model.
+// One table per execution of a model.
 #[cfg(loom)]
 loom::lazy_static! {
     pub(crate) static ref REGISTRATIONS: Registrations = Registrations::new();
@@ -97,7 +100,8 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// Y1 to Y4: makes `pid` a member of `registrant`; `None` if it is dead (`lives` loads sequentially consistently).
+    /// Performs Y1 to Y4: makes `pid` a member of `registrant`. Returns `None` if the process is dead. `lives` must
+    /// load sequentially consistently.
     pub(crate) fn add(
         &self,
         pid: Pid,
@@ -129,7 +133,8 @@ impl Registrations {
         }
     }
 
-    /// Y6, for a process whose Y5 was a sequentially consistent store: returns false if it has no registrations.
+    /// Performs Y6, for a process whose Y5 was a sequentially consistent store. Returns false if it has no
+    /// registrations.
     #[inline]
     pub(crate) fn may_have(&self, pid: Pid) -> bool {
         touch_everything();
@@ -137,7 +142,7 @@ impl Registrations {
         self.cell(pid).load(Ordering::SeqCst) != 0
     }
 
-    /// Y6 to Y8, as above.
+    /// Performs Y6 to Y8.
     #[inline]
     pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
         if self.may_have(pid) {
@@ -163,7 +168,7 @@ impl Registrations {
         shard.get(&pid).into_iter().flatten().filter_map(|(_, registrant)| registrant.name()).collect()
     }
 
-    /// Returns the number of registrations of registrants in one of `directories`. Visits all of them.
+    /// Returns the number of registrations whose registrants belong to one of `directories`. Visits all registrations.
     pub(crate) fn count(&self, directories: &[usize]) -> usize {
         let counted = |shard: &BTreeMap<Pid, Registered>| {
             let registrants = shard.values().flatten().map(|(_, registrant)| registrant.directory());
@@ -172,7 +177,7 @@ impl Registrations {
         self.shards.iter().map(|shard| counted(&lock(shard))).sum()
     }
 
-    /// Returns the sum of the cells; exact when nothing changes.
+    /// Returns the sum of the cells; exact while nothing changes.
     #[cfg(loom)]
     pub(crate) fn counted(&self) -> u32 {
         self.cells.iter().map(|cell| cell.load(Ordering::SeqCst)).sum()

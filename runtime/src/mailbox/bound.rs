@@ -2,8 +2,8 @@
 
 use super::node::{BEHIND, FARTHEST};
 
-/// The bound of a mailbox, in messages: set it for one process with [`Spawn::mailbox`](crate::Spawn::mailbox), and for
-/// all of a runtime with [`Builder::mailbox`](crate::Builder::mailbox). A bound of zero is refused.
+/// The bound of a mailbox, in messages. Set it for one process with [`Spawn::mailbox`](crate::Spawn::mailbox), or for
+/// a whole runtime with [`Builder::mailbox`](crate::Builder::mailbox). A bound of zero is refused.
 ///
 /// ```
 /// use postroom::error::SendFailure;
@@ -35,13 +35,13 @@ use super::node::{BEHIND, FARTHEST};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
-    /// Suspends processes that send beyond the bound, after their step, until half of the messages are handled; code
-    /// outside of processes gets the message back. Exact to within 128 messages and the sends of the steps in progress;
-    /// if the operating system stops a sender in mid-send, the mailbox can reach twice its bound first.
-    /// A bound below 128 therefore means little: use [`Hard`](Self::Hard). At most [`Bound::MOST_SOFT`].
+    /// Suspends a process that sends beyond the bound, after its current step, until half of the messages are handled.
+    /// Code outside of processes gets the message back instead. Exact to within 128 messages and the sends of the
+    /// steps in progress; if the operating system preempts a sender in mid-send, the mailbox can reach twice its bound
+    /// first. A bound below 128 therefore means little: use [`Hard`](Self::Hard). At most [`Bound::MOST_SOFT`].
     Soft(usize),
-    /// Never exceeds the bound; [`Overflow`] says what happens to further messages. Each message costs a lock shared by
-    /// the senders, and counts until the step that takes it.
+    /// Never exceeds the bound; [`Overflow`] determines what happens to further messages. Each send takes a lock
+    /// shared by all senders, and a message counts until a step takes it.
     Hard(usize, Overflow),
     /// Limited by memory alone: for processes that must never suspend a sender, and whose senders are few and slow.
     Unbounded,
@@ -51,11 +51,11 @@ impl Bound {
     /// The default bound: soft, 1,024 messages.
     pub const DEFAULT: Self = Self::Soft(1_024);
 
-    /// The largest soft bound: 4,194,303 messages. A mailbox longer than twice that cannot be measured, and one step
-    /// may send as many messages again as the bound allows.
+    /// The largest soft bound: 4,194,303 messages. The length of a mailbox can be measured up to twice that, and one
+    /// step may send as many further messages as the bound allows.
     pub const MOST_SOFT: usize = BEHIND as usize;
 
-    /// Checks that the bound admits messages, and that the mailbox can be measured.
+    /// Checks that the bound is not zero, and that the mailbox's length can be measured.
     pub(crate) fn check(self) -> Result<Self, WrongBound> {
         match self {
             Self::Soft(0) | Self::Hard(0, _) => Err(WrongBound::Nothing),
@@ -67,13 +67,13 @@ impl Bound {
 
 pub(crate) enum WrongBound {
     Nothing,
-    /// A mailbox of that length cannot be measured.
+    /// The length of such a mailbox cannot be measured.
     TooLarge {
         came: usize,
     },
 }
 
-// A mailbox at twice the largest bound can still be measured.
+// The length of a mailbox at twice the largest bound can still be measured.
 const _: () = assert!(2 * BEHIND <= FARTHEST);
 
 impl Default for Bound {
@@ -86,13 +86,13 @@ impl Default for Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// It is returned to its sender.
+    /// The message is returned to its sender.
     Refuse,
-    /// Its sender's thread waits for room: inside a process the worker runs others meanwhile. It is returned if the
-    /// wait could not end: for the process itself, or around a cycle of full mailboxes.
+    /// The sender's thread waits for room; if the sender is a process, its worker runs other processes meanwhile. The
+    /// message is returned if the wait could never end: a process that sends to itself, or a cycle of full mailboxes.
     Wait,
     /// The oldest message becomes a dead letter.
     DropOldest,
-    /// It becomes a dead letter itself.
+    /// The new message becomes a dead letter.
     DropNewest,
 }

@@ -12,59 +12,62 @@
 //! | parked, process waits for control only | no mark | WAIT | a push of control |
 //! | parked, slot vacant | VACANT | no WAIT | a push of anything, or the start of a process |
 //!
-//! Bits of `tail` (the rest is the address of the last node pushed, or null if none has been since a mark was last set;
-//! nodes are 64 bytes apart):
-//! * bit 0, IDLE: set by the holder alone, when the data lane is empty, by compare-and-swap from the address of the
-//!   node last consumed to null. Cleared by the thread that takes the token: a data push by its one exchange, any other
-//!   thread by compare-and-swap.
-//! * bit 1, VACANT: the same, for a slot whose process has ended. Never set together with IDLE.
+//! Bits of `tail` (the rest is the address of the last node pushed, or null if none has been pushed since a mark was
+//! last set; nodes are 64 bytes apart):
+//! * bit 0, IDLE: set only by the holder, when the data lane is empty, by compare-and-swap from the address of the
+//!   node last consumed to null. Cleared by the thread that takes the token: a data push clears it with its one
+//!   exchange, any other thread by compare-and-swap.
+//! * bit 1, VACANT: likewise, for a slot whose process has ended. Never set together with IDLE.
 //!
 //! Bits of `control` (the rest is the address of the newest node of a stack, or null):
-//! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by whoever takes the token.
-//! * bit 1, WOKEN: a future was woken. Set by [`Lanes::wake`], cleared by the holder with the word. Excludes WAIT.
+//! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by the thread that takes the token.
+//! * bit 1, WOKEN: a future was woken. Set by [`Lanes::wake`], cleared by the holder when it takes the word. Excludes
+//!   WAIT.
 //!
 //! # The first node
 //!
-//! A queue that is never empty needs no lock: the node last consumed stays in it as its empty first, and the next
-//! sender links to that. An idle process gives that node up too, so that it costs no memory and a message to it touches
-//! one line less: `head` is then null, and stands for the node to link to.
+//! A queue that is never empty needs no lock: the node last consumed stays in the queue as its empty first node, to
+//! which the next sender links its own. An idle process gives that node up as well, so that it costs no memory and a
+//! message to an idle process touches one cache line less: `head` is then null, and takes the place of the node to
+//! link to.
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
 //! | null | nothing is queued, or the first sender has not linked its node | the holder, *before* it sets a mark |
-//! | an address with FRESH | that node is the first, not consumed | the sender whose exchange found null in `tail`; the
-//! holder |
+//! | an address with FRESH | that node is the first, not consumed | the sender that found `tail` null; the holder |
 //! | an address | that node has been consumed; its `next` leads to what follows | the holder |
 //!
-//! The holder of an empty lane may store a message in the node last consumed, whose content is its own, and make it
-//! FRESH again ([`Holder::refill`]). Senders do not notice: the node stays where they link, and its number grows by
-//! one. One that had linked to it already has a message that came first, and the lane is not empty; one that does so at
-//! the same time comes second, with a number that may be one too low.
+//! The holder of an empty lane may store a message in the node last consumed, whose content it owns, and make it FRESH
+//! again ([`Holder::refill`]). Senders do not notice: the node that they link to stays in place, and its number grows
+//! by one. If a sender has already linked to the node, its message came first, and the lane is not empty. The message
+//! of a sender that links at the same time comes second; its number may be one too low.
 //!
-//! Between two marks at most one sender finds null in `tail`, and while it is there the holder does not write `head`:
-//! it replaces null in `head` only by consuming the sender's node, and stores null there only while `tail` has a node.
+//! Between two marks at most one sender finds null in `tail`. Until that sender has linked its node, the holder does
+//! not write `head`: it replaces a null `head` only by consuming the sender's node, and stores null there only while
+//! `tail` has a node.
 //!
 //! # Why no wake is lost and none is doubled
 //!
-//! *Data*: one exchange both queues the node and returns the mark. If there was one, the pusher has the token; if not,
-//! the holder cannot park the token without seeing the new node: its compare-and-swap expects the last node consumed.
+//! *Data*: a single exchange queues the node and returns the mark. If a mark was set, the pusher has the token. If
+//! not, the holder cannot park the token without seeing the new node: its compare-and-swap expects the last node
+//! consumed.
 //!
-//! *Control, process waits*: WAIT and the stack are one word, so the same holds.
+//! *Control, process waits*: WAIT and the stack are one word, so the same argument applies.
 //!
-//! *Control, process idle or slot vacant*: two words. The pusher (1) pushes, (2) reads `tail` and tries once to take
-//! the token there. The holder (3) sets the mark in `tail`, (4) reads `control` and, if there is something, tries once
-//! to take the token back. All four are sequentially consistent, so either (2) sees the mark or (4) sees the node, and
-//! the compare-and-swap on the mark has one winner.
+//! *Control, process idle or slot vacant*: there are two words. The pusher (1) pushes, then (2) reads `tail` and tries
+//! once to take the token there. The holder (3) sets the mark in `tail`, then (4) reads `control` and, if it is not
+//! empty, tries once to take the token back. All four steps are sequentially consistent, so either (2) sees the mark
+//! or (4) sees the node, and only one thread wins the compare-and-swap on the mark.
 //!
-//! A token taken back at (4) is a *fresh* token: between (3) and (4) others may have run the process, ended it and
-//! given the slot to another one. Nothing read before (3) may be trusted after it.
+//! A token taken back at (4) is a *fresh* token: between (3) and (4) other threads may have run the process, ended it
+//! and given the slot to another process. Nothing read before (3) may be trusted afterwards.
 //!
-//! A consumer that meets a node whose sender was preempted between its exchange and its link gets [`Advance::Busy`]: it
-//! requeues its process instead of spinning.
+//! A consumer that reaches a node whose sender was preempted between its exchange and its link gets [`Advance::Busy`]:
+//! it requeues its process instead of spinning.
 //!
-//! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail that makes one exchange decide the wake is
-//! from Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a
-//! count of messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
+//! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail, by which one exchange decides whether to
+//! wake, is from Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every
+//! send); a message count (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
 use super::node::{Envelope, FIRST_SEQUENCE, MailNode, MessageInPlace, NodeBox, distance, take_in_place};
 use super::node_pool;
@@ -77,36 +80,36 @@ const VACANT: usize = 2;
 const WAIT: usize = 1;
 const WOKEN: usize = 2;
 const MARKS: usize = 3;
-/// In `head`: the node has not been consumed.
+/// Marks `head`: the node has not been consumed.
 const FRESH: usize = 1;
 
 /// The length of a queue is checked at every multiple of this number.
 pub(crate) const LENGTH_CHECK: u64 = 128;
 
-/// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; and the push is in one
-/// order with what its sender reads next (*ask* of `local::cache`). That is a fence in models, in which all that is
-/// sequentially consistent would synchronize.
+/// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; SeqCst puts the push and
+/// the sender's next read (*ask* of `local::cache`) in one total order. Models use a fence for the latter: with SeqCst
+/// here, loom would leave out some executions.
 const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCst };
 
-/// Who has the token after a push, a wake or a second look.
+/// The owner of the token after a push, a wake or a second look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a token that was taken must be used"]
 #[repr(usize)]
 pub(crate) enum Claim {
-    /// Another thread has it.
+    /// Another thread has the token.
     Nothing = 0,
-    /// The caller: the process was idle or waiting, and must be scheduled.
+    /// The caller has it: the process was idle or waiting, and must be scheduled.
     Process = IDLE,
-    /// The caller: the slot has no process.
+    /// The caller has it: the slot has no process.
     Vacant = VACANT,
 }
 
 /// The result of advancing to the oldest envelope of the data lane.
 pub(crate) enum Advance<T> {
-    /// The envelope, and the node before its own, which is free now, if there is one.
+    /// The envelope, and the node before it, which is now free, if there is one.
     To(T, Option<NodeBox>),
     Empty,
-    /// There is something, but its sender has not linked it yet: look again later.
+    /// The lane is not empty, but the next node has not been linked by its sender yet: retry later.
     Busy,
 }
 
@@ -115,9 +118,9 @@ pub(crate) enum Advance<T> {
 pub(crate) enum ParkResult {
     /// Something has arrived. The caller still has the token.
     Refused,
-    /// The token is parked, or another thread has it already.
+    /// The token is parked, or another thread has already taken it.
     Parked,
-    /// It was parked and taken back: the caller has a fresh token, and must find out its purpose.
+    /// The token was parked and taken back: the caller has a fresh token, and must find out what to do with it.
     Reclaimed(Claim),
 }
 
@@ -125,7 +128,7 @@ pub(crate) enum ParkResult {
 #[derive(Debug)]
 pub(crate) struct Controls {
     first: *mut MailNode,
-    /// The newest; meaningless while `first` is null.
+    /// The newest node; meaningless while `first` is null.
     last: *mut MailNode,
 }
 
@@ -133,7 +136,7 @@ pub(crate) struct Controls {
 pub(crate) struct Lanes {
     tail: AtomicPtr<MailNode>,
     control: AtomicPtr<MailNode>,
-    /// The first node of the data lane. Other threads read the sequence number of its node.
+    /// The first node of the data lane. Other threads read its address and the node's sequence number.
     head: AtomicPtr<MailNode>,
 }
 
@@ -142,7 +145,7 @@ fn marks(pointer: *mut MailNode) -> usize {
     pointer.addr() & MARKS
 }
 
-/// Returns whether an address from `head` is that of a node that has not been consumed.
+/// Returns whether a value of `head` points to a node that has not been consumed.
 #[inline(always)]
 fn is_fresh(head: *mut MailNode) -> bool {
     head.addr() & FRESH != 0
@@ -153,10 +156,10 @@ fn bare(pointer: *mut MailNode) -> *mut MailNode {
     pointer.map_addr(|address| address & !MARKS)
 }
 
-/// Visits a node, if it is not null, and those behind it.
+/// Visits `first`, if it is not null, and the nodes linked after it.
 ///
 /// # Safety
-/// They stay linked, and owned by the caller, while the result lives.
+/// The nodes stay linked, and owned by the caller, while the result is in use.
 #[inline]
 unsafe fn linked<'a>(first: *mut MailNode) -> impl Iterator<Item = &'a MailNode> {
     // SAFETY: null, or the address of a node; nodes are never freed.
@@ -170,7 +173,7 @@ fn marked(pointer: *mut MailNode, mark: usize) -> *mut MailNode {
 }
 
 impl Lanes {
-    /// The lanes of a slot that was never used.
+    /// Creates the lanes of a slot that has never been used.
     pub(crate) fn unused() -> Self {
         Self {
             tail: AtomicPtr::new(marked(ptr::null_mut(), VACANT)),
@@ -179,17 +182,18 @@ impl Lanes {
         }
     }
 
-    /// Takes the token out of lanes that were never used, for the thread that alone can reach them. What it stores next
-    /// for others, with Release, lets them in.
+    /// Takes the token out of lanes that have never been used. Only the calling thread can reach them; its next
+    /// Release store publishes them to others.
     #[inline]
     pub(crate) fn begin(&self) {
         debug_assert!(marks(self.tail.load(Ordering::Relaxed)) == VACANT, "never used");
         self.tail.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Queues `node` in the data lane, and calls `numbered` with its number. Calls `known`, which returns the number of
-    /// a recent node, or zero, if the preceding sender was preempted while numbering its own. If that is unknown too,
-    /// the node follows the one last consumed: the length is forgotten.
+    /// Queues `node` in the data lane, and calls `numbered` with its sequence number. If the preceding sender was
+    /// preempted before it numbered its node, calls `known`, which returns the number of a recent node, or zero if
+    /// that is unknown; then the node is numbered after the one last consumed, and the length of the queue is
+    /// forgotten.
     #[inline(always)]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, numbered: impl FnOnce(u64)) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
@@ -198,7 +202,7 @@ impl Lanes {
         // SAFETY: null, or the address of a node; nodes are never freed.
         match unsafe { bare(before).as_ref() } {
             None => {
-                // SAFETY: `node` is one.
+                // SAFETY: `node` points to a node.
                 unsafe { (*node).number_first() };
                 self.head.store(marked(node, FRESH), Ordering::Release);
                 numbered(FIRST_SEQUENCE);
@@ -206,7 +210,7 @@ impl Lanes {
             Some(predecessor) => {
                 // SAFETY: as above.
                 let sequence = unsafe { (*node).number_after(predecessor, || self.after_first(known())) };
-                // From here on the node is the consumer's.
+                // From here on the consumer owns the node.
                 predecessor.next.store(node, Ordering::Release);
                 numbered(sequence);
             }
@@ -234,13 +238,14 @@ impl Lanes {
         self.claim_after_control(current)
     }
 
-    /// Notes that a future of the process can make progress. Several wakes before the next look count as one.
+    /// Records that a future of the process can make progress. Several wakes before the process next looks count as
+    /// one.
     pub(crate) fn wake(&self) -> Claim {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
             if marks(current) & WOKEN != 0 {
-                // The process has not looked since an earlier wake, and its next look sees what both announce: the
-                // exchange below it reads this word, or a later one.
+                // The process has not looked since an earlier wake. When it does, it sees the effects of both wakes,
+                // because this exchange makes it read this word or a later one.
                 let seen = self.control.compare_exchange(current, current, Ordering::SeqCst, Ordering::Relaxed);
                 match seen {
                     Ok(_) => return Claim::Nothing,
@@ -256,8 +261,8 @@ impl Lanes {
         }
     }
 
-    /// Wakes the process like [`wake`](Self::wake), unless it waits for control only: then returns `None`, and the
-    /// caller sees everything that the process did before it parked the token.
+    /// Wakes the process like [`wake`](Self::wake), unless it waits for control only. In that case returns `None`, and
+    /// the caller sees everything that the process did before it parked the token.
     pub(crate) fn wake_unless_waiting(&self) -> Option<Claim> {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
@@ -272,7 +277,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the token if it can; `before` is the control word that the caller has just replaced.
+    /// Takes the token if possible; `before` is the control word that the caller has just replaced.
     fn claim_after_control(&self, before: *mut MailNode) -> Claim {
         if marks(before) & WAIT != 0 {
             return Claim::Process;
@@ -293,7 +298,8 @@ impl Lanes {
         if mark == IDLE { Claim::Process } else { Claim::Vacant }
     }
 
-    /// Returns the sequence number of the node last consumed; zero if there is none, since numbers start with it.
+    /// Returns the sequence number of the node last consumed, or zero, which precedes the first number, if there is
+    /// none.
     fn first_sequence(&self) -> u64 {
         let head = self.head.load(Ordering::Acquire);
         // SAFETY: null, or the address of a node; nodes are never freed.
@@ -301,15 +307,16 @@ impl Lanes {
         if is_fresh(head) { sequence.saturating_sub(1) } else { sequence }
     }
 
-    /// Returns `known`, if that is later than the node last consumed; else the number of that node.
+    /// Returns `known` if it is later than the number of the node last consumed, and otherwise that number.
     #[cold]
     fn after_first(&self, known: u64) -> u64 {
         let first = self.first_sequence();
         if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
-    /// Returns the length of the data lane, without envelopes that are just being pushed or taken; at most
-    /// [`FARTHEST`](super::node::FARTHEST). From any thread, for which `head` is stored with Release; stale at once.
+    /// Returns the length of the data lane, without envelopes that are being pushed or taken; at most
+    /// [`FARTHEST`](super::node::FARTHEST). May be called from any thread, which is why `head` is stored with Release;
+    /// the result may already be out of date.
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         let last = unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() };
@@ -319,7 +326,8 @@ impl Lanes {
         }
     }
 
-    /// Returns the sequence number of the newest envelope; zero if it is unknown. From any thread, stale at once.
+    /// Returns the sequence number of the newest envelope, or zero if it is unknown. May be called from any thread;
+    /// the result may already be out of date.
     pub(crate) fn last_sequence(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
@@ -328,38 +336,40 @@ impl Lanes {
     /// Returns the types of the queued messages for that generation, in order.
     ///
     /// # Safety
-    /// Nothing is taken out meanwhile. Others may push.
+    /// Nothing is taken out of the lane meanwhile. Other threads may push.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn queued_types(&self, generation: u64) -> Vec<&'static str> {
         let head = self.head.load(Ordering::Acquire);
         let mut next = bare(head);
         if !is_fresh(head) {
-            // SAFETY: what is in `head` is not recycled while the caller's promise holds; nor are those that follow.
+            // SAFETY: the node in `head`, and those that follow, are not recycled while the caller's promise holds.
             next = unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire));
         }
         let mut types = Vec::new();
         // SAFETY: as above.
         while let Some(node) = unsafe { next.as_ref() } {
-            // SAFETY: as above: a queued node has its content, and nothing else accesses it.
+            // SAFETY: as above; a queued node has its content, and nothing else accesses it.
             types.extend(unsafe { node.type_for(generation) });
             next = node.next.load(Ordering::Acquire);
         }
         types
     }
 
-    /// Returns whether the process is idle, and whether it waits for control only. From any thread, stale at once.
+    /// Returns whether the process is idle, and whether it waits for control only. May be called from any thread; the
+    /// result may already be out of date.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let idle = marks(self.tail.load(Ordering::Relaxed)) & IDLE != 0;
         let waits = marks(self.control.load(Ordering::Relaxed)) & WAIT != 0;
         (idle, waits)
     }
 
-    /// Returns whether the slot has no process, and has been cleaned up. From any thread, stale at once.
+    /// Returns whether the slot has no process and has been cleaned up. May be called from any thread; the result may
+    /// already be out of date.
     pub(crate) fn is_vacant(&self) -> bool {
         marks(self.tail.load(Ordering::Acquire)) & VACANT != 0
     }
 
-    /// Returns whether the process runs, or waits for control only, and the control lane is empty.
+    /// Returns whether the control lane has neither a node nor a wake.
     pub(crate) fn is_quiet(&self) -> bool {
         let control = self.control.load(Ordering::Relaxed);
         bare(control).is_null() && marks(control) & WOKEN == 0
@@ -374,10 +384,10 @@ impl Lanes {
 /// Operations of the token's holder.
 ///
 /// # Safety
-/// For each: the caller holds the token of these lanes.
+/// For each operation: the caller holds the token of these lanes.
 impl Lanes {
-    /// Advances to the oldest envelope of the data lane, which stays in its node until the next call. If there is one,
-    /// and `goes_on` says no, the lane stays as it is and counts as empty.
+    /// Advances to the oldest envelope of the data lane, which stays in its node until the next call. If there is one
+    /// and `goes_on` returns false, leaves the lane unchanged and returns `Empty`.
     #[inline]
     pub(crate) unsafe fn advance(&self, goes_on: impl Fn() -> bool) -> Advance<NonNull<MailNode>> {
         let head = self.head.load(Ordering::Acquire);
@@ -390,13 +400,13 @@ impl Lanes {
             // SAFETY: a marked value is not null.
             return Advance::To(unsafe { NonNull::new_unchecked(first) }, None);
         }
-        // SAFETY: null, or a node; nodes are never freed.
+        // SAFETY: null, or the address of a node; nodes are never freed.
         let next = unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire));
         match NonNull::new(next) {
             Some(_) if !goes_on() => Advance::Empty,
             Some(node) => {
                 self.head.store(next, Ordering::Release);
-                // SAFETY: no sender touches a node that has a successor; it leaves the lane here.
+                // SAFETY: no sender touches a node that has a successor, and the node leaves the lane here.
                 Advance::To(node, Some(unsafe { NodeBox::from_raw(NonNull::new_unchecked(head)) }))
             }
             None if bare(self.tail.load(Ordering::Acquire)) == head => Advance::Empty,
@@ -409,7 +419,8 @@ impl Lanes {
     pub(crate) unsafe fn pop_data(&self) -> Advance<Envelope> {
         // SAFETY: the caller holds the token.
         match unsafe { self.advance(|| true) } {
-            // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
+            // SAFETY: the node is linked, so its content was published before the link that was acquired, and belongs
+            // to the holder.
             Advance::To(node, free) => Advance::To(unsafe { take_in_place(node) }, free),
             Advance::Empty => Advance::Empty,
             Advance::Busy => Advance::Busy,
@@ -427,21 +438,21 @@ impl Lanes {
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
-    /// Returns whether both lanes are empty. Sequentially consistent, as pushes are.
+    /// Returns whether both lanes are empty, reading them sequentially consistently, as pushes write them.
     #[inline]
     pub(crate) unsafe fn are_empty_in_order(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         self.control.load(Ordering::SeqCst).is_null() && bare(self.tail.load(Ordering::SeqCst)) == head
     }
 
-    /// Takes everything from the control lane, including a wake: the caller polls the process's future afterwards.
+    /// Takes everything from the control lane, including a wake: the caller must poll the process's future afterwards.
     pub(crate) unsafe fn take_control(&self) -> Controls {
         let taken = self.control.swap(ptr::null_mut(), Ordering::AcqRel);
         let last = bare(taken);
         let mut first = ptr::null_mut();
         let mut rest = last;
         while !rest.is_null() {
-            // SAFETY: the exchange made the whole stack the holder's.
+            // SAFETY: the exchange gave the whole stack to the holder.
             let next = unsafe { &(*rest).next };
             let following = next.load(Ordering::Relaxed);
             next.store(first, Ordering::Relaxed);
@@ -458,7 +469,7 @@ impl Lanes {
         unsafe { self.lay(IDLE) }
     }
 
-    /// Parks the token until a process starts in this slot, or a late sender pushes.
+    /// Parks the token until a process starts in this slot or a late message arrives.
     pub(crate) unsafe fn park_vacant(&self) -> ParkResult {
         // SAFETY: the caller holds the token.
         unsafe { self.lay(VACANT) }
@@ -470,20 +481,21 @@ impl Lanes {
         if is_fresh(head) {
             return ParkResult::Refused;
         }
-        // Before the exchange: the thread that clears the mark stores its own node there.
+        // This precedes the exchange because the thread that clears the mark stores its own node in `head`.
         if !head.is_null() {
             self.head.store(ptr::null_mut(), Ordering::Relaxed);
         }
         let laid = marked(ptr::null_mut(), mark);
         if self.tail.compare_exchange(head, laid, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            // With a node in `tail` no other thread writes here; with null, another thread is about to.
+            // If `tail` had a node, no other thread writes `head`; if it was null, another thread is about to.
             if !head.is_null() {
                 self.head.store(head, Ordering::Release);
             }
             return ParkResult::Refused;
         }
         if let Some(free) = NonNull::new(head) {
-            // SAFETY: consumed, and removed from `tail` and `head`, so no thread will read it or link to it.
+            // SAFETY: the node was consumed, and removed from `tail` and `head`, so no thread will read it or link to
+            // it.
             node_pool::recycle(unsafe { NodeBox::from_raw(free) });
         }
         #[cfg(all(test, not(loom)))]
@@ -529,7 +541,7 @@ impl Controls {
         self.pop()
     }
 
-    /// Returns whether all are answers to yields of that incarnation.
+    /// Returns whether all nodes are answers to yields of that incarnation.
     pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
         // SAFETY: the list owns its nodes.
         unsafe { linked(self.first) }.all(|node| node.is_answer_for(generation))
@@ -576,37 +588,38 @@ impl Controls {
 // SAFETY: the list owns its nodes, which are `Send`.
 unsafe impl Send for Controls {}
 
-/// The lanes as seen by the token's holder during a step.
+/// The lanes as the token's holder sees them during a step.
 #[derive(Debug)]
 pub(crate) struct Holder<'a>(&'a Lanes);
 
 impl<'a> Holder<'a> {
     /// # Safety
-    /// The caller holds the token of `lanes` while the value lives, and uses it through nothing else.
+    /// The caller holds the token of `lanes` while this value lives, and uses it through this value only.
     #[inline]
     pub(crate) unsafe fn new(lanes: &'a Lanes) -> Self {
         Self(lanes)
     }
 
-    /// Returns the oldest envelope in place, if `goes_on`, which is asked only if there is one; the node of the
-    /// previous one goes back to the pool.
+    /// Returns the oldest envelope in place, if there is one and `goes_on` then returns true. Returns the node of the
+    /// previous envelope to the pool.
     #[inline]
     pub(crate) fn next_data_if(&mut self, goes_on: impl Fn(&Self) -> bool) -> Option<MessageInPlace> {
-        // SAFETY: this stands for the token.
+        // SAFETY: a `Holder` stands for the token.
         match unsafe { self.0.advance(|| goes_on(self)) } {
             Advance::To(node, free) => {
                 free.into_iter().for_each(node_pool::recycle);
-                // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
+                // SAFETY: the node is linked, so its content was published before the acquired link, and belongs to
+                // the holder.
                 Some(unsafe { MessageInPlace::new(node) })
             }
             Advance::Empty | Advance::Busy => None,
         }
     }
 
-    /// Takes the oldest envelope; its node goes back to the pool.
+    /// Takes the oldest envelope, and returns the node before it to the pool.
     #[inline]
     pub(crate) fn pop_data(&mut self) -> Option<Envelope> {
-        // SAFETY: this stands for the token.
+        // SAFETY: a `Holder` stands for the token.
         match unsafe { self.0.pop_data() } {
             Advance::To(envelope, free) => {
                 free.into_iter().for_each(node_pool::recycle);
@@ -618,19 +631,20 @@ impl<'a> Holder<'a> {
 
     #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
-        // SAFETY: this stands for the token.
+        // SAFETY: a `Holder` stands for the token.
         unsafe { self.0.is_data_empty() }
     }
 
-    /// Returns the node last consumed, if nothing follows, for a message: then [`refill`](Self::refill) comes next.
+    /// Returns the node last consumed, if none follows it, to be filled with a message; call [`refill`](Self::refill)
+    /// next.
     #[inline(always)]
     pub(crate) fn empty_first(&self) -> Option<NonNull<MailNode>> {
         let head = NonNull::new(self.0.head.load(Ordering::Relaxed))?;
-        // While the token is held there is no mark in `tail`, which so equals no address with FRESH.
+        // While the token is held, `tail` has no mark, so it cannot equal an address with FRESH.
         (self.0.tail.load(Ordering::Acquire) == head.as_ptr()).then_some(head)
     }
 
-    /// Makes the node of [`empty_first`](Self::empty_first), which has a message now, the first of the lane.
+    /// Makes the node returned by [`empty_first`](Self::empty_first), which now has a message, the first of the lane.
     #[inline(always)]
     pub(crate) fn refill(&mut self, first: NonNull<MailNode>) {
         self.0.head.store(marked(first.as_ptr(), FRESH), Ordering::Release);
@@ -641,7 +655,7 @@ impl<'a> Holder<'a> {
         self.0.has_control()
     }
 
-    /// Returns whether there is a node in the control lane, rather than a wake alone.
+    /// Returns whether the control lane has a node, rather than a wake alone.
     #[inline]
     pub(crate) fn has_control_node(&self) -> bool {
         !bare(self.0.control.load(Ordering::Relaxed)).is_null()
@@ -651,10 +665,11 @@ impl<'a> Holder<'a> {
         self.has_signal_such(|_| true)
     }
 
-    /// Returns whether such a signal is in the control lane. Sequentially consistent.
+    /// Returns whether the control lane has a signal that satisfies `is_such`. Reads the lane sequentially
+    /// consistently.
     pub(crate) fn has_signal_such(&self, is_such: impl Fn(&Payload) -> bool) -> bool {
         let first = bare(self.0.control.load(Ordering::SeqCst));
-        // SAFETY: only the token's holder takes from the stack; its nodes were published by the push that was acquired.
+        // SAFETY: only the token's holder takes from the stack, and the acquired push has published its nodes.
         unsafe { linked(first).any(|node| node.is_signal_such(&is_such)) }
     }
 
@@ -663,7 +678,7 @@ impl<'a> Holder<'a> {
         if !self.0.has_control() {
             return Controls::none();
         }
-        // SAFETY: this stands for the token.
+        // SAFETY: a `Holder` stands for the token.
         unsafe { self.0.take_control() }
     }
 }

@@ -1,26 +1,27 @@
-//! The node: the 64-byte cell, one cache line, in which everything is sent. Nodes are recycled and never freed.
+//! The node: a 64-byte cell, one cache line, in which everything is sent. Nodes are recycled and never freed.
 //!
-//! Who may access what, and when:
-//! * `content` belongs to the owner of the node: the sender until it is pushed, then the holder of the receiver's
-//!   token, once the node's predecessor links to it or, for the first one, the lane's `head` names it.
-//! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by any thread:
-//!   the next sender derives its sequence number from it, and the length of the queue is the difference of two of them.
-//! * `next` of a queued node is written once, by the sender of its successor. While a node waits for an answer it is in
-//!   no queue, and `next` says instead whether the answer is still wanted (see `crate::call::caller`). Since nodes are
-//!   never freed, the holder of a stale pointer may still read `next`, and `mark` for a number that may be wrong, and
-//!   nothing else. In a free node it is the link of its magazine.
+//! Access to each field:
+//! * `content` belongs to the owner of the node: the sender until the push; then the holder of the receiver's token,
+//!   once the node's predecessor links to it or, for the first node, the lane's `head` points to it.
+//! * `mark` is written by the sender, before it pushes and again before it links the node, and read by any thread. The
+//!   next sender derives its sequence number from it, and the length of the queue is the difference of two numbers.
+//! * `next` of a queued node is written once, by the sender of its successor. While a node waits for an answer it is
+//!   in no queue, and `next` tells whether the answer is still wanted (see `crate::call::caller`). In a free node it
+//!   is the link of its magazine. Since nodes are never freed, the holder of a stale pointer may still read `next`,
+//!   and `mark` for a number that may be wrong, but nothing else.
 
 use super::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin, yield_now};
 use std::ptr::{self, NonNull};
 
-/// The kind of a node's content. The first and last two travel in the data lane, the others in the control lane.
+/// The kind of a node's content. `Message`, `Stop`, `Notice` and `Placeholder` travel in the data lane, `Completed`,
+/// `Failed` and `Signal` in the control lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum NodeKind {
     /// A message; `word` is its caller, or null.
     Message = 0,
-    /// A request to stop after everything before it.
+    /// A request to stop after all earlier messages.
     Stop = 1,
     /// The result of a yield; `word` is its tag.
     Completed = 2,
@@ -29,13 +30,14 @@ pub(crate) enum NodeKind {
     Signal = 4,
     /// A call waiting for its answer; the node is in no lane.
     Call = 5,
-    /// The notice of an end, in the data lane.
+    /// The notice of a process's end, in the data lane.
     Notice = 6,
-    /// Stands for a message in the queue of a mailbox with a hard bound, in the data lane.
+    /// A stand-in for a message in the queue of a mailbox with a hard bound, in the data lane.
     Placeholder = 7,
 }
 
-/// The content of a node in transit. `generation` is the incarnation that it was sent to; a later one discards it.
+/// The content of a node in transit. `generation` identifies the incarnation that it was sent to; later ones discard
+/// it.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     pub(crate) kind: NodeKind,
@@ -48,7 +50,7 @@ pub(crate) struct Envelope {
 // whose content is `Send` (see `crate::call::caller`).
 unsafe impl Send for Envelope {}
 
-/// The content of a node: where a message is stored from its send until its method takes it.
+/// The content of a node: a message is stored here from its send until its method takes it.
 #[derive(Debug)]
 pub(crate) struct EnvelopeContent {
     pub(crate) word: *mut MailNode,
@@ -61,12 +63,12 @@ impl EnvelopeContent {
     }
 }
 
-/// The head of this module says who may access what.
+/// A node; the module's documentation says which thread may access which field.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct MailNode {
     pub(crate) next: AtomicPtr<MailNode>,
-    /// Generation, the kind above it, and above that the sequence number: zero until it is known.
+    /// The generation, above it the kind, and above that the sequence number: zero until it is known.
     mark: AtomicU64,
     content: OwnedCell<EnvelopeContent>,
 }
@@ -75,12 +77,12 @@ pub(crate) struct MailNode {
 const _: () = assert!(size_of::<MailNode>() == 64);
 
 impl MailNode {
-    /// The first bytes, which any thread may read, even when the node is free or reused: the link and the mark.
+    /// The size of the part that any thread may read, even when the node is free or reused: the link and the mark.
     pub(crate) const ALWAYS_READABLE: usize = std::mem::offset_of!(Self, mark) + size_of::<AtomicU64>();
 }
 
-// SAFETY: `content` is accessed only through `NodeBox` and the lanes, whose rules (see the module) give it one owner at
-// a time; what it holds is `Send`.
+// SAFETY: `content` is accessed only through `NodeBox` and the lanes, whose rules (see the module) give it one owner
+// at a time; its values are `Send`.
 unsafe impl Send for MailNode {}
 // SAFETY: as above; `next` is atomic.
 unsafe impl Sync for MailNode {}
@@ -88,14 +90,14 @@ unsafe impl Sync for MailNode {}
 const KIND_SHIFT: u32 = crate::pid::GENERATION_BITS;
 const KIND_MASK: u64 = 0xf;
 const SEQUENCE_SHIFT: u32 = KIND_SHIFT + 4;
-/// The largest sequence number; one follows it.
+/// The largest sequence number; number one follows it.
 const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 
 /// The number of the first node in an empty queue.
 pub(crate) const FIRST_SEQUENCE: u64 = 1;
 
-/// How often a sender polls for its predecessor's number before it yields once: some microseconds; a running sender
-/// takes a tenth of one. In models no thread intervenes meanwhile.
+/// How often a sender polls for its predecessor's number before it yields once: a few microseconds in total, whereas a
+/// running sender takes a tenth of a microsecond. In models no thread can intervene in the meantime.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl MailNode {
@@ -107,10 +109,10 @@ impl MailNode {
         }
     }
 
-    /// Returns the type of its message, if it has one for that generation.
+    /// Returns the type of the node's message, if it has one for that generation.
     ///
     /// # Safety
-    /// The node is queued, and is not taken out meanwhile.
+    /// The node is queued, and is not taken out of its queue meanwhile.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn type_for(&self, generation: u64) -> Option<&'static str> {
         let mark = self.mark.load(Ordering::Relaxed);
@@ -122,17 +124,18 @@ impl MailNode {
             .map(Payload::type_name)
     }
 
-    /// Returns the node's number in its queue; zero if its sender has not numbered it yet.
+    /// Returns the node's number in its queue, or zero if its sender has not numbered it yet.
     #[inline]
     pub(crate) fn sequence(&self) -> u64 {
         self.mark.load(Ordering::Relaxed) >> SEQUENCE_SHIFT
     }
 
-    /// Returns the number after the node's own, in its place in the mark of a node.
+    /// Returns the number that follows the node's own, shifted to its position in a mark.
     #[inline(always)]
     pub(crate) fn next_number(&self) -> u64 {
         const FIRST: u64 = FIRST_SEQUENCE << SEQUENCE_SHIFT;
-        // The bits below the number are filled first, so that it grows by one; after the last one comes the first.
+        // The bits below the number are set first, so that the increment carries into it; the first number follows the
+        // last.
         let next = (self.mark.load(Ordering::Relaxed) | (FIRST - 1)).wrapping_add(1);
         if next == 0 { FIRST } else { next }
     }
@@ -149,8 +152,8 @@ impl MailNode {
         self.mark.store(mark | FIRST_SEQUENCE << SEQUENCE_SHIFT, Ordering::Relaxed);
     }
 
-    /// Numbers the node after its predecessor. Waits for a number that is about to be written; if its sender was
-    /// preempted, uses `known`. Returns the new number.
+    /// Numbers the node after its predecessor and returns the new number. Waits for a predecessor's number that is
+    /// about to be written; if that node's sender was preempted, uses `known`.
     #[inline]
     pub(crate) fn number_after(&self, predecessor: &Self, known: impl FnOnce() -> u64) -> u64 {
         let before = predecessor.sequence_or_soon().unwrap_or_else(known);
@@ -160,7 +163,8 @@ impl MailNode {
         sequence
     }
 
-    /// Returns the node's number, waiting if its sender is about to write it. `None`: that sender was preempted.
+    /// Returns the node's number, waiting if its sender is about to write it. Returns `None` if that sender was
+    /// preempted.
     #[inline]
     pub(crate) fn sequence_or_soon(&self) -> Option<u64> {
         match self.sequence() {
@@ -169,8 +173,8 @@ impl MailNode {
         }
     }
 
-    /// Spins briefly for the number that a concurrent sender on another core is about to write, then yields once, in
-    /// case that sender was preempted on this core. Two concurrent sends meet here often.
+    /// Spins briefly for a number that a sender on another core is about to write, then yields once, in case that
+    /// sender was preempted on this core. Two concurrent sends often meet here.
     #[cold]
     #[cfg_attr(loom, allow(clippy::reversed_empty_ranges, reason = "a model has no patience"))]
     fn sequence_soon(&self) -> Option<u64> {
@@ -195,7 +199,7 @@ impl MailNode {
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
         let NodeHeader { kind, generation: other } = self.address();
-        // As `is_message_for`: the bits of `generation` above a generation do not count.
+        // As in `is_message_for`, the bits of `generation` above a generation are ignored.
         matches!(kind, NodeKind::Completed | NodeKind::Failed)
             && (other ^ generation) & crate::pid::GENERATION_MASK == 0
     }
@@ -214,7 +218,7 @@ impl MailNode {
         self.address().kind == NodeKind::Signal
     }
 
-    /// Returns whether it is a signal whose payload satisfies `is_such`.
+    /// Returns whether the node is a signal whose payload satisfies `is_such`.
     ///
     /// # Safety
     /// The caller owns the node's content.
@@ -224,7 +228,7 @@ impl MailNode {
     }
 
     /// # Safety
-    /// The caller owns the node's content, which carries nothing.
+    /// The caller owns the node's content, which is empty.
     #[inline]
     unsafe fn put(&self, envelope: Envelope) {
         let mark = envelope.generation | (envelope.kind as u64) << KIND_SHIFT;
@@ -271,7 +275,7 @@ impl MailNode {
         NodeHeader { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
-    /// Returns whether it is a message for that incarnation: the check on the fast path.
+    /// Returns whether the node is a message for that incarnation: the check on the fast path.
     #[inline]
     fn is_message_for(&self, generation: u64) -> bool {
         const { assert!(NodeKind::Message as u64 == 0) };
@@ -279,8 +283,8 @@ impl MailNode {
     }
 }
 
-/// Returns a word that [`MessageInPlace::is_message_for`] takes for no message's generation, and from which
-/// [`unpoisoned`] makes that generation again.
+/// Returns a word that [`MessageInPlace::is_message_for`] accepts for no message, and that [`unpoisoned`] converts
+/// back to the generation.
 #[inline]
 pub(crate) fn poisoned(generation: u64) -> u64 {
     generation | KIND_MASK << KIND_SHIFT
@@ -297,13 +301,13 @@ struct NodeHeader {
     generation: u64,
 }
 
-/// An envelope inside its node, at the head of its lane, valid until the next look into the lane.
+/// An envelope inside its node, at the head of its lane; valid until the lane is next advanced.
 #[derive(Debug)]
 pub(crate) struct MessageInPlace(NonNull<MailNode>);
 
 impl MessageInPlace {
     /// # Safety
-    /// `node` is valid and the caller owns its content while this is used.
+    /// `node` is valid, and the caller owns its content while this value is used.
     #[inline]
     pub(crate) unsafe fn new(node: NonNull<MailNode>) -> Self {
         Self(node)
@@ -315,52 +319,54 @@ impl MessageInPlace {
         unsafe { self.0.as_ref() }.is_message_for(generation)
     }
 
-    /// Returns a pointer to its content, valid like this value.
+    /// Returns a pointer to the envelope's content, valid as long as this value.
     #[inline]
     pub(crate) fn content(&self) -> *mut EnvelopeContent {
         // SAFETY: nodes are never freed.
         unsafe { self.0.as_ref() }.content.with_mut(|content| content)
     }
 
-    /// Returns its number in the queue.
+    /// Returns the envelope's number in the queue.
     pub(crate) fn sequence(&self) -> u64 {
         // SAFETY: nodes are never freed.
         unsafe { self.0.as_ref() }.sequence()
     }
 
     pub(crate) fn take(self) -> Envelope {
-        // SAFETY: the promise of `new`.
+        // SAFETY: the caller of `new` promised that the node is valid and its content owned.
         unsafe { take_in_place(self.0) }
     }
 }
 
-/// The largest distance between two sequence numbers that can be told: half of the range.
+/// The largest distance between two sequence numbers that can be measured: half of the range.
 pub(crate) const FARTHEST: u64 = LAST_SEQUENCE / 2;
 
-/// How far the second of two sequence numbers may lag behind the first: a quarter of the range. It lags if the two were
-/// not read at once, and after a sender whose predecessor's number was unknown: by at most the length of the queue.
+/// How far the second of two sequence numbers may lag behind the first: a quarter of the range. It lags if the numbers
+/// were not read at the same time, or after a sender whose predecessor's number was unknown; in either case by at most
+/// the length of the queue.
 pub(crate) const BEHIND: u64 = LAST_SEQUENCE / 4;
 
-/// Returns how many nodes are between two sequence numbers. Zero if the second lags by up to [`BEHIND`], and
-/// [`FARTHEST`] if it is further ahead: no queue shorter than three quarters of the range is mistaken for an empty one.
+/// Returns the number of nodes between two sequence numbers. Returns zero if the second lags by up to [`BEHIND`], and
+/// [`FARTHEST`] if it is further ahead: no queue shorter than three quarters of the range is mistaken for an empty
+/// one.
 pub(crate) fn distance(first: u64, last: u64) -> u64 {
     let distance = if last >= first { last - first } else { LAST_SEQUENCE - first + last };
     if distance >= LAST_SEQUENCE - BEHIND { 0 } else { distance.min(FARTHEST) }
 }
 
-/// An owned node, in no queue.
+/// An owned node that is in no queue.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct NodeBox(NonNull<MailNode>);
 
-// SAFETY: a node is `Send`, and this is its only owner.
+// SAFETY: a node is `Send`, and a `NodeBox` is its only owner.
 unsafe impl Send for NodeBox {}
-// SAFETY: a shared reference only gives the pointer, and shared access to values that are `Sync`.
+// SAFETY: a shared reference gives access only to the pointer, and to values that are `Sync`.
 unsafe impl Sync for NodeBox {}
 
 impl NodeBox {
     /// # Safety
-    /// `node` is valid for the rest of the program, in no queue, and has no other owner.
+    /// `node` is valid for the rest of the program, is in no queue, and has no other owner.
     #[inline]
     pub(crate) unsafe fn from_raw(node: NonNull<MailNode>) -> Self {
         Self(node)
@@ -372,20 +378,20 @@ impl NodeBox {
         self.0
     }
 
-    /// Returns the address of the node, through which only `next` may be read.
+    /// Returns the address of the node. Only `next` may be read through it.
     #[inline]
     pub(crate) fn as_ptr(&self) -> NonNull<MailNode> {
         self.0
     }
 
-    /// Returns the link, free for other uses while the node is in no queue.
+    /// Returns the link, which is free for other uses while the node is in no queue.
     #[inline]
     pub(crate) fn next(&self) -> &AtomicPtr<MailNode> {
         // SAFETY: nodes are never freed.
         unsafe { &(*self.0.as_ptr()).next }
     }
 
-    /// Returns the node to code that may read its `next` after it has another owner.
+    /// Returns a reference that outlives this ownership, for code that reads `next` after the node has another owner.
     #[inline]
     pub(crate) fn for_ever(&self) -> &'static MailNode {
         // SAFETY: nodes are never freed, and their non-atomic parts are in cells.
@@ -394,11 +400,11 @@ impl NodeBox {
 
     #[inline]
     pub(crate) fn put(&mut self, envelope: Envelope) {
-        // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
+        // SAFETY: this is the node's only owner, and an owned node is emptied by `take` before it is filled again.
         unsafe { (*self.0.as_ptr()).put(envelope) }
     }
 
-    /// Stores a message in a node without content; `number` as in [`next_number`](MailNode::next_number), or zero.
+    /// Stores a message in an empty node; `number` is as in [`next_number`](MailNode::next_number), or zero.
     #[inline]
     pub(crate) fn put_message<M: Send + 'static>(
         &mut self,
@@ -413,8 +419,8 @@ impl NodeBox {
         self.put_untraced((generation, number), message, word);
     }
 
-    /// As [`put_message`](Self::put_message), without asking whether a subscriber wants its origin: for code that has
-    /// asked before, and holds what no code of users may run under.
+    /// Like [`put_message`](Self::put_message), but does not ask whether a subscriber wants the message's origin: for
+    /// callers that have already asked, and now hold a lock under which no user code may run.
     #[inline]
     pub(crate) fn put_untraced<M: Send + 'static>(
         &mut self,
@@ -426,13 +432,13 @@ impl NodeBox {
         let node = unsafe { &*self.0.as_ptr() };
         node.mark.store(number | generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
-            // SAFETY: this is the node's only owner; the empty content that it overwrites needs no drop.
+            // SAFETY: this is the node's only owner, and the empty content that is overwritten needs no drop.
             unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(message)) }) };
         });
     }
 
-    /// Stores a value that is no message in a node whose content needs no drop. Written in place: an [`Envelope`] would
-    /// be put together elsewhere, and copied from there.
+    /// Stores a value that is not a message in a node whose content needs no drop. The value is written in place; an
+    /// [`Envelope`] would be built elsewhere and copied.
     #[inline(always)]
     pub(crate) fn put_value<T: Send + 'static>(
         &mut self,
@@ -445,51 +451,51 @@ impl NodeBox {
         let node = unsafe { &*self.0.as_ptr() };
         node.mark.store(generation | (kind as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
-            // SAFETY: this is the node's only owner; the content that it overwrites needs no drop.
+            // SAFETY: this is the node's only owner, and the content that is overwritten needs no drop.
             unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(value)) }) };
         });
     }
 
-    /// Stores a message with its origin. A function of its own: with it, other messages would be made in two places and
-    /// copied from there.
+    /// Stores a message with its origin. A separate function, because otherwise all other messages would be built in
+    /// two places and copied from there.
     #[cfg(feature = "spans")]
     #[cold]
     #[inline(never)]
     fn put_traced<M: Send + 'static>(&mut self, (generation, number): (u64, u64), message: M, word: *mut MailNode) {
-        // The number is in bits of its own.
+        // The number occupies bits of its own.
         let generation = generation | number;
         self.put(Envelope { kind: NodeKind::Message, generation, word, payload: Some(Payload::sent(message)) });
     }
 
-    /// Returns the constant that names the type of the value that the node carries, if there is one.
+    /// Returns the constant that names the type of the node's value, if it has one.
     pub(crate) fn name_of(&self) -> Option<&'static fn() -> &'static str> {
         // SAFETY: this is the node's only owner.
         unsafe { self.for_ever().peek(|content| content.payload.as_ref().map(Payload::name_of)) }
     }
 
-    /// Returns the value that the node carries, if it is a `T`.
+    /// Returns the node's value if it is a `T`.
     pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
         // SAFETY: this is the node's only owner. Writing or taking the content borrows the owner exclusively, so no
-        // thread does during this borrow; concurrent shared access is allowed, since a `T` is `Sync`.
+        // thread does so during this borrow. Concurrent shared access is allowed, since `T` is `Sync`.
         unsafe {
             (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))
         }
     }
 
-    /// Returns whether it carries an answer.
+    /// Returns whether the node carries an answer.
     #[inline]
     pub(crate) fn is_answer(&self) -> bool {
         self.for_ever().is_answer()
     }
 
-    /// Returns the word of the content.
+    /// Returns the content's `word`.
     #[inline]
     pub(crate) fn word(&self) -> *mut MailNode {
         // SAFETY: this is the node's only owner.
         self.for_ever().content.with_mut(|content| unsafe { (*content).word })
     }
 
-    /// Returns the payload of the content, in its place.
+    /// Returns the content's payload in place.
     #[inline]
     pub(crate) fn payload(&mut self) -> &mut Option<Payload> {
         // SAFETY: this is the node's only owner.
@@ -504,7 +510,8 @@ impl NodeBox {
 }
 
 /// # Safety
-/// `node` is valid and the caller owns its content, though not the node (it stays in a queue as its first, empty one).
+/// `node` is valid, and the caller owns its content, though not the node itself (which stays in a queue as its empty
+/// first node).
 #[inline]
 pub(crate) unsafe fn take_in_place(node: NonNull<MailNode>) -> Envelope {
     // SAFETY: the caller's promise.
@@ -515,12 +522,12 @@ pub(crate) unsafe fn take_in_place(node: NonNull<MailNode>) -> Envelope {
 mod tests {
     use super::*;
 
-    /// The number that lies so far after another one.
+    /// Returns the number `by` places after `first`.
     fn ahead(first: u64, by: u64) -> u64 {
         (first + by - 1) % LAST_SEQUENCE + 1
     }
 
-    /// Catches a queue of more than half of all numbers that counts as an empty one, which no bound would ever stop.
+    /// Catches a queue of more than half of all numbers that counts as empty: no bound would ever stop it.
     #[test]
     fn a_distance_is_told_up_to_half_of_all_numbers_and_never_as_none_because_it_is_long() {
         for first in [1, 2, 1_000, FARTHEST, FARTHEST + 1, LAST_SEQUENCE - 1, LAST_SEQUENCE] {
@@ -534,7 +541,7 @@ mod tests {
                 assert_eq!(distance(first, ahead(first, LAST_SEQUENCE - behind)), 0, "from {first}");
             }
         }
-        // Zero stands for the number before the first.
+        // Zero stands for the number before the first one.
         assert_eq!((distance(0, FARTHEST), distance(0, FARTHEST + 1), distance(0, 0)), (FARTHEST, FARTHEST, 0));
     }
 }

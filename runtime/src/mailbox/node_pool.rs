@@ -1,9 +1,9 @@
 //! The pool of nodes.
 //!
-//! Each thread caches some in [magazines](crate::mem::magazine): a message costs a few plain loads and stores,
-//! whichever threads send and receive, and one queue operation per [`MAGAZINE`] messages.
+//! Each thread caches nodes in [magazines](crate::mem::magazine): a message costs a few plain loads and stores,
+//! whichever threads send and receive it, and one queue operation per [`MAGAZINE`] messages.
 //!
-//! Nodes are never freed (senders, and callers that gave up, may read a node much later).
+//! Nodes are never freed, because senders, and callers that have given up, may read a node much later.
 
 use super::node::{Envelope, MailNode, NodeBox};
 use crate::mem::arena::permanent;
@@ -12,24 +12,25 @@ use crate::mem::poison;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// How many nodes move between a thread and the program at a time: 16 KiB, to spread the queue's cost (about 40 ns).
+/// The number of nodes that move between a thread and the program at a time: 16 KiB, to amortize the queue's cost
+/// (about 40 ns).
 const MAGAZINE: usize = 256;
 
 static DEPOT: Depot = Depot::new(MAGAZINE, || FLUSH.try_with(|_| ()).is_ok());
 
 struct NodeCache {
     cache: ThreadCache,
-    /// How many nodes this thread has taken, plus other costs: measures the budget of a time slice.
+    /// The number of nodes that this thread has taken, plus other costs: measures the budget of a time slice.
     spent: u64,
-    /// The address of a congested mailbox that the running process already knows of; zero if there is none. Kept here,
-    /// like `spent`, because each send touches this record anyway.
+    /// The address of a congested mailbox that the running process already knows of, or zero. Kept here, like `spent`,
+    /// because each send touches this record anyway.
     known_congested: usize,
 }
 
 thread_local! {
     static CACHE: UnsafeCell<NodeCache> =
         const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
-    /// Returns the thread's nodes to the program when it ends. Apart from the cache, which other destructors use.
+    /// Returns the thread's nodes to the program when it ends. Separate from the cache, which other destructors use.
     static FLUSH: FlushNodes = const { FlushNodes };
 }
 
@@ -43,10 +44,10 @@ impl Drop for FlushNodes {
 
 #[inline]
 fn with_cache<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
-    // The address alone: a large closure makes the access of the thread's variable a call.
+    // Only the address is obtained in the closure: a large closure would make the thread-local access a function call.
     let own = CACHE.with(|own| own.get());
-    // SAFETY: the cache is this thread's alone, and needs no destructor; no body below calls foreign code that could
-    // re-enter.
+    // SAFETY: the cache belongs to this thread alone and needs no destructor; no body below calls foreign code that
+    // could re-enter.
     body(unsafe { &mut *own })
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn node(envelope: Envelope) -> NodeBox {
     node
 }
 
-/// Takes a node and stores a message in it; `word` is its caller, or null.
+/// Takes a node and stores a message in it; `word` points to the caller's node, or is null.
 #[inline]
 pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
     let mut node = with_cache(NodeCache::take);
@@ -65,10 +66,10 @@ pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut
     node
 }
 
-/// Like [`message`], in that node, which stays where it is: only its content is used.
+/// Like [`message`], but stores the message in `first`, which stays where it is: only its content is used.
 ///
 /// # Safety
-/// The caller owns the content of that node.
+/// The caller owns the content of `first`.
 #[inline(always)]
 pub(crate) unsafe fn message_in<M: Send + 'static>(
     first: NonNull<MailNode>,
@@ -76,9 +77,9 @@ pub(crate) unsafe fn message_in<M: Send + 'static>(
     message: M,
     word: *mut MailNode,
 ) {
-    // As a node from the pool.
+    // Counted like a node from the pool.
     spend(1);
-    // SAFETY: nodes are never freed; the caller's promise, and nobody else uses the value as an owner.
+    // SAFETY: nodes are never freed; by the caller's promise, nothing else uses the `NodeBox` as an owner.
     let (mut node, number) = unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) };
     node.put_untraced((generation, number), message, word);
     let _first = node.into_raw();
@@ -93,20 +94,20 @@ pub(crate) fn empty() -> NodeBox {
 #[inline]
 pub(crate) fn recycle(node: NodeBox) {
     let node = node.into_raw();
-    // Before another thread can take it.
+    // Must precede `add`, after which another thread can take the node.
     poison::given_back(node.cast(), MailNode::ALWAYS_READABLE, size_of::<MailNode>());
     // SAFETY: it was taken from this depot, and has no content.
     let _none = with_cache(|own| unsafe { own.cache.add(&DEPOT, node.cast()) });
 }
 
-/// Returns the thread's count of spent budget: a time slice has spent the difference of two such counts. Kept here
+/// Returns the thread's count of spent budget: a time slice's spending is the difference of two counts. Kept here
 /// because each send touches this record anyway.
 #[inline]
 pub(crate) fn spent() -> u64 {
     with_cache(|own| own.spent)
 }
 
-/// Returns the count at the start of a time slice, and forgets the known mailbox.
+/// Forgets the mailbox that is known to be congested, at the start of a time slice. Returns the spent count.
 #[inline]
 pub(crate) fn begin_slice() -> u64 {
     with_cache(|own| {
@@ -137,7 +138,7 @@ impl NodeCache {
         self.spent += 1;
         let node = self.cache.take(&DEPOT, slab).cast();
         poison::taken(node.cast(), size_of::<MailNode>());
-        // SAFETY: the pieces of this depot are nodes, and this one leaves the cache here, so it has one owner.
+        // SAFETY: the pieces of this depot are nodes, and the node leaves the cache here, so it has one owner.
         unsafe { NodeBox::from_raw(node) }
     }
 }
@@ -146,10 +147,10 @@ fn slab(count: usize) -> NonNull<FreeLink> {
     const { assert!(std::mem::offset_of!(MailNode, next) == 0) };
     let memory = permanent(count * size_of::<MailNode>());
     for index in 0..count {
-        // SAFETY: within the memory, which is aligned to cache lines as nodes are.
+        // SAFETY: within the memory, which is aligned to cache lines, as nodes are.
         unsafe { memory.cast::<MailNode>().add(index).write(MailNode::empty()) };
     }
-    // SAFETY: that many nodes, which begin with their link.
+    // SAFETY: the memory holds that many nodes, each of which begins with its link.
     unsafe { link(memory, count, size_of::<MailNode>()) }
 }
 

@@ -1,15 +1,15 @@
 //! Values with their types erased: messages, inputs, commands and results.
 //!
-//! A [`Payload`] holds a value of up to four words in place and a larger one in a block from the thread's cache, so
+//! A [`Payload`] holds a value of up to four words in place, and a larger one in a block from the thread's cache, so
 //! that a message costs no allocation (see [`size_classes`](crate::mem::size_classes)). The type is represented by the
-//! address of a table; equality is decided by `TypeId`, as such addresses are not unique.
+//! address of a table. Types are compared by `TypeId`, since such addresses are not unique.
 //!
-//! Only this module erases and restores types; all its `unsafe` rests on one invariant, established by
-//! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the
+//! Only this module erases and restores types. All its `unsafe` rests on one invariant, established by
+//! [`Payload::new`]: *`data` holds a valid `T` (in place, or by a pointer to its block) exactly when `table` is the
 //! one made for `T`*.
 //!
-//! A large value is moved twice between an argument at the sender and the parameter of the method: into its block,
-//! which is taken before the value is put together ([`MessagePlace`]), and out of it ([`HeldMessage::take`]).
+//! A large value is moved twice between the sender's argument and the method's parameter: into its block, which is
+//! allocated before the value is constructed ([`MessagePlace`]), and out of it ([`HeldMessage::take`]).
 
 #[cfg(feature = "spans")]
 use crate::observe::spans::Origin;
@@ -31,14 +31,14 @@ const INLINE_BYTES: usize = 4 * size_of::<usize>();
 type Data = MaybeUninit<[usize; 4]>;
 
 struct TypeTable {
-    /// The type of the value, or [`Traced`] of it.
+    /// The type of the value, or [`Traced`] of that type.
     type_id: TypeId,
     #[cfg(feature = "spans")]
     traced: Option<TracedTable>,
     type_name: fn() -> &'static str,
-    /// Whether it is a copy that a periodic timer has sent to one process: see [`Payload::tick`].
+    /// Whether the value is a copy that a periodic timer sent to one process: see [`Payload::tick`].
     is_tick: bool,
-    /// Whether the value is in a block, and not in place.
+    /// Whether the value is in a block rather than in place.
     is_in_block: bool,
     /// Drops the value, wherever it is stored.
     drop: unsafe fn(*mut Data),
@@ -49,13 +49,13 @@ struct TableOf<T>(T);
 impl<T> TableOf<T> {
     const IN_PLACE: bool = size_of::<T>() <= INLINE_BYTES && align_of::<T>() <= align_of::<Data>();
 
-    /// Returns where the value is.
+    /// Returns the address of the value.
     ///
     /// # Safety
     /// `data` holds a valid `T`.
     #[inline]
     unsafe fn place(data: *mut Data) -> NonNull<T> {
-        // SAFETY: the caller's promise: it holds a `T` that is aligned, or the pointer of its block.
+        // SAFETY: by the caller's promise, `data` holds an aligned `T`, or the pointer to its block.
         unsafe { if Self::IN_PLACE { NonNull::new_unchecked(data.cast()) } else { data.cast::<NonNull<T>>().read() } }
     }
 
@@ -63,7 +63,7 @@ impl<T> TableOf<T> {
     /// `data` holds a valid `T`, which is not used afterwards.
     #[inline]
     unsafe fn read(data: *mut Data) -> T {
-        // SAFETY: the caller's promise; a `T` that is not held in place is in a block without another owner.
+        // SAFETY: the caller's promise; a `T` that is not in place is in a block without another owner.
         unsafe {
             let place = Self::place(data);
             if Self::IN_PLACE { place.read() } else { Block::from_raw(place).into_value() }
@@ -98,31 +98,32 @@ impl<T: Send + 'static> TableOf<T> {
     }
 }
 
-/// Returns whether a message is held in place, and not in a block.
+/// Returns whether a message of this type is held in place rather than in a block.
 #[inline(always)]
 pub(crate) const fn is_in_place<M>() -> bool {
     TableOf::<M>::IN_PLACE
 }
 
-/// The place of a value that is yet to be made. For generated code.
+/// The place of a value that has not been constructed yet. For generated code.
 ///
-/// It is taken first, so that the fields of a large value are moved to where it will be and not put together elsewhere.
+/// The place is allocated first, so that the fields of a large value are moved directly to it, rather than assembled
+/// elsewhere.
 pub struct MessagePlace<M>(Option<EmptyBlock<M>>);
 
 impl<M> MessagePlace<M> {
-    /// Takes the place.
+    /// Allocates the place.
     #[inline(always)]
     #[allow(clippy::new_without_default, reason = "it takes memory")]
     pub fn new() -> Self {
         Self((!TableOf::<M>::IN_PLACE).then(EmptyBlock::new))
     }
 
-    /// Puts the value there.
+    /// Stores the value in the place.
     #[inline(always)]
     pub fn fill(self, value: M) -> HeldMessage<M> {
         let mut data = Data::uninit();
         match self.0 {
-            // SAFETY: `data` is large enough and aligned for an `M`, as IN_PLACE says.
+            // SAFETY: `data` is large enough and aligned for an `M`, by `IN_PLACE`.
             None => unsafe { data.as_mut_ptr().cast::<M>().write(value) },
             // SAFETY: `data` is large enough and aligned for a pointer.
             Some(block) => unsafe { data.as_mut_ptr().cast::<NonNull<M>>().write(block.fill(value).into_raw()) },
@@ -131,7 +132,7 @@ impl<M> MessagePlace<M> {
     }
 }
 
-/// A value where a payload holds it, with its type: in place, or in a block. For generated code.
+/// A value as a payload holds it, in place or in a block, with its type known. For generated code.
 pub struct HeldMessage<M> {
     data: Data,
     of: PhantomData<M>,
@@ -145,7 +146,7 @@ impl<M> HeldMessage<M> {
 
     #[inline]
     pub(crate) fn get(&self) -> &M {
-        // SAFETY: the data holds an `M`, which is borrowed with it.
+        // SAFETY: the data holds an `M`, and the borrow of `self` covers it.
         unsafe { TableOf::<M>::place(ptr::from_ref(&self.data).cast_mut()).as_ref() }
     }
 
@@ -160,8 +161,8 @@ impl<M> HeldMessage<M> {
         unsafe { TableOf::<M>::read(&mut self.into_data()) }
     }
 
-    /// Moves the value out. Its block, if it is in one, is given back afterwards, by dropping the second part: so a
-    /// value that is taken apart at once is moved straight to its parts.
+    /// Moves the value out. If it was in a block, dropping the second part returns the block: because that happens
+    /// later, a value that is destructured at once is moved directly to its fields' destinations.
     #[inline(always)]
     pub fn take(self) -> (M, Option<EmptyBlock<M>>) {
         let mut data = self.into_data();
@@ -185,7 +186,7 @@ impl<M> Drop for HeldMessage<M> {
 impl_debug!([M] MessagePlace<M>, self => "MessagePlace" { is_block: self.0.is_some() });
 impl_debug!([M] HeldMessage<M>, self => "HeldMessage" { type_name: std::any::type_name::<M>() });
 
-/// The type of a value, in a word that other threads read. It can be converted only to the name.
+/// The type of a value, in a word that other threads may read. It can only be converted to the type's name.
 pub(crate) struct TypeMark(AtomicPtr<TypeTable>);
 
 impl TypeMark {
@@ -241,13 +242,13 @@ impl Payload {
     pub fn new<T: Send + 'static>(value: T) -> Self {
         if is_packed::<T>() {
             let value = ManuallyDrop::new(value);
-            // SAFETY: a `T` is a `Packed`, as just seen; it is moved once.
+            // SAFETY: `T` is `Packed`, as was just checked, and the value is moved once.
             return unsafe { ptr::from_ref(&*value).cast::<Packed>().read() }.into_payload();
         }
         Self::of(HeldMessage::new(value))
     }
 
-    /// Packs a value that is already held as payloads hold it.
+    /// Packs a value that is already held as payloads hold values.
     #[inline(always)]
     pub(crate) fn of<T: Send + 'static>(held: HeldMessage<T>) -> Self {
         Self { table: TableOf::<T>::TABLE, data: held.into_data() }
@@ -256,7 +257,7 @@ impl Payload {
     /// Packs a message that the calling thread sends.
     #[inline(always)]
     pub(crate) fn sent<T: Send + 'static>(message: T) -> Self {
-        // The message was packed before a subscriber existed, so it has no origin.
+        // A `Packed` message was packed before a subscriber existed, so it has no origin.
         #[cfg(feature = "spans")]
         if crate::observe::spans::may_be_wanted() && !is_packed::<T>() {
             return Self::traced(message);
@@ -264,12 +265,12 @@ impl Payload {
         Self::new(message)
     }
 
-    /// Packs a copy that a periodic timer sends to one process: it is of no use to a successor, which has timers of its
-    /// own. The mark is in the table, so that other messages pay nothing for it.
+    /// Packs a copy that a periodic timer sends to one process. A successor has timers of its own, so the copy is of
+    /// no use to it. The mark is in the table, so that other messages pay nothing for it.
     pub(crate) fn tick<T: Send + 'static>(message: T) -> Self {
         debug_assert!(!is_packed::<T>(), "a timer knows the type");
         let mut payload = Self::sent(message);
-        // Both tables are made for the type that the value has.
+        // Both tables are made for the type of this value.
         #[cfg(feature = "spans")]
         if payload.is_traced::<T>() {
             payload.table = TableOf::<Traced<T>>::TRACED_TICK;
@@ -279,7 +280,7 @@ impl Payload {
         payload
     }
 
-    /// Returns whether it was made by [`tick`](Self::tick).
+    /// Returns whether the payload was made by [`tick`](Self::tick).
     pub(crate) fn is_tick(&self) -> bool {
         self.table.is_tick
     }
@@ -294,7 +295,7 @@ impl Payload {
         self.holds::<T>()
     }
 
-    /// Returns whether `data` holds a `T`, and nothing else.
+    /// Returns whether `data` holds a `T` itself, rather than a traced one.
     #[inline(always)]
     fn holds<T: 'static>(&self) -> bool {
         self.table.type_id == TypeId::of::<T>()
@@ -305,7 +306,7 @@ impl Payload {
         &self.table.type_name
     }
 
-    /// Returns the ID of the value's type.
+    /// Returns the `TypeId` of the value.
     pub fn value_type(&self) -> TypeId {
         #[cfg(feature = "spans")]
         if let Some(traced) = &self.table.traced {
@@ -322,12 +323,12 @@ impl Payload {
     /// Unpacks the value if it is a `T`.
     ///
     /// # Errors
-    /// The payload itself, untouched, if its value is of another type.
+    /// Returns the payload, untouched, if its value is of another type.
     #[inline]
     pub fn take<T: Send + 'static>(self) -> Result<T, Self> {
         if is_packed::<T>() {
             let packed = ManuallyDrop::new(Packed::of_payload(self)?);
-            // SAFETY: as in `new`, the other way round.
+            // SAFETY: as in `new`, in the opposite direction.
             return Ok(unsafe { ptr::from_ref(&*packed).cast::<T>().read() });
         }
         if !self.holds::<T>() {
@@ -341,7 +342,7 @@ impl Payload {
         Ok(unsafe { TableOf::<T>::read(&mut this.data) })
     }
 
-    /// Takes the value out of `place` if it is a `T`, reading it in place.
+    /// Takes the value out of `place` if it is a `T`, reading it directly from there.
     #[inline]
     pub(crate) fn take_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
         let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
@@ -357,7 +358,7 @@ impl Payload {
         Some(value)
     }
 
-    /// Takes the value out of `place` if it is a `T`, and leaves it where it is held.
+    /// Takes the value out of `place` if it is a `T`; a value in a block stays there.
     #[inline(always)]
     pub(crate) fn hold_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<HeldMessage<T>> {
         let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
@@ -376,9 +377,9 @@ impl Payload {
     /// Returns a reference to the value if it is a `T`.
     ///
     /// # Safety
-    /// The value may not be `Sync`: the caller owns the payload, however it got the reference.
+    /// The value may not be `Sync`, so the caller must own the payload, no matter how it got the reference.
     pub(crate) unsafe fn peek<T: Send + 'static>(&self) -> Option<&T> {
-        // SAFETY: the table is that of `T`, so `data` holds a valid `T`, which is borrowed with the payload.
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T`, which is borrowed together with the payload.
         self.holds::<T>().then(|| unsafe { TableOf::<T>::place(ptr::from_ref(&self.data).cast_mut()).as_ref() })
     }
 
@@ -394,15 +395,15 @@ impl Payload {
     }
 }
 
-/// A message in its block, with its type, for functions that take a message of any type: [`Payload::new`] makes a
-/// payload of that message, and [`Payload::take`] makes this of a payload. So large messages of all types go one way,
-/// in code that is there once, and in two registers.
+/// A message in its block, with its type erased, for functions that take messages of any type. [`Payload::new`] turns
+/// a `Packed` into a payload of its message, and [`Payload::take`] converts a payload back. So large messages of all
+/// types share one instance of such functions, and are passed in two registers.
 pub(crate) struct Packed {
     table: &'static TypeTable,
     block: NonNull<u8>,
 }
 
-// SAFETY: made of a `T` that is `Send`, to which it gives no access.
+// SAFETY: made from a `T: Send`, to which it gives no access.
 unsafe impl Send for Packed {}
 
 impl Packed {
@@ -424,7 +425,8 @@ impl Packed {
         Payload { table: this.table, data }
     }
 
-    /// Packs what is in a block. Another payload can come back from a sending than the one that was sent.
+    /// Packs a value that is in a block. Returns the payload if it is not, since a send may return another payload
+    /// than the one that was sent.
     #[inline(always)]
     fn of_payload(payload: Payload) -> Result<Self, Payload> {
         if !payload.table.is_in_block {
@@ -443,14 +445,14 @@ impl Drop for Packed {
     }
 }
 
-/// Returns whether a `T` is a [`Packed`]: a constant in optimized code.
+/// Returns whether `T` is [`Packed`]: a constant in optimized code.
 #[inline(always)]
 fn is_packed<T: 'static>() -> bool {
     TypeId::of::<T>() == TypeId::of::<Packed>()
 }
 
-/// A message with its origin (feature `spans`), in a block: neither a node nor a payload has room for one more word.
-/// Its payload passes for one of a `T`.
+/// A message with its origin (feature `spans`). It is in a block, since neither a node nor a payload has room for
+/// another word. Its payload passes for one of a `T`.
 #[cfg(feature = "spans")]
 struct Traced<T> {
     origin: Arc<Origin>,
@@ -511,7 +513,7 @@ impl Payload {
 
     pub(crate) fn origin(&self) -> Option<Arc<Origin>> {
         let TracedTable { origin, .. } = self.table.traced.as_ref()?;
-        // SAFETY: the table is that of the value, and is that of a traced one.
+        // SAFETY: the table is that of the value, and has a `TracedTable`, so the value is a traced one.
         Some(unsafe { origin(ptr::from_ref(&self.data).cast_mut()) })
     }
 
@@ -538,8 +540,8 @@ impl Payload {
     }
 }
 
-/// Contains a panic in the drop of the value: payloads are dropped where work must go on, when a queue is emptied or an
-/// answer comes too late. The panic hook has reported it.
+/// Contains a panic in the drop of the value: payloads are dropped where work must continue, such as when a queue is
+/// emptied or an answer comes too late. The panic hook has already reported the panic.
 impl Drop for Payload {
     #[inline]
     fn drop(&mut self) {
@@ -553,11 +555,11 @@ impl Drop for Payload {
 }
 
 impl Payload {
-    /// The drop of a value is users' code, which this thread must not run.
+    /// Drops the value on another thread: its drop is user code, which this thread must not run.
     #[cold]
     #[inline(never)]
     fn drop_elsewhere(&mut self) {
-        // SAFETY: for `drop` only, which uses `self` no more, so that there is one owner of the value.
+        // SAFETY: the caller is `drop`, which no longer uses `self`, so the value has one owner.
         let moved = unsafe { ptr::read(self) };
         notifiers::notify(Box::new(move || drop(moved)));
     }
@@ -569,7 +571,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// The inputs of an entry that is started by name, in order. Made by [`payloads!`](crate::payloads).
+/// The inputs of an entry that is started by name, in order. Created by [`payloads!`](crate::payloads).
 #[derive(Debug, Default)]
 pub struct Payloads(Vec<Payload>);
 
@@ -647,7 +649,7 @@ mod tests {
         assert_eq!(payload.take::<Vec<i32>>().ok(), Some(vec![1, 2]));
     }
 
-    /// Catches a traced value that is read as if there were no origin before it, and one that is dropped twice.
+    /// Catches a traced value that is read as if it had no origin, and one that is dropped twice.
     #[cfg(feature = "spans")]
     #[test]
     fn a_traced_value_passes_for_one_of_its_type() {
@@ -684,8 +686,8 @@ mod tests {
         assert_eq!(Arc::strong_count(&value), 1);
     }
 
-    /// Catches a block that is freed before its value was moved out of it, and a value that is dropped where it was
-    /// held although it has been taken.
+    /// Catches a block that is freed before its value was moved out, and a value that is dropped in its place although
+    /// it has been taken.
     #[test]
     fn a_held_value_is_dropped_once_whether_taken_packed_or_left() {
         fn all<T: Send + 'static>(value: &Arc<()>, make: impl Fn(Arc<()>) -> T) {

@@ -1,10 +1,10 @@
 //! Memory that is never freed: slots, nodes and blocks are carved from it.
 //!
-//! It is allocated in regions that grow with the need: small ones for a small program, then two mebibytes at a time
-//! with that alignment, so that a system that uses large pages can. Requesting large pages (`MADV_HUGEPAGE`) was tried
-//! and rejected: on a machine with free memory it made a spawn a third cheaper (136 ns instead of 201), but on a
-//! virtual machine whose host reclaims free memory, a large page costs up to a millisecond to get (436 ns a spawn), and
-//! a library cannot know where it runs.
+//! It is allocated in regions that grow with demand: small ones in a small program, later two mebibytes at a time,
+//! aligned to their size so that a system that uses large pages can. Requesting large pages (`MADV_HUGEPAGE`) was
+//! tried and rejected: on a machine with free memory it made a spawn a third cheaper (136 ns instead of 201), but on a
+//! virtual machine whose host reclaims free memory, getting a large page costs up to a millisecond (436 ns a spawn),
+//! and a library cannot know where it runs.
 
 use crate::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, handle_alloc_error};
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 /// The size and alignment of a large page.
 pub(crate) const LARGE: usize = 2 << 20;
 
-/// How much is allocated in small regions.
+/// The total size up to which memory is allocated in small regions.
 const SMALL_UNTIL: usize = 4 << 20;
 const SMALL: usize = 256 << 10;
 
@@ -27,14 +27,14 @@ struct Arena {
     total: usize,
 }
 
-// SAFETY: it owns the memory.
+// SAFETY: the arena owns its memory.
 unsafe impl Send for Arena {}
 
 static ARENA: Mutex<Arena> = Mutex::new(Arena { next: NonNull::dangling(), left: 0, total: 0 });
 
-/// Returns `bytes` of permanent memory, aligned to a cache line. Takes a lock: for whole slabs.
+/// Returns `bytes` of permanent memory, aligned to a cache line. Takes a lock, so use it for whole slabs.
 ///
-/// The end of a region that is too small for a piece is lost: pieces are small against regions.
+/// The end of a region is lost if it is too small for the requested piece; pieces are small compared to regions.
 pub(crate) fn permanent(bytes: usize) -> NonNull<u8> {
     let bytes = bytes.next_multiple_of(ALIGN);
     let mut arena = lock(&ARENA);
@@ -56,7 +56,7 @@ pub(crate) fn permanent(bytes: usize) -> NonNull<u8> {
 pub(crate) fn region(bytes: usize) -> NonNull<u8> {
     let align = if bytes >= LARGE { LARGE } else { ALIGN };
     let Ok(layout) = Layout::from_size_align(bytes, align) else { unreachable!("a few megabytes") };
-    // SAFETY: not empty.
+    // SAFETY: the size is not zero.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -70,7 +70,7 @@ mod tests {
         let pieces = sizes.map(|size| (permanent(size), size));
         for (number, (piece, size)) in pieces.iter().enumerate() {
             assert_eq!(piece.addr().get() % ALIGN, 0);
-            // SAFETY: so many bytes, which no other thread has.
+            // SAFETY: the piece has that many bytes, and no other thread uses it.
             unsafe { piece.write_bytes(number as u8, *size) };
         }
         for (number, (piece, size)) in pieces.iter().enumerate() {

@@ -1,11 +1,11 @@
 //! Blocks of one to eight kibibytes: from the program's allocator, recycled through [magazines](super::magazine).
 //!
-//! A stream of large messages has hundreds of them on their way, and takes blocks on one thread that it frees on
-//! another: `malloc` and `free` are 600 instructions for such a message, and slower still between threads.
+//! A stream of large messages has hundreds of them in flight, and allocates blocks on one thread that it frees on
+//! another: `malloc` and `free` take 600 instructions for such a message, and more time still between threads.
 //!
-//! Unlike smaller ones (see [`size_classes`](super::size_classes)), blocks are freed: thousands of large messages that
-//! have once waited somewhere would otherwise hold their memory for ever. So what threads and depots keep is bounded,
-//! and [`release`] frees what the depots have when a host has become idle.
+//! Unlike smaller blocks (see [`size_classes`](super::size_classes)), these are freed: otherwise a past backlog of
+//! thousands of large messages would occupy its memory for ever. So threads and depots keep a bounded number of
+//! blocks, and [`release`] frees those in the depots when a host becomes idle.
 
 use super::magazine::{Depot, FreeLink, Magazine, ThreadCache};
 use super::poison;
@@ -13,16 +13,16 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// A round number of bytes, and a little for what comes with a buffer of that size.
+/// Round numbers of bytes, plus a little for what accompanies a buffer of that size.
 const SIZES: [usize; 4] = [1_088, 2_112, 4_160, 8_256];
-/// What all allocators give unasked.
+/// The alignment that all allocators guarantee by default.
 const ALIGN: usize = 16;
 
-/// How many bytes of each size move between a thread and the program at a time. With the spare magazines, a thread
-/// keeps five times as much, which is less than a core's second-level cache. A guess.
+/// The number of bytes of each size that move between a thread and the program at a time. With its spare magazines a
+/// thread keeps five times as much, which is less than a core's second-level cache. A guess.
 const MAGAZINE_BYTES: usize = 32 << 10;
 
-/// How many bytes of each size the program keeps besides: a default mailbox full of messages of 4 KiB.
+/// The number of bytes of each size that the program keeps in addition: a default mailbox full of messages of 4 KiB.
 const DEPOT_BYTES: usize = 4 << 20;
 
 static DEPOTS: [Depot; SIZES.len()] = [depot(0), depot(1), depot(2), depot(3)];
@@ -32,7 +32,7 @@ const fn depot(class: usize) -> Depot {
     Depot::bounded(length, DEPOT_BYTES / (length * SIZES[class]), || FLUSH.try_with(|_| ()).is_ok())
 }
 
-/// The class of a layout, if its blocks are of this kind.
+/// Returns the class of a layout, or `None` if these blocks do not fit it.
 #[inline(always)]
 pub(crate) const fn class_of(layout: Layout) -> Option<usize> {
     match layout.size() {
@@ -48,7 +48,7 @@ pub(crate) const fn class_of(layout: Layout) -> Option<usize> {
 thread_local! {
     static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> =
         const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
-    /// Returns the thread's blocks to the program when it ends. Apart from the caches, which other destructors use.
+    /// Returns the thread's blocks to the program when it ends. Separate from the caches, which other destructors use.
     static FLUSH: FlushLargeBlocks = const { FlushLargeBlocks };
 }
 
@@ -66,16 +66,16 @@ impl Drop for FlushLargeBlocks {
 
 #[inline]
 fn with_cache<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
-    // The address alone: a large closure makes the access of the thread's variable a call.
+    // Only the address is obtained in the closure: a large closure would make the thread-local access a function call.
     let caches = CACHES.with(|caches| caches.get());
-    // SAFETY: the caches are this thread's alone, and need no destructor; no body here calls foreign code that could
-    // re-enter, such as the allocator.
+    // SAFETY: the caches belong to this thread alone and need no destructor; no body here calls foreign code that
+    // could re-enter, such as the allocator.
     body(unsafe { &mut (*caches)[class] })
 }
 
 #[inline]
 pub(crate) fn take(class: usize) -> NonNull<u8> {
-    // One branch and one call: with more, the compiler copies a message once more on its way to its block.
+    // One branch and one call: with more, the compiler copies a message an additional time on its way to its block.
     match with_cache(class, ThreadCache::take_if_loaded) {
         Some(block) => {
             poison::taken(block.cast(), SIZES[class]);
@@ -97,13 +97,13 @@ fn take_more(class: usize) -> NonNull<u8> {
     }
 }
 
-/// Frees a block, or keeps it.
+/// Frees a block or keeps it for reuse.
 ///
 /// # Safety
-/// It was taken as one of this class, and is not used any more.
+/// The block was taken as one of this class, and is no longer used.
 #[inline]
 pub(crate) unsafe fn give_back(class: usize, block: NonNull<u8>) {
-    // Before another thread can take it.
+    // Must precede `add`, after which another thread can take the block.
     poison::given_back(block, size_of::<FreeLink>(), SIZES[class]);
     // SAFETY: the caller's promise.
     let surplus = with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], block.cast()) });
@@ -112,7 +112,7 @@ pub(crate) unsafe fn give_back(class: usize, block: NonNull<u8>) {
     }
 }
 
-/// Frees some of what the depots keep. Returns whether there was something.
+/// Frees some of the blocks in the depots. Returns whether there were any.
 pub(crate) fn release() -> bool {
     let magazines = DEPOTS.iter().enumerate().filter_map(|(class, depot)| Some((class, depot.get()?)));
     magazines.map(|(class, magazine)| free(class, magazine)).count() > 0
@@ -124,7 +124,7 @@ fn layout(class: usize) -> Layout {
 
 fn allocate(class: usize) -> NonNull<u8> {
     let layout = layout(class);
-    // SAFETY: not of size zero.
+    // SAFETY: the size is not zero.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -132,7 +132,7 @@ fn allocate(class: usize) -> NonNull<u8> {
 fn free(class: usize, magazine: Magazine) {
     for block in magazine {
         poison::taken(block.cast(), SIZES[class]);
-        // SAFETY: the magazine owned it, and the blocks of this class were allocated with this layout.
+        // SAFETY: the magazine owned the block, and the blocks of this class were allocated with this layout.
         unsafe { dealloc(block.cast().as_ptr(), layout(class)) }
     }
 }
@@ -145,10 +145,10 @@ mod tests {
     use std::collections::HashSet;
     use std::time::{Duration, Instant};
 
-    /// The class whose blocks come and go in one test at a time. (Tests of other modules use the fourth one.)
+    /// The class that only one test at a time allocates from. (Tests of other modules use the fourth one.)
     static SECOND: Mutex<usize> = Mutex::new(1);
 
-    /// On a thread of its own, whose cache no other test uses.
+    /// Runs `body` on a new thread, whose cache no other test uses.
     fn apart(body: impl FnOnce() + Send + 'static) {
         std::thread::spawn(body).join().unwrap();
     }
@@ -158,7 +158,7 @@ mod tests {
         let _second = lock(&SECOND);
         apart(|| {
             for (class, size) in SIZES.into_iter().enumerate() {
-                // As many as surely stay with the thread. (Other tests use the depot.)
+                // A number of blocks that is sure to stay with the thread. (Other tests use the depot.)
                 let most = 4 * (MAGAZINE_BYTES / size);
                 let taken: Vec<_> = (0..most).map(|_| take(class)).collect();
                 assert_eq!(taken.iter().collect::<HashSet<_>>().len(), taken.len());
@@ -166,7 +166,7 @@ mod tests {
                     // SAFETY: taken with that size.
                     unsafe { block.write_bytes(1, size) };
                 }
-                // SAFETY: taken above, and not used any more.
+                // SAFETY: taken above, and no longer used.
                 taken.iter().for_each(|&block| unsafe { give_back(class, block) });
                 let again: Vec<_> = (0..most).map(|_| take(class)).collect();
                 assert!(again.iter().eq(taken.iter().rev()));
@@ -181,13 +181,13 @@ mod tests {
     // SAFETY: blocks belong to the thread that has taken them.
     unsafe impl Send for Taken {}
 
-    /// Takes so many blocks, and gives them back on a thread that ends. Returns their addresses.
+    /// Takes `count` blocks, and frees them on a thread that then ends. Returns their addresses.
     fn take_and_give_back(class: usize, count: usize) -> HashSet<usize> {
         let taken = Taken((0..count).map(|_| take(class)).collect());
         let addresses = taken.0.iter().map(|block| block.addr().get()).collect();
         apart(move || {
             let taken = taken;
-            // SAFETY: taken above, and not used any more.
+            // SAFETY: taken above, and no longer used.
             taken.0.into_iter().for_each(|block| unsafe { give_back(class, block) });
         });
         addresses
@@ -200,19 +200,19 @@ mod tests {
         let class = *second;
         let come_back = || {
             let given = take_and_give_back(class, 100);
-            // None from the allocator, which could give the same again.
+            // None of these comes from the allocator, which could return the same addresses again.
             let again = std::iter::from_fn(|| with_cache(class, |cache| cache.take_kept(&DEPOTS[class])));
             let again: Vec<_> = again.collect();
             let count = again.iter().filter(|block| given.contains(&block.addr().get())).count();
-            // SAFETY: taken above, and not used any more.
+            // SAFETY: taken above, and no longer used.
             again.into_iter().for_each(|block| unsafe { give_back(class, block.cast()) });
             count
         };
-        // The watchdog of a host of another test may have freed some, but not each time.
+        // The watchdog of another test's host may have freed some of them, but not in every attempt.
         assert!((0..50).any(|_| come_back() > 90), "too few came back");
     }
 
-    /// Mutation: the watchdog frees nothing when it rests. (It is found in a run of this test alone: hosts of other
+    /// Mutation: the watchdog frees nothing when it rests. (Only a run of this test alone detects it: hosts of other
     /// tests rest too.)
     #[test]
     fn a_host_that_has_become_idle_frees_what_the_depots_keep() {
@@ -227,14 +227,14 @@ mod tests {
         }
     }
 
-    /// Catches one that is freed twice. (That none is kept where nothing will free it is seen by a check for leaks.)
+    /// Catches a block that is freed twice. (A leak check detects blocks that are kept where nothing will free them.)
     #[test]
     fn blocks_can_be_taken_and_freed_in_the_destructors_of_a_thread() {
         struct Late;
         impl Drop for Late {
             fn drop(&mut self) {
                 let blocks = [take(0), take(0)];
-                // SAFETY: just taken, and not used any more.
+                // SAFETY: just taken, and no longer used.
                 blocks.into_iter().for_each(|block| unsafe { give_back(0, block) });
             }
         }
@@ -245,7 +245,7 @@ mod tests {
                 if is_first {
                     touch();
                 }
-                // SAFETY: just taken, and not used any more.
+                // SAFETY: just taken, and no longer used.
                 unsafe { give_back(0, take(0)) };
                 touch();
             });

@@ -1,35 +1,37 @@
 //! Free pieces of memory of one size, cached by each thread and exchanged between threads in magazines.
 //!
-//! A thread has a loaded magazine and up to [`SPARES`] full ones. Another full one goes to the program's depot; a
-//! thread that has none left takes one from there; and only if there is none is memory allocated. So a piece costs a
-//! few plain loads and stores, whichever threads take and free it, and one queue operation a magazine.
+//! A thread has a loaded magazine and up to [`SPARES`] full spare ones. Further full magazines go to the program's
+//! depot. A thread without a full magazine takes one from the depot, and allocates memory only if the depot is empty.
+//! So a piece costs a few plain loads and stores, whichever threads take and free it, and one queue operation per
+//! magazine.
 //!
-//! The spare magazines are a stack: pieces freed last are taken first, and are still in the core's cache. (The depot is
-//! a queue. With one spare magazine, as in the scheme's source, a burst of a thousand messages went through it, so that
-//! a single thread cycled through all the memory that it had ever needed.)
+//! The spare magazines form a stack: the pieces freed last are taken first, while they are still in the core's cache.
+//! (The depot is a queue. With one spare magazine, as in the paper, a burst of a thousand messages went through the
+//! depot, so that even a single thread cycled through all the memory that it had ever needed.)
 //!
 //! Small pieces are carved from slabs and never freed: their memory stays at its high-water mark. Large ones come from
-//! the program's allocator, one at a time, and their depot keeps a bounded number of magazines; what is beyond is
-//! *surplus*, which the caller frees. A thread that ends gives its magazines to the depot.
+//! the program's allocator, one at a time, and their depot keeps a bounded number of magazines; magazines beyond the
+//! bound are *surplus*, which the caller frees. A thread that ends gives its magazines to the depot.
 //!
 //! # The bound
 //!
-//! * *reserve*: a thread that adds a magazine to a bounded depot counts it first. If as many were counted before, it
-//!   takes that back, and the magazine is surplus. *push*: otherwise it adds it to the queue.
-//! * *pop*: a thread takes a magazine from the queue. *release*: then it takes it out of the count.
+//! * *reserve*: a thread that adds a magazine to a bounded depot first increments the count. If the count had already
+//!   reached the bound, it decrements the count again, and the magazine is surplus. *push*: otherwise it adds the
+//!   magazine to the queue.
+//! * *pop*: a thread takes a magazine from the queue. *release*: it then decrements the count.
 //!
-//! Each magazine in the queue was counted before and is still, so there are never more of them than the bound. And the
-//! count does not fall below zero: a release comes after the reserve of the same magazine, by the order of the queue.
-//! The count may be too high for a moment: then a magazine is freed that there was room for. It orders nothing; the
-//! pieces are handed over by the queue. A model is in `tests/models`.
+//! Each magazine in the queue is counted from before its push until after its pop, so there are never more of them
+//! than the bound. The count does not fall below zero: the order of the queue places a release after the reserve of
+//! the same magazine. The count may be too high for a moment: then a magazine is freed although there was room for it.
+//! The count orders nothing; the queue hands the pieces over. A model is in `tests/models`.
 //!
 //! Source: Bonwick and Adams, Magazines and Vmem, 2001.
 
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, SegQueue};
 use std::ptr::{self, NonNull};
 
-/// The first word of a free piece: the next free one. Atomic, because holders of a stale pointer may read it at any
-/// time (see `mailbox::node`).
+/// The first word of a free piece: a pointer to the next free one. Atomic, because holders of a stale pointer may read
+/// it at any time (see `mailbox::node`).
 #[repr(transparent)]
 pub(crate) struct FreeLink(AtomicPtr<FreeLink>);
 
@@ -38,8 +40,8 @@ impl FreeLink {
         Self(AtomicPtr::new(next))
     }
 
-    /// Returns the next free piece. A plain read: where pieces are taken, an atomic one would keep the compiler from
-    /// moving a large message straight to its piece.
+    /// Returns the next free piece. A plain read: an atomic one would keep the compiler from moving a large message
+    /// directly into its piece.
     ///
     /// # Safety
     /// The caller owns the piece, so that no thread writes to it.
@@ -47,16 +49,18 @@ impl FreeLink {
     unsafe fn next(&self) -> *mut Self {
         #[cfg(loom)]
         return self.0.load(Ordering::Relaxed);
-        // SAFETY: it is valid, and others only read: a caller that gives up writes nothing from `call_id::close` on.
+        // SAFETY: it is valid, and other threads only read: a caller that gives up writes nothing from
+        // `call_id::close` on.
         #[cfg(not(loom))]
         return unsafe { self.0.as_ptr().read() };
     }
 }
 
-/// How many full magazines a thread keeps. For nodes, with the loaded one, as many as a default mailbox holds.
+/// The number of full magazines that a thread keeps. With the loaded one, these hold as many nodes as a default
+/// mailbox.
 const SPARES: usize = 4;
 
-/// A magazine: linked free pieces. An iterator takes them out; what is left when it is dropped is leaked.
+/// A magazine: linked free pieces. Iterating takes them out; pieces left when the magazine is dropped are leaked.
 pub(crate) struct Magazine(*mut FreeLink);
 
 // SAFETY: a magazine owns its pieces.
@@ -79,17 +83,18 @@ pub(crate) struct Depot {
     /// The number of pieces in a full magazine.
     pub(crate) length: usize,
     pub(crate) bound: Option<DepotBound>,
-    /// Arranges that [`ThreadCache::leave`] is called when the calling thread ends; returns false if that is too late.
+    /// Arranges that [`ThreadCache::leave`] is called when the calling thread ends. Returns false if it is too late
+    /// for that.
     pub(crate) register: fn() -> bool,
 }
 
-/// How many magazines there may be, and how many are counted.
+/// The maximum number of magazines, and the number currently counted.
 pub(crate) struct DepotBound {
     pub(crate) most: usize,
     pub(crate) count: AtomicUsize,
 }
 
-// Loom's types are not made in constants.
+// Loom's types cannot be constructed in constants.
 #[cfg(not(loom))]
 impl Depot {
     /// Creates a depot that keeps all magazines.
@@ -120,7 +125,7 @@ impl Depot {
         None
     }
 
-    /// Takes a magazine.
+    /// Takes a magazine, if there is one.
     pub(crate) fn get(&self) -> Option<Magazine> {
         // *pop*
         let magazine = self.magazines.pop()?;
@@ -134,10 +139,10 @@ impl Depot {
 
 /// A thread's magazines of one size.
 pub(crate) struct ThreadCache {
-    /// The loaded magazine, which is taken from and added to.
+    /// The loaded magazine, from which pieces are taken and to which they are added.
     loaded: *mut FreeLink,
     count: usize,
-    /// Full magazines; the last was added last.
+    /// The full magazines, the most recently added one last.
     spares: [*mut FreeLink; SPARES],
     spare: usize,
 }
@@ -146,21 +151,21 @@ impl ThreadCache {
     pub(crate) const EMPTY: Self =
         Self { loaded: ptr::null_mut(), count: 0, spares: [ptr::null_mut(); SPARES], spare: 0 };
 
-    /// Takes a piece. If there is none, `slab` makes as many as it is told, linked.
+    /// Takes a piece. If there is none, calls `slab` for a linked list of as many new pieces as its argument says.
     #[inline]
     pub(crate) fn take(&mut self, depot: &Depot, slab: fn(usize) -> NonNull<FreeLink>) -> NonNull<FreeLink> {
         let first = NonNull::new(self.loaded).unwrap_or_else(|| self.refill(depot, slab));
         self.take_loaded(first)
     }
 
-    /// Takes a piece of the loaded magazine, if there is one.
+    /// Takes a piece from the loaded magazine, if there is one.
     #[inline(always)]
     pub(crate) fn take_if_loaded(&mut self) -> Option<NonNull<FreeLink>> {
         let first = NonNull::new(self.loaded)?;
         Some(self.take_loaded(first))
     }
 
-    /// Takes a piece, if there is one.
+    /// Takes a piece from the cache or the depot, if there is one.
     pub(crate) fn take_kept(&mut self, depot: &Depot) -> Option<NonNull<FreeLink>> {
         let first = NonNull::new(self.loaded).or_else(|| self.reload(depot))?;
         Some(self.take_loaded(first))
@@ -174,30 +179,31 @@ impl ThreadCache {
         first
     }
 
-    /// Frees a piece. Returns what is surplus: nothing if the depot has no bound.
+    /// Frees a piece. Returns a surplus magazine, if any: none if the depot has no bound.
     ///
     /// # Safety
-    /// The piece was taken from a cache of the same depot, or allocated for it, and is not used, except for reads of
-    /// its first word.
+    /// The piece was taken from a cache of the same depot, or allocated for it, and is no longer used, except for
+    /// reads of its first word.
     #[inline]
     pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<FreeLink>) -> Option<Magazine> {
         if self.loaded.is_null() || self.count == depot.length {
             return self.add_first(depot, piece);
         }
-        // SAFETY: the caller gives it up.
+        // SAFETY: the caller gives the piece up.
         unsafe { piece.as_ref() }.0.store(self.loaded, Ordering::Relaxed);
         self.loaded = piece.as_ptr();
         self.count += 1;
         None
     }
 
-    /// The loaded magazine is empty or full: makes it a spare one, or sends it to the depot.
+    /// Starts a new magazine with the piece, since the loaded one is empty or full. A full one becomes a spare or goes
+    /// to the depot.
     #[cold]
     fn add_first(&mut self, depot: &Depot, piece: NonNull<FreeLink>) -> Option<Magazine> {
-        // SAFETY: the caller gives it up.
+        // SAFETY: the caller gives the piece up.
         unsafe { piece.as_ref() }.0.store(ptr::null_mut(), Ordering::Relaxed);
         if !(depot.register)() {
-            // No destructor would empty this cache any more.
+            // No destructor will empty this cache any more.
             return depot.put(piece);
         }
         let full = NonNull::new(std::mem::replace(&mut self.loaded, piece.as_ptr()));
@@ -218,20 +224,20 @@ impl ThreadCache {
         NonNull::new(self.spares[self.spare])
     }
 
-    /// The loaded magazine is empty: takes a spare one, or one of the depot's.
+    /// Takes a spare magazine, or else one from the depot, to replace the empty loaded one.
     fn next_magazine(&mut self, depot: &Depot) -> Option<NonNull<FreeLink>> {
         self.take_spare().or_else(|| NonNull::new(depot.get()?.0))
     }
 
-    /// The loaded magazine is empty: loads another one, of new memory if there is none. Returns its first piece.
+    /// Loads another magazine, made of new memory if necessary, to replace the empty one. Returns its first piece.
     #[cold]
     fn refill(&mut self, depot: &Depot, slab: fn(usize) -> NonNull<FreeLink>) -> NonNull<FreeLink> {
         let magazine = self.next_magazine(depot).unwrap_or_else(|| slab(depot.length));
-        // A thread that has ended may have left a shorter one. Then the count is too high when the magazine is empty,
-        // and a later spare one is shorter than others.
+        // A thread that has ended may have left a shorter magazine. Then the count is too high when the magazine is
+        // empty, and a later spare one is shorter than the others.
         self.count = depot.length;
         if !(depot.register)() {
-            // No destructor would empty this cache any more: it keeps one piece and returns the others. SAFETY: a
+            // No destructor will empty this cache any more: it keeps one piece and returns the others. SAFETY: a
             // magazine owns its pieces.
             let rest = unsafe { magazine.as_ref() }.0.swap(ptr::null_mut(), Ordering::Relaxed);
             NonNull::new(rest).into_iter().for_each(|rest| depot.magazines.push(Magazine(rest.as_ptr())));
@@ -239,18 +245,18 @@ impl ThreadCache {
         magazine
     }
 
-    /// The loaded magazine is empty: loads another one, if there is one and a destructor will empty this cache. Returns
-    /// its first piece.
+    /// Loads another magazine to replace the empty one, if there is one and a destructor will empty this cache.
+    /// Returns its first piece.
     #[cold]
     fn reload(&mut self, depot: &Depot) -> Option<NonNull<FreeLink>> {
         let magazine = (depot.register)().then(|| self.next_magazine(depot))??;
-        // As above.
+        // The magazine may be shorter: see `refill`.
         self.count = depot.length;
         Some(magazine)
     }
 
-    /// Called when the thread ends: gives its magazines to the depot. Returns one that is surplus; the next call
-    /// continues with the others.
+    /// Gives the magazines of a thread that ends to the depot. Returns one that is surplus; the next call continues
+    /// with the others.
     pub(crate) fn leave(&mut self, depot: &Depot) -> Option<Magazine> {
         self.count = 0;
         loop {
@@ -262,7 +268,7 @@ impl ThreadCache {
     }
 }
 
-/// Links the `count` pieces of `size` bytes that begin at `memory`.
+/// Links the `count` pieces of `size` bytes that start at `memory`.
 ///
 /// # Safety
 /// The memory is valid, aligned for a [`FreeLink`] at every piece, and owned by the caller.
@@ -291,15 +297,16 @@ mod tests {
         // SAFETY: the memory was just taken, and is aligned to a cache line.
         let slab: fn(usize) -> _ =
             |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
-        // A depot of its own: in a shared one, threads that have ended leave shorter magazines. The burst fills the
+        // A separate depot: in a shared one, threads that have ended leave shorter magazines. The burst fills the
         // loaded magazine and four spare ones.
         let (depot, mut cache) = (Depot::new(LENGTH, || true), ThreadCache::EMPTY);
         let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot, slab)).collect();
-        // SAFETY: each was taken from this cache, and is not used any more.
+        // SAFETY: each was taken from this cache, and is no longer used.
         taken.iter().for_each(|&piece| assert!(unsafe { cache.add(&depot, piece) }.is_none()));
         assert!(taken.iter().rev().all(|&piece| cache.take(&depot, slab) == piece));
     }
-    /// Mutations: the surplus is dropped, or is only the piece that was added; a magazine that was taken stays counted.
+    /// Mutations: the surplus is dropped, or is only the piece that was added; a magazine stays counted after it is
+    /// taken.
     #[test]
     fn a_bounded_depot_keeps_so_many_magazines_and_the_others_come_back() {
         const MOST: usize = 2;
@@ -310,7 +317,7 @@ mod tests {
             unsafe { link(permanent(16 * LENGTH * size_of::<FreeLink>()), 16 * LENGTH, size_of::<FreeLink>()) };
         let mut pieces = Magazine(pieces.as_ptr());
         let mut add = |cache: &mut ThreadCache, count| {
-            // SAFETY: each is added once, and not used any more.
+            // SAFETY: each is added once, and no longer used.
             let surplus = pieces.by_ref().take(count).filter_map(|piece| unsafe { cache.add(&depot, piece) });
             surplus.map(Iterator::count).collect::<Vec<_>>()
         };
@@ -319,7 +326,7 @@ mod tests {
         assert_eq!(add(&mut cache, LENGTH + 1), [LENGTH, LENGTH]);
         assert_eq!(depot.get().map(Iterator::count), Some(LENGTH));
         assert_eq!(add(&mut cache, 2 * LENGTH), [LENGTH], "there was room for one");
-        // Of the thread's five magazines, none has room.
+        // The depot is full, so it accepts none of the thread's five magazines.
         let surplus: Vec<_> = std::iter::from_fn(|| cache.leave(&depot)).map(Iterator::count).collect();
         assert_eq!(surplus.len(), 1 + SPARES);
         assert!(cache.take_kept(&depot).is_some());
@@ -334,7 +341,7 @@ mod tests {
         // SAFETY: the memory was just taken, and is aligned to a cache line.
         let mut pieces = Magazine(unsafe { link(permanent(2 * 8), 2, 8) }.as_ptr());
         let mut next = || pieces.next().unwrap();
-        // SAFETY: they are added once, and not used any more.
+        // SAFETY: they are added once, and no longer used.
         let surplus = unsafe { [cache.add(&depot, next()), cache.add(&depot, next())] };
         assert_eq!(surplus.map(|surplus| surplus.map(Iterator::count)), [None, Some(1)]);
         assert!(cache.take_kept(&depot).is_none() && depot.get().is_some());

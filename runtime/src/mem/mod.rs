@@ -1,5 +1,5 @@
-//! Memory that the runtime manages itself. It is carved from an arena, recycled through magazines, and never returned;
-//! large blocks are.
+//! Memory that the runtime manages itself. It is carved from an arena, recycled through magazines, and never returned
+//! to the program's allocator, except for large blocks.
 //!
 //! * [`arena`]: regions that slots, nodes and blocks are carved from;
 //! * [`magazine`]: per-thread free lists of pieces of one size, exchanged between threads as whole chains;

@@ -1,7 +1,7 @@
-//! Tells AddressSanitizer about recycled memory: a freed piece must not be touched until it is taken again, except for
-//! its first words: those that link free pieces and that holders of a stale pointer may read (see
-//! [`magazine`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Otherwise such a use would go
-//! unseen, since to the sanitizer all of it is one allocation that lives for ever.
+//! Tells AddressSanitizer about recycled memory: a freed piece must not be touched until it is taken again. The
+//! exceptions are its first words, which link free pieces and may be read by holders of a stale pointer (see
+//! [`magazine`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Without this, such a use
+//! would go undetected: to the sanitizer, all of this memory is one allocation that lives for ever.
 //!
 //! Absent in other builds; `tests/sanitizers/run address` sets the `cfg`.
 
@@ -13,11 +13,11 @@ unsafe extern "C" {
     fn __asan_unpoison_memory_region(start: *const u8, bytes: usize);
 }
 
-/// Marks a freed piece of that many bytes as untouchable from `from` on. Both are multiples of eight.
+/// Marks a freed piece of `bytes` bytes as untouchable from offset `from` on. Both numbers are multiples of eight.
 #[inline(always)]
 pub(crate) fn given_back(piece: NonNull<u8>, from: usize, bytes: usize) {
     #[cfg(postroom_asan)]
-    // SAFETY: it marks addresses, and touches no memory.
+    // SAFETY: the call marks addresses and touches no memory.
     unsafe {
         __asan_poison_memory_region(piece.as_ptr().wrapping_add(from), bytes - from);
     }
@@ -25,7 +25,7 @@ pub(crate) fn given_back(piece: NonNull<u8>, from: usize, bytes: usize) {
     let _ = (piece, from, bytes);
 }
 
-/// Marks a piece of that many bytes as in use.
+/// Marks a piece of `bytes` bytes as in use.
 #[inline(always)]
 pub(crate) fn taken(piece: NonNull<u8>, bytes: usize) {
     #[cfg(postroom_asan)]
@@ -44,7 +44,8 @@ mod tests {
     use std::alloc::Layout;
     use std::process::Command;
 
-    /// What this test does in a program of its own, which the sanitizer ends.
+    /// The environment variable that makes this test misuse memory, in a separate program that the sanitizer
+    /// terminates.
     const MISUSE: &str = "POSTROOM_POISON_MISUSE";
 
     fn misuse(of: &str) {
@@ -60,22 +61,22 @@ mod tests {
             unsafe { size_classes::give_back(block, layout) };
             block
         };
-        // SAFETY: none; the memory is there for ever, and to read it is what must be seen.
+        // SAFETY: none; the memory exists for ever, and the sanitizer must detect this read.
         let _read = unsafe { address.add(16).read_volatile() };
     }
 
-    /// Catches: memory that has been given back is read, and the sanitizer does not see it.
+    /// Catches: freed memory is read, and the sanitizer does not detect it.
     #[test]
     fn a_look_at_what_has_been_given_back_is_reported() {
         if let Ok(of) = std::env::var(MISUSE) {
             return misuse(&of);
         }
-        // The harness leaves out the name of the crate.
+        // The harness omits the crate's name.
         let module = module_path!().split_once("::").unwrap().1;
         for of in ["node", "block"] {
             let mut program = Command::new(std::env::current_exe().unwrap());
             program.args(["--exact", &format!("{module}::a_look_at_what_has_been_given_back_is_reported")]);
-            // Its report is to be read here, and is none of the whole run's.
+            // The report is checked here, and must not be mistaken for one of the whole run.
             program.env("ASAN_OPTIONS", "detect_leaks=0").env(MISUSE, of);
             let output = program.output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);

@@ -1,9 +1,9 @@
 //! An allocator for process states, and for messages too large for their nodes.
 //!
-//! Blocks come in five sizes, from caches of the calling thread; [larger](super::large_blocks) or more aligned ones
-//! come from the program's allocator. So neither a spawn nor a message allocates in steady state, and blocks that are
-//! freed on another thread than they were taken on return in batches (79 ns for each with the system's allocator). The
-//! memory of blocks stays at its high-water mark, hence the bound on their size.
+//! Blocks come in five sizes, from caches of the calling thread. [Larger](super::large_blocks) or more strictly
+//! aligned ones come from the program's allocator. So neither a spawn nor a message allocates in steady state, and
+//! blocks that are freed on another thread than the one that took them return in batches (79 ns for each with the
+//! system's allocator). The memory of blocks stays at its high-water mark, which is why their size is limited.
 
 use super::arena::permanent;
 use super::large_blocks;
@@ -13,17 +13,17 @@ use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// The sizes, each a multiple of its alignment. The first is that of a process with a word of state.
+/// The sizes, each a multiple of its alignment. The first fits a process with one word of state.
 const SIZES: [usize; 5] = [48, 64, 128, 256, 512];
 /// The alignment of the first size, and of the others.
 const SMALL_ALIGN: usize = 16;
 const ALIGN: usize = 64;
 
-/// How many bytes move between a thread and the program at a time.
+/// The number of bytes that move between a thread and the program at a time.
 const MAGAZINE_BYTES: usize = 16 << 10;
 
 static DEPOTS: [Depot; SIZES.len()] = [depot::<48>(), depot::<64>(), depot::<128>(), depot::<256>(), depot::<512>()];
-/// What makes new pieces of each size.
+/// The functions that create new pieces of each size.
 const SLABS: [fn(usize) -> NonNull<FreeLink>; SIZES.len()] =
     [slab::<48>, slab::<64>, slab::<128>, slab::<256>, slab::<512>];
 
@@ -51,10 +51,10 @@ impl Drop for FlushBlocks {
 
 #[inline]
 fn with_cache<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
-    // The address alone: a large closure makes the access of the thread's variable a call.
+    // Only the address is obtained in the closure: a large closure would make the thread-local access a function call.
     let caches = CACHES.with(|caches| caches.get());
-    // SAFETY: the caches are this thread's alone, and need no destructor; no body here calls foreign code that could
-    // re-enter.
+    // SAFETY: the caches belong to this thread alone and need no destructor; no body here calls foreign code that
+    // could re-enter.
     body(unsafe { &mut (*caches)[class] })
 }
 
@@ -89,12 +89,12 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
 /// Frees memory.
 ///
 /// # Safety
-/// It was taken with this layout, and is not used any more.
+/// The memory was taken with this layout, and is no longer used.
 #[inline]
 pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     match class_of(layout) {
         Some(class) => {
-            // Before another thread can take it.
+            // Must precede `add`, after which another thread can take the block.
             poison::given_back(memory, size_of::<FreeLink>(), SIZES[class]);
             // SAFETY: the caller's promise.
             let _none = with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], memory.cast()) });
@@ -102,13 +102,13 @@ pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
         None => match large_blocks::class_of(layout) {
             // SAFETY: the caller's promise.
             Some(class) => unsafe { large_blocks::give_back(class, memory) },
-            // SAFETY: the caller's promise, and the layout that it was allocated with.
+            // SAFETY: the caller's promise; the memory was allocated with this layout.
             None => unsafe { std::alloc::dealloc(memory.as_ptr(), not_empty(layout)) },
         },
     }
 }
 
-/// The allocator refuses size zero; a type can be empty and highly aligned.
+/// Replaces size zero, which the allocator refuses: a type can be empty and highly aligned.
 fn not_empty(layout: Layout) -> Layout {
     if layout.size() == 0 { layout_of(layout.align(), layout.align()) } else { layout }
 }
@@ -116,7 +116,7 @@ fn not_empty(layout: Layout) -> Layout {
 #[cold]
 fn allocate(layout: Layout) -> NonNull<u8> {
     let layout = not_empty(layout);
-    // SAFETY: not of size zero.
+    // SAFETY: the size is not zero.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -164,7 +164,7 @@ mod tests {
                 // SAFETY: just written.
                 assert_eq!(unsafe { block.add(size - 1).read() }, number as u8);
             }
-            // SAFETY: taken above, and not used any more.
+            // SAFETY: taken above, and no longer used.
             taken.into_iter().for_each(|block| unsafe { give_back(block, layout) });
         }
     }
@@ -180,14 +180,15 @@ mod tests {
             let given: HashSet<_> = taken.0.iter().map(|block| block.addr()).collect();
             let giver = std::thread::spawn(move || {
                 let taken = taken;
-                // SAFETY: taken above, and not used any more.
+                // SAFETY: taken above, and no longer used.
                 taken.0.into_iter().for_each(|block| unsafe { give_back(block, layout) });
             });
             giver.join().unwrap();
             (0..2_000).map(|_| take(layout)).filter(|block| given.contains(&block.addr())).count()
         };
-        // Fewer than a magazine too: what a thread that takes none gives back must not stay with it. Other tests take
-        // blocks of this size at the same time, and may be the first to get a magazine; but not each time.
+        // The smaller count is less than a magazine: a thread that frees blocks but takes none must not keep them.
+        // Other tests take blocks of this size at the same time, and may be the first to get a magazine, but not in
+        // every attempt.
         for count in [10, 1_000] {
             assert!((0..50).any(|_| come_back(count) > count * 9 / 10), "of {count} too few came back");
         }

@@ -1,14 +1,16 @@
 //! The names of a host, each held by at most one process, and addresses that follow a name.
 //!
-//! A name belongs to its holder while the holder is alive. From the moment at which the holder's PID accepts no
-//! messages, another process can take the name; [`registrations`](crate::links::registrations) leave none behind.
+//! A name belongs to its holder while the holder is alive. Another process can take the name from the moment at which
+//! the holder's PID accepts no more messages; [`registrations`](crate::links::registrations) ensure that no name is
+//! left behind.
 //!
-//! An address that follows a name is an alias, one for each name that was asked for. It serves whatever process holds
-//! the name. Addresses are `Copy`, so it is unknown when the last copy is gone; and a free name may be taken again
-//! soon, or never. So of the aliases whose names are free, the [`FREE`] most recently freed are kept and the others are
-//! retired: a program that asks for ever new names is bounded, and an address survives the gap between two holders
-//! unless that many other names become free meanwhile. Rejected: keeping all (a leak), retiring with the holder (no
-//! address would survive a restart), a delay (a timer for each holder's end, and a restart may back off for any time).
+//! An address that follows a name is an alias, one for each name for which an address was requested. Its target is the
+//! current holder of the name. Addresses are `Copy`, so it is unknown when the last copy is gone; and a free name may
+//! be taken again soon, or never. So of the aliases whose names are free, the [`FREE`] most recently freed are kept and
+//! the others are retired. This bounds the memory of a program that keeps requesting new names, and an address survives
+//! the gap between two holders unless that many other names become free in the meantime. Rejected: keeping all (a
+//! leak), retiring with the holder (no address would survive a restart), a delay (a timer for each holder's end, and a
+//! restart may back off for any time).
 
 use super::name::Name;
 use crate::call::package::{Package, Undeliverable};
@@ -22,16 +24,16 @@ use crate::sync::{
 use crate::{exit::ExitReason, pid::Pid, slots::ProcessKind};
 use std::collections::{BTreeMap, HashMap};
 
-/// The number of shards. A guess: more than the threads that look up names while others change some.
+/// The number of shards. A guess: more than the number of threads that look up names while others change some.
 const SHARDS: usize = 16;
 
-/// How many aliases with free names are kept. A guess: more than a supervision tree restarts at a time.
+/// Maximum number of aliases with free names that are kept. A guess: more than a supervision tree restarts at a time.
 const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 
 pub(crate) struct Names {
     host: AtomicU16,
     shards: [RwLock<Shard>; SHARDS],
-    /// The names with an alias and no holder, the longest free first. Locked inside a shard's lock.
+    /// The names with an alias and no holder, longest free first. Locked while a shard's lock is held.
     free: Mutex<BTreeMap<u64, Name>>,
     /// Numbers names as they become free.
     freed: AtomicU64,
@@ -54,11 +56,11 @@ struct Holding {
 /// The alias that follows a name.
 struct FollowingAlias {
     alias: Alias,
-    /// Its number, if the name is free.
+    /// The number of the name in `free`, if the name is free.
     free: Option<u64>,
 }
 
-/// A name as a registration of its holder, and as the target of its alias.
+/// A name, as a registrant of its holder and as the target of its alias.
 struct NameOf {
     names: &'static Names,
     name: Name,
@@ -67,7 +69,7 @@ struct NameOf {
 impl Registrant for NameOf {
     fn ended(&self, pid: Pid, _reason: &ExitReason) {
         let mut shard = self.names.write(self.name.text());
-        // Another process may have taken the name meanwhile.
+        // Another process may have taken the name in the meantime.
         let retired = match shard.get_mut(&self.name) {
             Some(entry) if entry.holder() == Some(pid) => {
                 entry.holding = None;
@@ -200,7 +202,7 @@ impl Names {
         pid
     }
 
-    /// Marks `name` as free. Returns another name that has been free for too long.
+    /// Marks `name` as free. If too many names are free, returns the one that has been free for longest.
     fn mark_free(&self, shard: &mut Shard, name: &Name) -> Option<(u64, Name)> {
         let entry = shard.get_mut(name)?;
         let Some(alias) = &mut entry.alias else {
@@ -214,15 +216,15 @@ impl Names {
         if free.len() > FREE { free.pop_first() } else { None }
     }
 
-    /// Retires the alias of a name, if it is still free under that number: since the name was taken from the list of
-    /// free ones, it may have been taken, and freed again. A model is in `tests/models`.
+    /// Retires the alias of a name if the name is still free under that number: since it was removed from `free`, it
+    /// may have been taken, and freed again. A model is in `tests/models`.
     fn retire(&self, free: Option<(u64, Name)>) {
         let Some((number, name)) = free else { return };
         let mut shard = self.write(name.text());
         let is_free = |entry: &NameEntry| entry.alias.as_ref().is_some_and(|alias| alias.free == Some(number));
         let entry = if shard.get(&name).is_some_and(is_free) { shard.remove(&name) } else { None };
         drop(shard);
-        // Outside the lock: this releases the names of the alias.
+        // Dropped outside the lock, because this releases the names that the alias holds.
         drop(entry);
     }
 
@@ -253,7 +255,7 @@ impl Names {
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let entries = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
-            // Hashes differ from run to run: the order must not reach the table of aliases.
+            // Sorted, because hashes differ from run to run, and their order must not affect the table of aliases.
             let entries: BTreeMap<_, _> = entries.into_iter().collect();
             for entry in entries.values() {
                 if let Some(Holding { holder, registration }) = &entry.holding {

@@ -1,4 +1,4 @@
-//! Counters that are always on: one writer each, so that counting costs a plain load and store.
+//! Counters that are always on. Each has one writer, so counting costs a plain load and store.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -30,7 +30,7 @@ impl Counter {
 pub(crate) struct Counters {
     pub(crate) steps: Counter,
     pub(crate) messages: Counter,
-    /// Successful looks into the queues of others.
+    /// Successful attempts to steal from the queues of others.
     pub(crate) steals: Counter,
     /// Processes taken from another thread's deque or another worker's inject queue.
     pub(crate) stolen: Counter,

@@ -4,25 +4,25 @@ use crate::env::clock::Moment;
 use crate::sync::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many events are logged in one [`PERIOD`]. A guess: enough to see which processes are concerned.
+/// Maximum number of events that are logged in one [`PERIOD`]. A guess: enough to see which processes are concerned.
 pub(crate) const MOST: u64 = 10;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Admits [`MOST`] events in each period and counts the others. Costs one or two atomic additions. Threads that meet at
-/// the begin of a period may suppress an event that had room; it is counted.
+/// the beginning of a period may suppress an event that had room, and then count it.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimit {
     /// The end of the current period, in nanoseconds.
     end: AtomicU64,
     /// Events of this period, logged or not.
     events: AtomicU64,
-    /// Events that were not logged, since the last one that was.
+    /// Events that were suppressed since the last logged one.
     suppressed: AtomicU64,
 }
 
 impl LogLimit {
-    /// Returns how many events were suppressed since the last one, if this one is to be logged.
+    /// If this event is to be logged, returns how many events were suppressed since the last logged one.
     pub(crate) fn admit(&self, now: Moment) -> Option<u64> {
         let end = self.end.load(Ordering::Relaxed);
         let is_first = now.nanoseconds() >= end
@@ -40,7 +40,7 @@ impl LogLimit {
         None
     }
 
-    /// Forgets all events, for another host.
+    /// Forgets all events, for reuse by another host.
     pub(crate) fn reset(&self) {
         let Self { end, events, suppressed } = self;
         [end, events, suppressed].into_iter().for_each(|word| word.store(0, Ordering::Relaxed));
@@ -51,7 +51,7 @@ impl LogLimit {
 mod tests {
     use super::*;
 
-    /// Catches a flood that is logged, events that are suppressed and not counted, and a limit that stays reached.
+    /// Catches a flood that is logged, suppressed events that are not counted, and a limit that stays reached.
     #[test]
     fn a_flood_is_logged_ten_times_a_second_and_the_rest_is_counted() {
         let limit = LogLimit::default();
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(admitted, [0; MOST as usize]);
         let shortly_before = start.after(PERIOD - Duration::from_nanos(1));
         assert_eq!(limit.admit(shortly_before), None);
-        // The next one that is logged tells of all that were not.
+        // The next logged event reports all suppressed ones.
         assert_eq!(limit.admit(start.after(PERIOD)), Some(1_000 - MOST + 1));
         assert_eq!(limit.admit(start.after(PERIOD)), Some(0));
         (0..MOST).for_each(|_| _ = limit.admit(start.after(PERIOD)));

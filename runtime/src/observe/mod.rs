@@ -1,7 +1,7 @@
-//! Counters that are always on.
+//! Counters, log limits and spans.
 //!
-//! * [`counters`]: single-writer counters, which cost a plain load and store.
-//! * [`log_limit`]: how often an event is logged that may come in floods.
+//! * [`counters`]: counters that are always on, and cost a plain load and store.
+//! * [`log_limit`]: a rate limit for log events that may come in floods.
 //! * `spans`: the spans of messages (feature `spans`).
 
 pub(crate) mod counters;

@@ -1,14 +1,14 @@
 //! The spans of messages (feature `spans`).
 //!
-//! Each message is handled in a root span of its own, which follows from the span that its sender was in. So a trace
-//! shows which message caused which, and no span is nested in another for as long as a process lives.
+//! Each message is handled in a root span of its own, which follows from the span of its sender. So a trace shows which
+//! message caused which, and spans are not nested in one another for the lifetime of a process.
 //!
-//! What the sender was in travels with the message as its [`Origin`], inside the payload (see `mailbox/payload.rs`): a
-//! subscriber gives the ID of a span that is closed to another one, so the origin keeps the span itself. Nothing of
-//! this happens unless a subscriber may want these spans, which costs a load and a branch for each send and receipt.
+//! The span of the sender travels with the message as its [`Origin`], inside the payload (see `mailbox/payload.rs`).
+//! The origin keeps the span itself, because a subscriber reuses the ID of a closed span for another one. All of this
+//! happens only if a subscriber may want these spans; the check costs a load and a branch for each send and receipt.
 //!
-//! A subscriber is user code. Every call of one here is under guard, and no lock is held meanwhile. What it sends
-//! itself, inside such a call, has no origin.
+//! A subscriber is user code. Every call of a subscriber here is guarded against panics, and no lock is held during the
+//! call. Messages that a subscriber sends during such a call have no origin.
 
 use crate::env::world::World;
 use crate::pid::Pid;
@@ -21,14 +21,14 @@ use std::mem::replace;
 use tracing::field::display;
 use tracing::{Level, Span, dispatcher};
 
-/// The target of the spans. Written out where a macro wants a literal.
+/// The target of the spans, as a literal for other macros.
 macro_rules! target {
     () => {
         "postroom::message"
     };
 }
 
-/// What the engine knows of processes.
+/// A lookup of processes, which the engine provides.
 pub(crate) trait ProcessLookup: Sync {
     /// Returns the process that the thread runs.
     fn running(&self) -> Option<Pid>;
@@ -39,17 +39,17 @@ pub(crate) trait ProcessLookup: Sync {
 
 static LOOKUP: World<OnceLock<&'static dyn ProcessLookup>> = World::new(OnceLock::new());
 
-/// Called before the first process starts.
+/// Sets the lookup. Called before the first process starts.
 pub(crate) fn set_lookup(lookup: &'static dyn ProcessLookup) {
     LOOKUP.get_or_init(|| lookup);
 }
 
 thread_local! {
-    /// Whether the thread is in a call of a subscriber from here.
+    /// Whether the thread is in a call of a subscriber from this module.
     static CALLING: Cell<bool> = const { Cell::new(false) };
-    /// The origin of what the thread sends now, if that is not what it does itself.
+    /// The origin of the messages that the thread sends now, if it sends them on behalf of another sender.
     static GIVEN: RefCell<Option<Option<Arc<Origin>>>> = const { RefCell::new(None) };
-    /// The origin of the request to stop that the process of the thread ends by.
+    /// The origin of the request to stop that ends the process of the thread.
     static STOP: RefCell<Option<Option<Arc<Origin>>>> = const { RefCell::new(None) };
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn may_be_wanted() -> bool {
     log::is_on(Level::INFO)
 }
 
-/// Calls a subscriber. `None` if it panics, or in the destructors of a thread's own thread-locals.
+/// Calls a subscriber. Returns `None` if it panics, or while the thread destroys its thread-locals.
 fn call<R>(body: impl FnOnce() -> R) -> Option<R> {
     let outer = CALLING.try_with(|calling| calling.replace(true)).ok()?;
     let _restore = defer(|| _ = CALLING.try_with(|calling| calling.set(outer)));
@@ -72,7 +72,7 @@ fn call<R>(body: impl FnOnce() -> R) -> Option<R> {
 pub(crate) struct HeldSpan(Span);
 
 impl HeldSpan {
-    /// Enters it until the result is dropped.
+    /// Enters the span until the result is dropped.
     pub(crate) fn enter<S: Borrow<Self>>(this: S) -> EnteredSpan<S> {
         let span = &this.borrow().0;
         let is_entered = call(|| span.with_subscriber(|(id, dispatch)| dispatch.enter(id)).is_some());
@@ -102,14 +102,15 @@ impl<S: Borrow<HeldSpan>> Drop for EnteredSpan<S> {
     }
 }
 
-/// Who sent a message: the process, if it was one, and the span that it was in.
+/// The sender of a message: the process, if it was one, and the span that it was in.
 pub(crate) struct Origin {
     span: HeldSpan,
     sender: Option<Pid>,
 }
 
 impl Origin {
-    /// Returns the origin of what the calling thread sends now. `None` if it is unknown, or if nobody wants it.
+    /// Returns the origin of the messages that the calling thread sends now; `None` if it is unknown, or if no
+    /// subscriber wants it.
     #[cold]
     #[inline(never)]
     pub(crate) fn of_thread() -> Option<Arc<Self>> {
@@ -125,7 +126,7 @@ impl Origin {
         (sender.is_some() || !span.0.is_none()).then(|| Arc::new(Self { span, sender }))
     }
 
-    /// An origin without a span or a sender.
+    /// Returns an origin without a span or a sender.
     #[cfg(test)]
     pub(crate) fn nowhere() -> Arc<Self> {
         Arc::new(Self { span: HeldSpan(Span::none()), sender: None })
@@ -135,30 +136,30 @@ impl Origin {
         self.sender
     }
 
-    /// Returns the same sender without its span, which this does not keep open.
+    /// Returns an origin with the same sender and no span, so that it keeps no span open.
     pub(crate) fn without_span(&self) -> Option<Arc<Self>> {
         self.sender.map(|_| Arc::new(Self { span: HeldSpan(Span::none()), sender: self.sender }))
     }
 
-    /// Enters its span again: a continuation belongs to the message that it continues.
+    /// Enters the span again, because a continuation belongs to the message that it continues.
     pub(crate) fn enter(&self) -> EnteredSpan<&HeldSpan> {
         HeldSpan::enter(&self.span)
     }
 }
 
-/// Sends, in `body`, on behalf of that origin.
+/// Runs `body`, whose messages have this origin.
 pub(crate) fn on_behalf_of<R>(origin: Option<Arc<Origin>>, body: impl FnOnce() -> R) -> R {
     let set = |to| GIVEN.try_with(|given| replace(&mut *given.borrow_mut(), to)).ok().flatten();
     let outer = set(Some(origin));
     let _restore = defer(|| {
-        // Dropped outside of the borrow: that may be the last reference, and close the span.
+        // Dropped outside the borrow: it may be the last reference, whose drop closes the span.
         let inner = set(outer.clone());
         drop(inner);
     });
     body()
 }
 
-/// Opens the root span of a message for `to`, or for the process that the thread runs.
+/// Opens the root span of a message for the process that the thread runs, or else for `to`.
 #[cold]
 #[inline(never)]
 pub(crate) fn open(origin: Option<Arc<Origin>>, to: Option<Pid>, message_type: &'static str) -> Option<HeldSpan> {
@@ -175,7 +176,8 @@ pub(crate) fn open(origin: Option<Arc<Origin>>, to: Option<Pid>, message_type: &
     let from = origin.as_ref().map(|origin| &origin.span.0).filter(|span| !span.is_none());
     let span = call(|| {
         let Some(from) = from else { return make() };
-        // In the subscriber of the sender, which alone knows that span: a test may have one for its thread.
+        // In the subscriber of the sender, the only one that knows the sender's span: a test may have a subscriber for
+        // its thread.
         let span = from.with_subscriber(|(_, dispatch)| dispatcher::with_default(dispatch, make));
         let span = span.unwrap_or_else(Span::none);
         span.follows_from(from);
@@ -184,14 +186,14 @@ pub(crate) fn open(origin: Option<Arc<Origin>>, to: Option<Pid>, message_type: &
     span.filter(|span| !span.is_none()).map(HeldSpan)
 }
 
-/// Keeps the origin of a request to stop, until the process has ended.
+/// Stores the origin of a request to stop until the process has ended.
 pub(crate) fn note_stop(origin: Option<Arc<Origin>>) {
     let before = STOP.try_with(|stop| stop.borrow_mut().replace(origin));
     drop(before);
 }
 
-/// Enters the span of the request to stop that the process ends by, if there is one: its `close` and its drop are what
-/// the request causes.
+/// Enters the span of the request to stop that ends the process, if there is one, since that request causes the
+/// process's `close` and drop.
 pub(crate) fn enter_stop(pid: Pid) -> Option<EnteredSpan<HeldSpan>> {
     let origin = STOP.try_with(|stop| stop.borrow_mut().take()).ok().flatten()?;
     if !may_be_wanted() {

@@ -17,23 +17,23 @@ use crate::{
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 use std::{marker::PhantomData, ops::RangeInclusive, time::Duration};
 
-/// The default limit of waiting messages.
+/// Default limit of queued messages.
 const QUEUE: usize = 1_024;
 
-/// The default time after which an idle member that is not needed is retired.
+/// Default time after which an idle member that is not needed is retired.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Builds a pool: several processes of one type behind one address. Choose their number and how they share messages,
 /// then [`spawn`](Pool::spawn) it.
 ///
-/// A message goes to a member that has room. If none has, it waits in the pool's queue; if that is full, it is returned
-/// to the sender ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message at a time unless
-/// [`concurrency`](Pool::concurrency) allows more: a call until it is answered, any other message until its method
-/// returns. A member that dies is replaced, after a delay that grows while members keep failing
-/// ([`backoff`](Pool::backoff)); the callers of its messages are told at once, and queued messages wait for another
-/// member. A pool whose members fail too often gives up ([`intensity`](Pool::intensity)).
+/// A message goes to a member that has room. If none has, it waits in the pool's queue; if the queue is full, the
+/// message is returned to the sender ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message
+/// at a time unless [`concurrency`](Pool::concurrency) allows more: it has a call until it has answered, and any other
+/// message until its method returns. A member that dies is replaced, after a delay that grows while members keep
+/// failing ([`backoff`](Pool::backoff)); the callers of its messages are notified at once, and queued messages wait for
+/// another member. A pool whose members fail too often gives up ([`intensity`](Pool::intensity)).
 ///
-/// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all senders share:
+/// A message through a pool costs an allocation, a check of each member of its lane, and a lock that all senders share:
 /// twice the instructions of a call to a process, even for a message that is only sent.
 ///
 /// ```
@@ -65,7 +65,7 @@ const IDLE: Duration = Duration::from_secs(60);
 #[must_use = "nothing runs until `.spawn(…)`"]
 pub struct Pool {
     rules: PoolRules,
-    /// The number of lanes with their own member, where the message decides.
+    /// Number of lanes, each with its own member, if the message determines the lane.
     lanes: Option<usize>,
     routes: Routes<usize>,
 }
@@ -78,20 +78,21 @@ impl Pool {
         Self { rules, lanes: None, routes: Routes::new(Some(0)) }
     }
 
-    /// Describes a pool with a constant number of members. Zero is refused by [`spawn`](Pool::spawn).
+    /// Describes a pool with a constant number of members. [`spawn`](Pool::spawn) refuses a pool of zero members.
     pub fn fixed(members: usize) -> Self {
         Self::of(members, members, None)
     }
 
-    /// Describes a pool whose number of members varies within these bounds: one is started when a message finds none
-    /// with room, and retired when it has been idle for a minute, or as set by [`idle_after`](Pool::idle_after).
-    /// `0..=8` starts none until the first message.
+    /// Describes a pool whose number of members varies within these bounds: a member is started when a message finds
+    /// none with room, and retired when it has been idle for a minute, or as set by [`idle_after`](Pool::idle_after).
+    /// `0..=8` starts no member before the first message.
     pub fn elastic(members: RangeInclusive<usize>) -> Self {
         let (least, most) = members.into_inner();
         Self::of(least, most, Some(IDLE))
     }
 
-    /// Describes a pool with one process per key, started at its first message, retired when idle: see [`KeyedPool`].
+    /// Describes a pool with one process per key, started by the key's first message and retired when idle: see
+    /// [`KeyedPool`].
     pub fn by_key<M: Send + 'static, K: Eq + Hash + Send + Sync + 'static>(
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
@@ -105,18 +106,19 @@ impl Pool {
         self
     }
 
-    /// Gives each message to the member with room that has the fewest; among equals to the oldest, so that the others
-    /// of an elastic pool can be retired. The default.
+    /// Gives each message to the member with the fewest messages among those with room. Ties go to the oldest member,
+    /// so that the other members of an elastic pool can be retired. This is the default.
     pub fn least_loaded(mut self) -> Self {
         self.rules.choice = Balancing::LeastLoaded;
         self
     }
 
-    /// Sends messages of type `M` with equal keys to the same member, in order; messages of other types go to the
-    /// first. Call it once for each type of message to distribute so. The member is chosen by a hash of the key, among
-    /// all members of a fixed pool, or as many as an elastic one may have.
+    /// Sends messages of type `M` with equal keys to the same member, in order; messages of other types go to the first
+    /// member. Call it once for each type of message to distribute by hash. A hash of the key selects the member, among
+    /// all members of a fixed pool, or among the maximum number of members of an elastic one.
     ///
-    /// If `key` or the key's `Hash` panics, the message becomes a dead letter. A panic in the drop of a key is logged.
+    /// If `key` or the key's `Hash` panics, the message becomes a dead letter. A panic while a key is dropped is
+    /// logged.
     pub fn by_hash<M: Send + 'static, K: Hash>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         let lanes = self.rules.most.max(1);
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
@@ -142,22 +144,22 @@ macro_rules! options {
             }
 
             /// Limits the queue of messages that wait for a member; the default is 1,024. With 0, a message is accepted
-            /// only if a member has room, or will have when it has started.
+            /// only if a member has room, or if a member that is starting will have room.
             pub fn queue(mut self, messages: usize) -> Self {
                 self.rules.queue = messages;
                 self
             }
 
-            /// Limits how long a message waits in the queue. After that its caller fails with
-            /// [`CallError::Timeout`](crate::CallError::Timeout), and it is a dead letter
-            /// ([`Expired`](crate::inspect::DeadLetterReason::Expired)). Unlimited by default.
+            /// Limits how long a message waits in the queue. A message that waits longer becomes a dead letter
+            /// ([`Expired`](crate::inspect::DeadLetterReason::Expired)), and its caller fails with
+            /// [`CallError::Timeout`](crate::CallError::Timeout). Unlimited by default.
             pub fn deadline(mut self, deadline: Duration) -> Self {
                 self.rules.patience = Some(deadline);
                 self
             }
 
-            /// Sets after which idle time a member is retired, if the pool can do with fewer; the default is a minute.
-            /// [`Duration::MAX`] never retires one. No effect on a fixed pool.
+            /// Sets how long a member must be idle before it is retired, if the pool has more members than it needs;
+            /// the default is a minute. [`Duration::MAX`] never retires one. No effect on a fixed pool.
             pub fn idle_after(mut self, idle: Duration) -> Self {
                 if self.rules.idle.is_some() {
                     self.rules.idle = Some(idle);
@@ -166,7 +168,8 @@ macro_rules! options {
             }
 
             /// Gives each member up to that many messages at a time instead of one: for processes that answer later, or
-            /// for messages so small that the hand-over counts. A dying member loses them all. 0 counts as 1.
+            /// for messages so small that the hand-over dominates their cost. A member that dies loses them all. 0
+            /// counts as 1.
             pub fn concurrency(mut self, messages: usize) -> Self {
                 self.rules.concurrency = messages.max(1);
                 self
@@ -183,7 +186,7 @@ macro_rules! options {
                 self
             }
 
-            /// Sets the delays after failures before another member is started; the default is [`Backoff::default`].
+            /// Sets the delay between a failure and the start of another member; the default is [`Backoff::default`].
             /// Messages wait meanwhile. Members that share a queue share the delay, and failures during the delay do
             /// not lengthen it; each key has its own queue.
             pub fn backoff(mut self, backoff: Backoff) -> Self {
@@ -198,13 +201,15 @@ options!(Pool);
 options!(<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K>);
 
 impl Pool {
-    /// Starts the pool and its initial members, each by a call of `member` in the pool's process. Inside a process the
-    /// pool is its child; a supervisor's child can be a pool: `|spawn| Pool::fixed(4).spawn(spawn, …)`.
+    /// Starts the pool and its initial members, calling `member` in the pool's process for each. A pool that is spawned
+    /// inside a process is a child of that process. A supervisor's child can be a pool, too:
+    /// `|spawn| Pool::fixed(4).spawn(spawn, …)`.
     ///
     /// # Errors
-    /// [`SpawnError::NoMembers`] for a pool that may have none; [`SpawnError::Window`] for an intensity that counts
-    /// nothing; or the error of a member's start. Later on, a failing start fails the calls that wait for it, and the
-    /// pool retries: see [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
+    /// [`SpawnError::NoMembers`] if the pool can never have a member; [`SpawnError::Window`] if the window of its
+    /// intensity is zero, so that no restart is ever counted; or the error of an initial member's start. A later start
+    /// that fails makes the calls that wait for it fail, and the pool retries: see [`backoff`](Pool::backoff) and
+    /// [`intensity`](Pool::intensity).
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -223,7 +228,7 @@ impl Pool {
     }
 }
 
-/// Builds a pool with a process for each key: made by [`Pool::by_key`].
+/// Builds a pool with one process per key. Created by [`Pool::by_key`].
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -259,21 +264,23 @@ pub struct KeyedPool<K> {
 impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// Sets the key of messages of type `M`. Messages of types without a key are unhandled.
     ///
-    /// `key`, and the key's `Hash` and `Eq`, run without a lock on the sending thread: they may block, and may use the
-    /// pool. If one of them panics, the message has no key and becomes a dead letter. An unused key is dropped later,
-    /// by a thread that sends a message with another key, or with the pool; a panic in that drop is logged.
+    /// `key`, and the key's `Hash` and `Eq`, run on the sending thread and without a lock: they may block, and may use
+    /// the pool. If one of them panics, the message has no key and becomes a dead letter. An unused key is dropped
+    /// later, by a thread that sends a message with another key, or together with the pool; a panic in that drop is
+    /// logged.
     pub fn key<M: Send + 'static>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         let keys = self.keys.clone();
         self.routes.by_key(move |message: &M| keys.know(key(message)));
         self
     }
 
-    /// Starts the pool without members; `member` makes one for a key, in the pool's process. Messages with one key are
-    /// handled in order, and there are never two members for it. The number of keys is limited by the host's [process
-    /// limit](crate::Builder::process_limit).
+    /// Starts the pool without members; `member` makes the member for a key, in the pool's process. Messages with the
+    /// same key are handled in order, and a key never has two members at once. The number of keys is limited by the
+    /// host's [process limit](crate::Builder::process_limit).
     ///
     /// # Errors
-    /// [`SpawnError::Window`] for an intensity that counts nothing; or the error of spawning the pool's process.
+    /// [`SpawnError::Window`] if the window of the intensity is zero, so that no restart is ever counted; or the error
+    /// of spawning the pool's process.
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -308,7 +315,8 @@ fn start<S: Spawned, K: LaneKey>(
     let pid = alias.pid();
     let process = PoolProcess::new(router.clone(), alias, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
-    // Notes must not be refused; there is one for each start, whose messages are queued or with members.
+    // Unbounded, so that the router's requests are never refused. There is one request per start of a member; messages
+    // are in the router's queue or with members.
     match host.spawn_process(process).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
         Ok(_) => {
             spawn.note(pid);
@@ -318,7 +326,8 @@ fn start<S: Spawned, K: LaneKey>(
     }
 }
 
-/// A running pool. Its [`address`](RunningPool::address) is `Copy` and mostly all that is needed; a drop stops nothing.
+/// Handle of a running pool. Its [`address`](RunningPool::address) is `Copy` and usually all that is needed. Dropping
+/// the handle does not stop the pool.
 ///
 /// Operations on the pool's PID, such as [`kill`](Pid::kill), [`join`](Pid::join), [`monitor`](Pid::monitor) and
 /// [`info`](Pid::info), apply to the pool's process, which ends after its last member.
@@ -329,7 +338,7 @@ pub struct RunningPool<P> {
 }
 
 impl<P: Actor> RunningPool<P> {
-    /// Returns the address of the pool, used like that of one process.
+    /// Returns the address of the pool, which is used like that of a single process.
     pub fn address(&self) -> Address<P> {
         Address::new(self.pid)
     }
@@ -341,15 +350,15 @@ impl<P> RunningPool<P> {
         self.pid
     }
 
-    /// Stops the pool: accepted messages are handled first, and later ones are refused. To wait for the end,
-    /// [`join`](Pid::join) it beforehand; [`kill`](Pid::kill) it if that takes too long.
+    /// Stops the pool: accepted messages are still handled, and later ones are refused. To wait for the end,
+    /// [`join`](Pid::join) the pool beforehand; [`kill`](Pid::kill) it if that takes too long.
     ///
-    /// [`Pid::stop`] does the same, when the pool's process handles the request.
+    /// [`Pid::stop`] does the same once the pool's process handles the request.
     pub fn stop(&self) {
         self.router.drain();
     }
 
-    /// Returns the members that get messages, oldest first.
+    /// Returns the members that take messages, oldest first.
     pub fn members(&self) -> Vec<Pid> {
         self.router.members()
     }

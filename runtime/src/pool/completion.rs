@@ -1,20 +1,20 @@
-//! The completion of a message by a member, which the pool hears of before the caller.
+//! Completion of messages by members. The pool is notified of it before the caller.
 
 use crate::call::caller::{Caller, OutsideCaller};
 use crate::sync::{Arc, Mutex, lock};
 use crate::{CommandError, Payload, Pid};
 
-/// Notified when a member has finished a message.
+/// Listener that is notified when a member has finished a message.
 pub(crate) trait CompletionListener: Send + Sync {
     fn handled(&self, member: u64);
 }
 
-/// Takes the place of the message's caller and passes the answer, or its absence, through. A message that was sent, not
-/// called, has one without a caller.
+/// Stand-in for the caller of a message, which passes the answer, or its absence, on to that caller. A message that was
+/// sent rather than called has a stand-in too, with no caller behind it.
 pub(crate) struct MemberCaller {
     pool: Arc<dyn CompletionListener>,
     member: u64,
-    /// `None` after the completion; inside, the caller.
+    /// The outer `Option` is `None` after the completion; the inner one is `None` if there is no caller.
     caller: Mutex<Option<Option<Caller>>>,
     was_sent: bool,
     pid: Option<Pid>,
@@ -30,7 +30,7 @@ impl MemberCaller {
         (member_caller, stands_in)
     }
 
-    /// Takes the caller back: the message was not given to the member, and the pool is not notified.
+    /// Takes the caller back if the message was not given to the member. The pool is not notified.
     pub(crate) fn take_back(&self) -> Option<Caller> {
         lock(&self.caller).take().flatten()
     }
@@ -39,7 +39,7 @@ impl MemberCaller {
 impl OutsideCaller for MemberCaller {
     fn answer(&self, result: Result<Payload, CommandError>) {
         let Some(caller) = lock(&self.caller).take() else { return };
-        // The pool first: a caller that calls again at once finds the member free.
+        // The pool is notified first, so that a caller that calls again at once finds the member free.
         self.pool.handled(self.member);
         match (caller, result) {
             (Some(caller), Ok(value)) => caller.answer(value),
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::errors::CallError;
 
-    /// What was heard, in order, by the pool and by the caller.
+    /// Notifications of the pool and of the caller, in order.
     #[derive(Default)]
     struct Heard(Mutex<Vec<String>>);
 
@@ -116,7 +116,7 @@ mod tests {
         assert!(caller.was_sent() && caller.is_abandoned());
         drop(caller);
         assert_eq!(*lock(&heard.0), ["7 is done"]);
-        // Also through a pool in a pool.
+        // The same holds for a pool whose member is a pool.
         let (_, outer) = handed(&heard, false);
         let (_, inner) = MemberCaller::new(heard.clone(), 8, Some(outer));
         assert!(inner.was_sent());

@@ -1,9 +1,9 @@
-//! Messages that a thread brings which must not run users' code: that of a cluster.
+//! Messages from threads that must not run user code: those of a cluster.
 //!
-//! Users' code says which lane a message belongs to. So such a thread queues the message here, and a notifier brings
-//! what is queued to the pool, one after the other: messages stay in their order. One for which the pool has no room
-//! stays the first, and is brought again after [`RETRY`]; no thread waits meanwhile. What finds [`MOST`] in the queue
-//! is refused, as by a full pool.
+//! User code determines the lane of a message. So such a thread queues the message here, and a notifier passes the
+//! queued messages to the pool, one after another and in order. A message for which the pool has no room stays at the
+//! head of the queue and is tried again after [`RETRY`]; no thread waits meanwhile. A message that finds [`MOST`]
+//! others in the queue is refused, as by a full pool.
 
 use super::route::Route;
 use crate::call::package::Package;
@@ -11,18 +11,18 @@ use crate::sync::{Mutex, lock};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many messages wait here at most. A guess: enough to bridge the start of a notifier.
+/// Maximum number of queued packages. A guess: enough to bridge the start of a notifier.
 const MOST: usize = 256;
 
-/// When a message is brought again for which there was no room. A guess: as often as a sender that waits looks again.
+/// Delay before a message that the pool had no room for is tried again. A guess: as often as a waiting sender checks.
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 pub(super) struct Incoming<K>(Mutex<IncomingState<K>>);
 
 struct IncomingState<K> {
-    /// With its route, if it was brought before: users' code is asked once.
+    /// Queued packages, each with its route if it was tried before, so that user code runs only once per message.
     packages: VecDeque<(Package, Option<Route<K>>)>,
-    /// A notifier brings them, or a timer will have one do so.
+    /// Whether a notifier is passing the packages on, or a timer will have one do so.
     is_brought: bool,
 }
 
@@ -31,10 +31,10 @@ impl<K> Incoming<K> {
         Self(Mutex::new(IncomingState { packages: VecDeque::new(), is_brought: false }))
     }
 
-    /// Queues a package. Returns whether the caller is to have a notifier bring what is queued.
+    /// Queues a package. Returns whether the caller must start a notifier to pass the queued packages on.
     ///
     /// # Errors
-    /// The package, if there is no room.
+    /// Returns the package if the queue is full.
     pub(super) fn push(&self, package: Package) -> Result<bool, Package> {
         let mut state = lock(&self.0);
         if state.packages.len() >= MOST {
@@ -44,7 +44,7 @@ impl<K> Incoming<K> {
         Ok(!std::mem::replace(&mut state.is_brought, true))
     }
 
-    /// Takes the next package. After `None` the next push has another notifier begin.
+    /// Takes the next package. If there is none, the next push starts another notifier.
     pub(super) fn next(&self) -> Option<(Package, Option<Route<K>>)> {
         let mut state = lock(&self.0);
         let next = state.packages.pop_front();
@@ -56,7 +56,7 @@ impl<K> Incoming<K> {
         lock(&self.0).packages.push_front((package, Some(route)));
     }
 
-    /// Returns whether nothing is queued or on its way to the pool.
+    /// Returns whether no package is queued or on its way to the pool.
     pub(super) fn is_empty(&self) -> bool {
         !lock(&self.0).is_brought
     }

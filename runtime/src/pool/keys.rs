@@ -1,18 +1,18 @@
-//! The keys of a pool as numbers, by which the plan, under its lock, tells its lanes apart.
+//! Numbers for the keys of a pool, by which the plan, which runs under a lock, distinguishes its lanes.
 //!
 //! A key's `Hash`, `Eq` and `Drop` are user code, which may panic, block, or send to this pool. So they run without a
-//! lock and under a guard; the plan compares and clones numbers. `Hash` and `Eq` run on the sending thread, `Drop` on
-//! the thread that later replaces the key or drops the pool.
+//! lock and under a guard; the plan only compares and clones numbers. `Hash` and `Eq` run on the sending thread, `Drop`
+//! on the thread that later replaces the key or drops the pool.
 //!
 //! 1. The key is hashed.
-//! 2. Under the lock, the known keys with that hash are noted.
-//! 3. Without the lock, they are compared; if one is equal, its number is the key's.
-//! 4. Otherwise the key is entered under the lock; if others were entered since 2, it is first compared with those.
+//! 2. Under the lock, the known keys with that hash are collected.
+//! 3. Without the lock, they are compared with the key; if one is equal, the key has its number.
+//! 4. Otherwise the key is added under the lock; if others were added since step 2, it is compared with those first.
 //!
-//! So equal keys have one number, even if they are sent concurrently.
+//! So equal keys have the same number, even if they are sent concurrently.
 //!
-//! A key that is no longer referenced is dropped when the list would grow. The list itself holds each key, so that a
-//! reference dropped under a lock is never the last.
+//! A key that is no longer referenced is dropped when the list would grow. The list itself references each key, so a
+//! reference that is dropped under a lock is never the last one.
 
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Site, contain, dispose_here};
@@ -34,23 +34,23 @@ pub(crate) struct Keys<K> {
 }
 
 struct List<K> {
-    /// By hash; those with the same hash in the order of their numbers.
+    /// Known keys by hash; those with the same hash in the order of their numbers.
     known: BTreeMap<u64, Vec<KeyRef<K>>>,
     count: usize,
-    /// The length at which unused keys are looked for.
+    /// Length of the list at which it is searched for unused keys.
     bound: usize,
-    /// The last number given.
+    /// The last number assigned.
     last: u64,
 }
 
-/// The least length at which unused keys are looked for.
+/// Minimum length of the list at which it is searched for unused keys.
 const SOME: usize = 64;
 
 /// Returns the hash of a key, and the key. The drop of a key whose hash panics may panic too; it must not run during
 /// the first panic, which would abort the program.
 ///
 /// # Errors
-/// The panic of the key's `Hash`; the key has been dropped then.
+/// Returns the panic of the key's `Hash`; the key has then been dropped.
 pub(crate) fn hashed<K: Hash>(hasher: &impl BuildHasher, key: K) -> Result<(u64, K), Panic> {
     match contain(Site::PoolKey, || hasher.hash_one(&key)) {
         Ok(hash) => Ok((hash, key)),
@@ -67,10 +67,10 @@ impl<K: Hash + Eq> Keys<K> {
         Self { hasher: HashKeys::new(), list: Mutex::new(list) }
     }
 
-    /// Returns the number of a key: that of an equal one, or a new one.
+    /// Returns the known key that is equal to `key`, or adds `key` with a new number.
     ///
     /// # Errors
-    /// The panic of the key's own code; nothing has changed then.
+    /// Returns the panic of the key's `Hash` or `Eq`; nothing has changed then.
     pub(crate) fn know(&self, key: K) -> Result<KeyRef<K>, Panic> {
         let (hash, key) = hashed(&self.hasher, key)?;
         let mut compared = 0;
@@ -93,7 +93,7 @@ impl<K: Hash + Eq> Keys<K> {
             }
             let (known, unused) = list.enter(hash, key);
             drop(list);
-            // Their drops are user code.
+            // Dropped outside the lock, since the drop of a key is user code.
             drop(unused);
             return Ok(known);
         }
@@ -101,7 +101,7 @@ impl<K: Hash + Eq> Keys<K> {
 }
 
 impl<K> List<K> {
-    /// Enters a key. Returns removed ones, to be dropped outside the lock.
+    /// Adds a key. Returns it, and the keys that were removed, which the caller must drop outside the lock.
     fn enter(&mut self, hash: u64, key: K) -> (KeyRef<K>, Vec<KeyRef<K>>) {
         let unused = if self.count >= self.bound { self.sweep() } else { Vec::new() };
         self.last += 1;
@@ -111,7 +111,8 @@ impl<K> List<K> {
         (known, unused)
     }
 
-    /// Removes keys without other references. New references come only from the list, whose lock is held.
+    /// Removes keys without other references. They cannot gain any: the list alone creates references, and its lock is
+    /// held.
     #[cold]
     fn sweep(&mut self) -> Vec<KeyRef<K>> {
         let mut unused = Vec::new();
@@ -119,7 +120,7 @@ impl<K> List<K> {
             unused.extend(alike.extract_if(.., |known| Arc::strong_count(&known.0) == 1));
             !alike.is_empty()
         });
-        // The hashes differ from run to run, and the drops are user code.
+        // Sorted because the order of hashes differs from run to run, and the drops are user code.
         unused.sort_unstable();
         self.count -= unused.len();
         self.bound = SOME.max(2 * self.count);
@@ -135,7 +136,7 @@ impl<K> KeyRef<K> {
 
 impl<K> Drop for KeyEntry<K> {
     fn drop(&mut self) {
-        // SAFETY: taken once, since this is its drop.
+        // SAFETY: the key is taken only here, in the drop of its only owner.
         dispose_here(Site::PoolKey, unsafe { ManuallyDrop::take(&mut self.key) });
     }
 }
@@ -179,7 +180,7 @@ mod tests {
             let threads = [(); 3].map(|()| scope.spawn(ask));
             threads.map(|thread| thread.join().unwrap())
         });
-        // Each was let go now and then, as its number was not kept: what is known at the same time is told apart.
+        // A key may be forgotten when its number is dropped, so numbers can be compared only while the keys are held.
         assert!(numbers.iter().all(|numbers| numbers.len() == 500));
         let held: Vec<_> = (0..200).map(|key: u64| keys.know(key.to_string()).unwrap()).collect();
         for (key, known) in held.iter().enumerate() {
@@ -187,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Catches: a list that keeps every key there ever was.
+    /// Catches: a list that keeps every key that it has ever seen.
     #[test]
     fn keys_that_nobody_refers_to_are_let_go_and_those_in_use_are_kept() {
         let keys = Keys::new();

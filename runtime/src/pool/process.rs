@@ -1,4 +1,4 @@
-//! The process of a pool: it starts the members, hears of their ends, and is what operations on the pool's PID mean.
+//! The process of a pool: it starts the members and handles their exits, and operations on the pool's PID apply to it.
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, PoolRouter};
@@ -18,13 +18,13 @@ pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, 
 
 pub(crate) struct PoolProcess<K: LaneKey> {
     router: Arc<PoolRouter<K>>,
-    /// Dropped when the pool is over; its PID is unroutable from then on.
+    /// The PID of the pool. Dropped when the pool is over, which makes the PID unroutable.
     alias: Option<Alias>,
     host: Host,
     factory: MemberFactory<K>,
-    /// The error of starting the first members, for the thread that spawns the pool.
+    /// Error of starting the first members, for the thread that spawns the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
-    /// Members whose PIDs are aliases, by the PIDs of their current processes.
+    /// Members whose PIDs are aliases, keyed by the PIDs of their current processes.
     aliases: BTreeMap<Pid, Pid>,
     /// The exit reason, unless the pool was drained.
     reason: ExitReason,
@@ -49,7 +49,7 @@ impl<K: LaneKey> PoolProcess<K> {
         let started = started.and_then(|pid| check(&noted, pid));
         match started {
             Ok(pid) => {
-                // The user may have spawned it in another way.
+                // Monitors the member even if the closure spawned it in another way.
                 if let Ok(named) = monitor_child(pid)
                     && named != pid
                 {
@@ -65,7 +65,7 @@ impl<K: LaneKey> PoolProcess<K> {
                 Ok(())
             }
             Err(error) => {
-                // It gave up after it had spawned the member, or gave another process.
+                // The closure failed after it had spawned the member, or returned another process.
                 if let Some(pid) = noted.get() {
                     pid.kill();
                 }
@@ -88,13 +88,14 @@ impl<K: LaneKey> PoolProcess<K> {
             self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
         for member in self.router.look(|plan, _| plan.all()) {
-            // The pool ends after its members: a successor would find their names and files taken.
+            // The pool ends after its members; otherwise a successor would find their names and files taken.
             match reason {
                 ExitReason::Killed => member.kill(),
                 _ => member.cancel(reason.clone()),
             };
         }
-        // Only now does the plan stop idle members: the first request decides for what reason a member ends.
+        // The plan may stop idle members only after that: the first request determines the reason with which a member
+        // ends.
         self.router.tell(|plan, now| plan.drain(now));
         self.reason = reason;
     }
@@ -104,7 +105,8 @@ impl<K: LaneKey> PoolProcess<K> {
     }
 }
 
-/// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was, or an alias of that.
+/// Checks that the closure returned the process that was spawned through its `ChildSpawn`, if any was, or an alias of
+/// it.
 fn check(noted: &Noted, pid: Pid) -> Result<Pid, SpawnError> {
     match noted.get() {
         Some(spawned) if *spawned != pid && pid.resolve() != Some(*spawned) => {
@@ -145,7 +147,7 @@ impl<K: LaneKey> Process for PoolProcess<K> {
                             self.router.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
                         }
                         Ok(Ok(PoolAction::Start(key))) => {
-                            // A failure has been reported to the messages that wait for the member.
+                            // Messages that only this member could have handled have already failed with the error.
                             if let Err(error) = self.start(&key) {
                                 let (pool, error) = (self.pool(), Shown(&error));
                                 crate::util::log::warn!(pool, %error, "a member of a pool could not be started");
@@ -159,7 +161,7 @@ impl<K: LaneKey> Process for PoolProcess<K> {
                         }
                         Ok(Ok(PoolAction::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),
                         Ok(_) => {}
-                        // Sent to the pool's own PID, which has no methods.
+                        // The message was sent to the PID of this process itself, which has no methods.
                         Err(package) => drop(package),
                     }
                 }
@@ -186,9 +188,11 @@ impl<K: LaneKey> Process for PoolProcess<K> {
 
     fn close(&mut self) {
         drop(self.alias.take());
-        // Killed at the deadline of a shutdown, or ended. Its thread knows the reason, which the dropped callers get.
+        // Killed at the deadline of a shutdown, or ended. This thread knows the exit reason, which the dropped callers
+        // get.
         let (left, members) = self.router.close();
-        // Members that it owns are told through their link; one that was spawned in another way is not.
+        // Members that the pool owns are told to end through their link; those that were spawned in another way are
+        // not.
         for member in members {
             member.cancel(ExitReason::Shutdown);
         }

@@ -1,23 +1,23 @@
-//! The lane of a message, as configured for its type.
+//! Routing of messages to lanes, as configured for their types.
 
 use crate::util::panics::{Site, contain, dispose_here};
 use crate::{Payload, exit::Panic, util::log};
 use std::{any::TypeId, collections::BTreeMap};
 
-/// Extracts the key of a message, or the panic of the user's code; `None` for another type.
+/// Function that extracts the key of a message, or the panic of the user code; `None` for a message of another type.
 type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;
 
 pub(crate) struct Routes<K> {
     keys: BTreeMap<TypeId, KeyOf<K>>,
     copies: BTreeMap<TypeId, fn(&mut Payload) -> Option<Payload>>,
-    /// The lane of all other types.
+    /// Lane of messages of all other types.
     otherwise: Option<K>,
 }
 
 #[derive(Clone)]
 pub(crate) enum Route<K> {
     Lane(K),
-    /// To each member, with the function that copies it.
+    /// Sent to each member; the function copies the message.
     All(fn(&mut Payload) -> Option<Payload>),
     /// No lane takes messages of this type.
     None,
@@ -28,7 +28,7 @@ impl<K: Clone + 'static> Routes<K> {
         Self { keys: BTreeMap::new(), copies: BTreeMap::new(), otherwise }
     }
 
-    /// Routes messages of type `M` by `key`; none if it panics.
+    /// Routes messages of type `M` by `key`. A message whose key panics has no route.
     pub(crate) fn by_key<M: Send + 'static>(&mut self, key: impl Fn(&M) -> Result<K, Panic> + Send + Sync + 'static) {
         let key = move |message: &mut Payload| message.get_mut::<M>().map(|message| key(message));
         self.keys.insert(TypeId::of::<M>(), Box::new(key));
@@ -47,7 +47,7 @@ impl<K: Clone + 'static> Routes<K> {
         self.copies.insert(TypeId::of::<M>(), copy::<M>);
     }
 
-    /// Returns the route of a message; none if the user's code panics.
+    /// Returns the route of a message; [`Route::None`] if the user code panics.
     pub(crate) fn of(&self, message: &mut Payload) -> Route<K> {
         let type_id = message.value_type();
         if let Some(copy) = self.copies.get(&type_id) {
@@ -56,7 +56,7 @@ impl<K: Clone + 'static> Routes<K> {
         let key = match self.keys.get(&type_id) {
             Some(key) => contain(Site::PoolKey, || key(message).transpose()).flatten().unwrap_or_else(|panic| {
                 let message_type = message.type_name();
-                // On the sender's thread, which a panicking log subscriber must not harm.
+                // This runs on the sender's thread, which a panicking log subscriber must not harm.
                 log::error!(%panic, message_type, "the key of a pool's message panicked");
                 None
             }),
@@ -68,7 +68,7 @@ impl<K: Clone + 'static> Routes<K> {
 
 impl<K> Drop for Routes<K> {
     fn drop(&mut self) {
-        // Captures of a user's closure may panic in their drop, on the thread that drops the pool last.
+        // The captures of a user's closure may panic when dropped, on the thread that drops the pool last.
         std::mem::take(&mut self.keys).into_values().for_each(|key| dispose_here(Site::PoolKey, key));
     }
 }

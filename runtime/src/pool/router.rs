@@ -1,12 +1,12 @@
-//! The senders' side of a pool: its plan, under a lock, and the thread that executes the plan's actions.
+//! The sending side of a pool: its plan, under a lock, and the execution of the plan's actions.
 //!
-//! The plan is changed under the lock, by any thread that sends, answers, or keeps time. Its actions are executed
-//! without the lock, since they run other code (a refused message may be a dead letter, with a user's hook), but by one
-//! thread at a time, in order: `acting` marks that a thread does so, and that thread also takes the actions that others
-//! add. So two messages of one sender for one member stay in order, and an answer that arrives while the pool acts
-//! causes no deadlock.
+//! Any thread that sends, answers, or keeps time changes the plan under the lock. Its actions are executed without the
+//! lock, since they run other code (a refused message may be a dead letter, with a user's hook), but by one thread at a
+//! time, in order: `acting` marks that a thread does so, and that thread also executes the actions that others add. So
+//! two messages from one sender to one member stay in order, and an answer that arrives while the pool acts causes no
+//! deadlock.
 //!
-//! A thread that must not run users' code brings a message by way of [`Incoming`].
+//! A thread that must not run user code passes messages through [`Incoming`].
 
 use super::completion::{CompletionListener, MemberCaller};
 use super::incoming::{Incoming, RETRY};
@@ -49,17 +49,17 @@ struct RouterState<K> {
     /// Whether a thread is executing actions.
     acting: bool,
     alarm: Option<(Moment, TimerKey)>,
-    /// What the plan does not count: messages, and members started.
+    /// Counters that the plan does not keep: messages, and members started.
     counted: PoolStatistics,
-    /// The latest time that the plan was given. Threads' approximate times differ, and a plan for which time ran
+    /// Latest time that was passed to the plan. The approximate clocks of threads differ, and a plan for which time ran
     /// backwards would wait for a moment that has passed.
     latest: Option<Moment>,
-    /// Signalled when the pool may have room.
+    /// Waiters to be signalled when the pool may have room.
     rooms: Vec<Arc<Oneshot<()>>>,
 }
 
 impl<K> RouterState<K> {
-    /// Returns the later of `now` and the latest time of the plan.
+    /// Returns the later of `now` and the latest time of the plan, and stores it as the latest.
     fn no_earlier(&mut self, now: Moment) -> Moment {
         *self.latest.insert(self.latest.map_or(now, |latest| latest.max(now)))
     }
@@ -88,7 +88,7 @@ impl<K: LaneKey> PoolRouter<K> {
         router
     }
 
-    /// Calls the plan, and executes its actions.
+    /// Calls the plan and executes its actions.
     pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut PoolPlan<K, Package>, Moment) -> R) -> R {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
@@ -97,7 +97,8 @@ impl<K: LaneKey> PoolRouter<K> {
         told
     }
 
-    /// Ends the pool: no further actions are executed. Returns the queued messages, and the members alive.
+    /// Ends the pool: no further actions are executed. Returns the queued messages, and the members that are still
+    /// alive.
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
         let left = state.plan.end_with(ExitReason::NoProcess);
@@ -123,7 +124,7 @@ impl<K: LaneKey> PoolRouter<K> {
 
     fn now(&self) -> Moment {
         match self.host.clock_override() {
-            // Called often, and need not be exact; but not by the virtual clock of this thread's host.
+            // Called often, and need not be exact; but on a thread with a virtual clock, `about_now` returns its time.
             None if !has_virtual_clock() => Moment::about_now(),
             told => Moment::now_by(told),
         }
@@ -131,7 +132,7 @@ impl<K: LaneKey> PoolRouter<K> {
 
     /// Executes the plan's actions, unless another thread is doing so.
     fn act<'a>(&'a self, mut state: MutexGuard<'a, RouterState<K>>) {
-        // Even if another thread is executing: that may take long.
+        // Set even if another thread is executing actions, since that may take long.
         self.set_alarm(&mut state);
         if std::mem::replace(&mut state.acting, true) {
             return;
@@ -176,14 +177,14 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Passes an action on to the pool's process. If that has ended, or was killed, there is nothing left to do.
+    /// Passes an action on to the pool's process. If that process has ended, there is nothing left to do.
     fn pass_on(&self, action: PoolAction<K, Package>) {
         if let Some(process) = self.process.get() {
             let _ended = send(*process, Internal(Payload::new(action)));
         }
     }
 
-    /// Gives a message to a member, with a caller that notifies the pool of its completion.
+    /// Gives a message to a member, with a stand-in for its caller that notifies the pool of the completion.
     fn give(&self, member: MemberId, waiting: QueuedMessage<K, Package>) {
         let Some(itself) = self.itself.upgrade() else { return };
         let QueuedMessage { message, place } = waiting;
@@ -196,18 +197,18 @@ impl<K: LaneKey> PoolRouter<K> {
         let message = Package::from_parts(to, payload, member_caller.take_back());
         let lives = match refused.reason {
             SendFailure::Full(_) | SendFailure::Restarting(_) => true,
-            // The member has ended, which will be reported.
+            // The member has ended, and its end will be reported.
             SendFailure::Gone(_)
             | SendFailure::Shutdown(_)
             | SendFailure::UnknownNode(_)
             | SendFailure::UnknownHost(_) => false,
-            // The member lives, and cannot get this message.
+            // The member is alive but cannot get this message.
             reason => {
                 self.fail(message, DeadLetterReason::Ended, reason.into());
                 return self.tell(|plan, now| plan.unsent(now, member.number));
             }
         };
-        // The message waits for another member, or until this one has room.
+        // The message waits for another member, or for room in this one.
         self.tell(|plan, now| plan.bounced(now, member.number, lives, QueuedMessage { message, place }));
     }
 
@@ -225,13 +226,13 @@ impl<K: LaneKey> PoolRouter<K> {
                 router.ring(due);
             }
         };
-        // Without a key the host is down and keeps no timers.
+        // `None` if the host is down and keeps no timers.
         state.alarm = self.host.later(due, Box::new(ring)).map(|key| (due, key));
     }
 
     fn ring(&self, due: Moment) {
         let mut state = lock(&self.state);
-        // Another one may have been set while this one fired.
+        // Another alarm may have been set while this one fired.
         if state.alarm.is_some_and(|(_, key)| !self.host.is_pending(key)) {
             state.alarm = None;
         }
@@ -245,7 +246,7 @@ impl<K: LaneKey> PoolRouter<K> {
     }
 }
 
-/// What users' closures hold is dropped with the last reference, which any thread may have that sends.
+/// Drops the user's closures on a notifier if necessary: any sending thread may drop the last reference to the pool.
 impl<K: LaneKey> Drop for PoolRouter<K> {
     fn drop(&mut self) {
         let routes = std::mem::replace(&mut self.routes, Routes::new(None));
@@ -255,10 +256,10 @@ impl<K: LaneKey> Drop for PoolRouter<K> {
 
 impl<K: LaneKey> Backlog for PoolRouter<K> {
     fn is_empty(&self) -> bool {
-        // First: from there a message comes to the plan.
+        // `incoming` is checked first, since messages move from there to the plan.
         let none_comes = self.incoming.is_empty();
         let state = lock(&self.state);
-        // A thread that is executing may hold a message.
+        // A thread that executes actions may hold a message.
         none_comes && !state.acting && state.plan.statistics(state.counted).waiting == 0
     }
 }
@@ -270,7 +271,7 @@ impl<K: LaneKey> CompletionListener for PoolRouter<K> {
 }
 
 impl<K: LaneKey> AliasTarget for PoolRouter<K> {
-    /// None: a message waits for the next member with room.
+    /// Returns `None`: a message waits for the next member with room.
     fn now(&self) -> Option<Pid> {
         None
     }
@@ -311,7 +312,7 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
 }
 
 impl<K: LaneKey> PoolRouter<K> {
-    /// Takes a package on a thread that must not run users' code.
+    /// Takes a package on a thread that must not run user code.
     fn take_later(self: Arc<Self>, package: Package) -> Result<(), Undeliverable> {
         let to = package.to();
         if !self.look(|plan, _| plan.accepts()) {
@@ -325,7 +326,7 @@ impl<K: LaneKey> PoolRouter<K> {
         Ok(())
     }
 
-    /// Takes what has come in, until there is no room.
+    /// Passes incoming packages to the plan until it has no room.
     fn bring(self: Arc<Self>) {
         while let Some((package, known)) = self.incoming.next() {
             let (package, route) = match known {
@@ -339,19 +340,19 @@ impl<K: LaneKey> PoolRouter<K> {
             }
             self.incoming.put_back(package, route);
             let again = Arc::clone(&self);
-            // By the system's time, even if a test controls the host's.
+            // Uses the system clock, even if a test controls the host's clock.
             let due = Moment::now_by(None).after(RETRY);
             if timekeeper().later(due, Box::new(move || again.bring())).is_some() {
                 return;
             }
-            // The system refuses a thread to wait.
+            // The system refused the thread that would wait, so the package fails instead.
             if let Some((package, _)) = self.incoming.next() {
                 self.fail(package, DeadLetterReason::Overflow, CallError::Full);
             }
         }
     }
 
-    /// Asks users' code where a package belongs.
+    /// Determines the route of a package, which runs user code.
     fn route(&self, package: Package) -> (Package, Route<K>) {
         let (to, mut payload, caller) = package.into_parts();
         let route = self.routes.of(&mut payload);
@@ -398,7 +399,7 @@ impl<K: LaneKey> PoolRouter<K> {
             return Err((package, PoolRefusal::Draining));
         }
         let (to, mut payload, caller) = package.into_parts();
-        // Copied outside the lock: cloning is the user's code.
+        // Copied outside the lock, since cloning is user code.
         let mut copied = || members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();
         let copies: Result<Vec<_>, _> = contain(Site::PoolCopy, &mut copied);
         let package = Package::from_parts(to, payload, caller);
@@ -434,8 +435,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    /// Catches: a message of another node that waits for room, of which each look counts as a refusal, and asks for its
-    /// key once more.
+    /// Catches: a message from another node that waits for room and is counted as refused, or asked for its key, at
+    /// each retry.
     #[test]
     fn a_message_that_waits_for_room_is_routed_once_and_not_refused() {
         // The pool's process never runs, so it starts no member.

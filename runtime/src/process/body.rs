@@ -8,7 +8,7 @@ pub(crate) type Body = Block<dyn Process + Send>;
 
 impl Body {
     pub(crate) fn new<P: Process + Send>(process: P) -> Self {
-        // SAFETY: the block is converted back here.
+        // SAFETY: the pointer comes from `into_raw` and is converted back only here.
         unsafe { Self::from_raw(Block::of(process).into_raw()) }
     }
 }

@@ -7,13 +7,13 @@ use crate::links::message::{Bindings, SentLinkMessage};
 use crate::{exit::ExitReason, mailbox::payload::Payload, util::oneshot::Oneshot};
 use std::sync::Arc;
 
-/// A control other than a completion.
+/// A message in the control lane other than a completion.
 pub(crate) enum Control {
-    /// End, after cleaning up if the process handles cancels.
+    /// Ends the process, which may clean up first if it handles cancels.
     Cancel(ExitReason),
-    /// End before the next message.
+    /// Ends the process before its next message.
     Kill,
-    /// Notify this waiter of the end.
+    /// Notifies this waiter when the process has ended.
     Join(Join),
     Link(Box<SentLinkMessage>),
     Inspect(Inspect),
@@ -28,7 +28,7 @@ impl Control {
     }
 }
 
-/// A request for a process's links and monitors. Dropped if it reached no live process.
+/// A request for a process's links and monitors. Dropping it unanswered means that it reached no live process.
 pub(crate) struct Inspect(Arc<Oneshot<Option<Bindings>>>);
 
 impl Inspect {
@@ -43,28 +43,30 @@ impl Inspect {
 
 impl Drop for Inspect {
     fn drop(&mut self) {
-        // No effect if it was answered.
+        // Has no effect if the request was answered.
         self.0.put(None);
     }
 }
 
 pub(crate) trait EndWaiter: Send + Sync {
-    /// The process has ended and its state has been dropped. Only the waiter made with it gets the entry's `result`.
+    /// Called when the process has ended and its state has been dropped. Only the waiter that was created with the
+    /// process gets the entry's `result`.
     fn ended(&self, reason: &ExitReason, result: Option<Payload>);
 
-    /// Like `ended`, with the type of the message in which it failed, for the waiter made with it.
+    /// Like `ended`, for the waiter that was created with the process. `handling` is the type of the message in which
+    /// the process failed.
     fn ended_while(&self, reason: &ExitReason, result: Option<Payload>, handling: Option<&'static str>) {
         let _ = handling;
         self.ended(reason, result);
     }
 
-    /// Returns whether anyone still waits.
+    /// Returns whether the end is still awaited.
     fn is_awaited(&self) -> bool {
         true
     }
 }
 
-/// A request to be notified of the end. Dropping it tells the waiter that no live process got it.
+/// A request to be notified of the end of a process. Dropping it tells the waiter that it reached no live process.
 pub(crate) struct Join(Option<Arc<dyn EndWaiter>>);
 
 impl Join {
@@ -72,21 +74,21 @@ impl Join {
         Self(Some(waiter))
     }
 
-    /// Notifies the waiter: the process has ended, and its state has been dropped.
+    /// Notifies the waiter that the process has ended and its state has been dropped.
     pub(crate) fn notify(mut self, reason: &ExitReason) {
         if let Some(waiter) = self.0.take() {
             waiter.ended(reason, None);
         }
     }
 
-    /// Returns whether anyone still waits.
+    /// Returns whether the end is still awaited.
     pub(crate) fn is_awaited(&self) -> bool {
         self.0.as_ref().is_some_and(|waiter| waiter.is_awaited())
     }
 }
 
-/// Adds a request. A caller that waits with a time limit in a loop leaves one in each round: those are removed whenever
-/// the list would grow.
+/// Adds a request. A caller that waits with a timeout in a loop abandons one request per iteration; abandoned requests
+/// are removed whenever the list would grow.
 pub(crate) fn keep_join(joins: &mut Vec<Join>, join: Join) {
     if joins.len() == joins.capacity() {
         joins.retain(Join::is_awaited);
@@ -109,7 +111,7 @@ mod tests {
     use crate::mailbox::payload::Payload;
     use std::sync::Arc;
 
-    /// Whether its caller still waits.
+    /// A waiter; the flag tells whether its caller still waits.
     struct Waits(bool);
 
     impl EndWaiter for Waits {
@@ -120,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Catches: a list that grows by each wait that is given up, and a wait that is forgotten.
+    /// Catches a list that grows with each abandoned wait, and a pending wait that is removed.
     #[test]
     fn the_list_of_those_who_wait_does_not_grow_by_those_who_have_given_up() {
         let mut joins = Vec::new();

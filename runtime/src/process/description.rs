@@ -1,8 +1,9 @@
-//! What a process shows of its state, to those who look: asked for through its control lane, so that it is answered
-//! between two messages and never torn.
+//! The state of a process as text. The request goes through the control lane, so the process answers it between two
+//! messages, when its state is consistent.
 //!
-//! The `Debug` of the state is users' code, and runs on the process's thread: a panic is caught, and what it writes is
-//! cut at [`MOST_BYTES`] and [`LASTS`]. One that blocks is a step that does not end, like any other.
+//! The `Debug` of the state is user code that runs on the process's thread. A panic is caught, and the text is cut off
+//! at [`MOST_BYTES`] or after [`LASTS`]. A `Debug` that blocks holds up the process like any other step that does not
+//! end.
 
 use crate::env::clock::instant_now;
 use crate::pid::Pid;
@@ -11,59 +12,59 @@ use crate::util::oneshot::Oneshot;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// The most bytes of a description.
+/// Maximum size of a description in bytes.
 const MOST_BYTES: usize = 64 << 10;
-/// How long the `Debug` may write.
+/// Maximum time for which the `Debug` may write.
 const LASTS: Duration = Duration::from_millis(100);
 
 /// The state of a process as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
-    /// What its `Debug` has written, at most 64 KiB.
+    /// The output of the state's `Debug`, at most 64 KiB.
     pub text: String,
-    /// Whether it would have written more, or for longer than 100 ms.
+    /// Whether the output was cut off because it was longer or took more than 100 ms.
     pub is_cut: bool,
 }
 
-/// Why a process has not shown its state.
+/// The reason why a process's state could not be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescribeError {
-    /// It has ended, or lives on another node.
+    /// The process has ended, or lives on another node.
     #[error("{0} is not alive in this program, or has ended before it came to show its state")]
     Gone(Pid),
-    /// Its type does not say that its state may be shown.
+    /// The process's type does not allow its state to be shown.
     #[error("the type of {0} shows nothing of its state; write `#[process(inspect)]` before it")]
     Hidden(Pid),
-    /// An async method or entry has the state, and it cannot be seen before that returns.
+    /// An async method or entry owns the state, which cannot be read until it returns.
     #[error("{0} is in an async method or entry, which has its state until it returns; ask again later")]
     Away(Pid),
-    /// The `Debug` of its state has panicked.
+    /// The `Debug` of the state panicked.
     #[error("the `Debug` of the state of {0} has panicked: {1}")]
     Panicked(Pid, String),
-    /// The `Debug` of its state has failed.
+    /// The `Debug` of the state returned an error.
     #[error("the `Debug` of the state of {0} has returned an error")]
     Failed(Pid),
 }
 
 pub(crate) type Described = Result<Description, DescribeError>;
 
-/// A request, on its way to the process. Dropped if it reached no live process.
+/// A request for a description. Dropping it unanswered means that it reached no live process.
 pub(crate) struct DescriptionRequest {
     told: Arc<Oneshot<Described>>,
     pid: Pid,
 }
 
-/// What a process says to a request.
+/// The response of a process to a description request.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum StateShown {
-    /// Nothing: its type does not say `inspect`.
+    /// The type is not marked `inspect`.
     Hidden,
-    /// Nothing now: a future has the state.
+    /// A future owns the state at present.
     Away,
-    /// It has written it.
+    /// The state was written, with this result.
     Written(fmt::Result),
 }
 
@@ -72,14 +73,14 @@ impl DescriptionRequest {
         Self { told, pid }
     }
 
-    /// Has `describe` write the state, which returns the text of its panic if it has one.
+    /// Answers with the state that `describe` writes. `describe` returns the text of a panic as an error.
     pub(crate) fn answer(self, describe: impl FnOnce(&mut dyn fmt::Write) -> Result<StateShown, String>) {
         let mut to = Limited::new(MOST_BYTES, LASTS);
         let (shown, pid) = (describe(&mut to), self.pid);
         self.told.put(match shown {
             Ok(StateShown::Hidden) => Err(DescribeError::Hidden(pid)),
             Ok(StateShown::Away) => Err(DescribeError::Away(pid)),
-            // Having no room is no failure of the `Debug`.
+            // An error that results from the cut-off is not a failure of the `Debug`.
             Ok(StateShown::Written(Err(_))) if !to.is_cut => Err(DescribeError::Failed(pid)),
             Ok(StateShown::Written(_)) => Ok(Description { text: to.text, is_cut: to.is_cut }),
             Err(panic) => Err(DescribeError::Panicked(pid, panic)),
@@ -89,12 +90,13 @@ impl DescriptionRequest {
 
 impl Drop for DescriptionRequest {
     fn drop(&mut self) {
-        // No effect if it was answered.
+        // Has no effect if the request was answered.
         self.told.put(Err(DescribeError::Gone(self.pid)));
     }
 }
 
-/// Takes text up to a number of bytes and a moment, and fails from then on: so that a `Debug` that heeds it ends.
+/// A writer that accepts text up to a size and a deadline, and then fails, so that a `Debug` that propagates errors
+/// stops.
 pub(super) struct Limited {
     pub(super) text: String,
     most: usize,

@@ -22,23 +22,23 @@ use std::collections::VecDeque;
 /// An event for a process.
 #[derive(Debug)]
 pub enum Event {
-    /// A yield was answered.
+    /// A yield has completed.
     Completed {
         /// The tag of the yield.
         tag: u64,
         /// The answer.
         result: Result<Payload, CommandError>,
     },
-    /// A message came.
+    /// A message arrived.
     Message(Package),
     /// A signal from the runtime.
     Signal(Signal),
 }
 
 /// The input of one step, up to its budget: completions and cancels first, then messages in order of arrival, with
-/// notices of other processes' ends at their place among them.
+/// notices of other processes' ends in their place among them.
 ///
-/// Input that a step does not take is left for the next one.
+/// Input that a step does not take remains for the next one.
 #[derive(Debug)]
 pub struct Events<'a>(EventSource<'a>);
 
@@ -58,7 +58,7 @@ impl<'a> Events<'a> {
         Self(EventSource::Lanes(input))
     }
 
-    /// Returns the next completion or signal; leaves messages in place, and the notices of ends that come between them.
+    /// Returns the next completion or signal. Leaves messages, and notices of ends among them, in their place.
     #[inline]
     pub(crate) fn next_control(&mut self) -> Option<Event> {
         match &mut self.0 {
@@ -73,7 +73,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns false if [`next_control`](Self::next_control) would find nothing.
+    /// Returns false only if [`next_control`](Self::next_control) has nothing to return.
     #[inline]
     pub(crate) fn has_controls(&self) -> bool {
         match &self.0 {
@@ -82,7 +82,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Takes the next control, in the node that brought it, if it is an answer.
+    /// Takes the next control, in the node that carried it, if it is an answer.
     #[inline]
     pub(crate) fn next_answer(&mut self) -> Option<AnswerNode> {
         match &mut self.0 {
@@ -91,8 +91,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// For the rest of this step, delivers a request to stop as a cancel signal with reason [`ExitReason::Normal`], at
-    /// its place among the messages, instead of ending the process. Called at the beginning of each step.
+    /// For the rest of this step, delivers a request to stop as a cancel signal with reason [`ExitReason::Normal`], in
+    /// its place among the messages, instead of ending the process. Must be called at the beginning of each step.
     pub(crate) fn hold_stop(&mut self) {
         if let EventSource::Lanes(input) = &mut self.0 {
             input.rare().holds_stop = true;
@@ -111,7 +111,7 @@ impl<'a> Events<'a> {
         matches!(self.0, EventSource::Lanes(_))
     }
 
-    /// Returns the input if it consists of messages alone, for [`mail`](StepInput::mail).
+    /// Returns the input, for [`mail`](StepInput::mail), if it consists only of messages.
     #[inline(always)]
     pub(crate) fn mail_only(&mut self) -> Option<&mut StepInput> {
         match &mut self.0 {
@@ -128,7 +128,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns the next event. `None`: nothing has arrived, or the budget of this step is used up.
+    /// Returns the next event; `None` if nothing has arrived or the budget of this step is used up.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -137,14 +137,14 @@ impl<'a> Events<'a> {
     pub fn next(&mut self) -> Option<Event> {
         loop {
             match self.next_for_machine() {
-                // The process may pass it on, or answer it elsewhere.
+                // A kept call can no longer be withdrawn, because the process may pass it on or answer it elsewhere.
                 Some(Event::Message(package)) if !package.keep() => package.throw_away(),
                 event => return event,
             }
         }
     }
 
-    /// Like `next`, for a machine: a message stays withdrawable until it is handled.
+    /// Like `next`, for generated state machines: a call can be withdrawn until it is handled.
     #[inline]
     pub(crate) fn next_for_machine(&mut self) -> Option<Event> {
         match &mut self.0 {
@@ -159,11 +159,12 @@ pub(crate) struct StepInput {
     /// The lanes of the last process that began a step.
     holder: Holder<'static>,
     endpoint: Option<&'static dyn LinkEndpoint>,
-    /// While it is recorded, a word that no message seems to be for: so each is met in [`meet`](Self::meet).
+    /// The generation of the process. While its messages are recorded or tapped, a value that matches no message, so
+    /// that each message takes the slow path in [`meet`](Self::meet).
     generation: u64,
-    /// What records its steps.
+    /// The recorder of its steps, if there is one.
     recorder: Option<&'static Recorder>,
-    /// When the slice began, as the recorder stamps it, until it has taken a message.
+    /// The recorder's stamp of the start of the time slice, until its first message is taken; then zero.
     stamp: u64,
     /// Controls taken from the lane and not yet delivered.
     controls: Controls,
@@ -171,8 +172,8 @@ pub(crate) struct StepInput {
     began: u64,
     /// The budget: zero once the process must end, or when the time slice has taken too long.
     slice: &'static TimeSlice,
-    /// Whether the control lane had something when the step began. Controls that enter an empty lane during a step are
-    /// left to the next step, which follows at once.
+    /// Whether the step has had controls to deliver: from the control lane when it began, or notices and requests to
+    /// stop since. Controls that enter an empty lane during a step are left to the next step, which follows at once.
     controlled: bool,
     /// Whether a cancel is among the controls.
     cancelled: bool,
@@ -183,25 +184,25 @@ pub(crate) struct StepInput {
     pub(crate) messages: u32,
     pub(crate) completions: u32,
     pub(crate) rare: Option<Box<RareEvents>>,
-    /// The message taken with a ticket.
+    /// The message that replaced a placeholder.
     redeemed: EnvelopeContent,
 }
 
-/// An item of the data lane that is not a plain message.
+/// The outcome of [`StepInput::meet`], for an item of the data lane that is not a plain message.
 enum Met {
     Nothing,
-    /// Something to handle before the next message.
+    /// An item to handle before the next message.
     Something,
     /// A message, which was moved to `redeemed`.
     Message,
-    /// A message in place, which was noted: by the recorder, or by a tap.
+    /// A message in its node, which was recorded or shown to a tap.
     Noted(MessageInPlace),
 }
 
 /// State that few steps need.
 #[derive(Default)]
 pub(crate) struct RareEvents {
-    /// Envelopes meant for an earlier process in the slot.
+    /// Envelopes addressed to an earlier process in the slot.
     pub(crate) stale: Vec<Envelope>,
     pub(crate) joins: Vec<Join>,
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
@@ -211,23 +212,24 @@ pub(crate) struct RareEvents {
     pub(crate) tap: Option<Box<TapSink>>,
     /// Controls that the step did not take.
     pub(crate) left: Controls,
-    /// Notices of ends that were not delivered, in their order among the messages.
+    /// Notices of ends that were taken and not delivered, in their order.
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
     pub(crate) end: Option<ExitReason>,
     /// Whether a request to stop is delivered to the step instead of ending the process.
     holds_stop: bool,
-    /// Whether there was such a request, not yet delivered.
+    /// Whether such a request has arrived and has not been delivered yet.
     stop: bool,
 }
 
 impl StepInput {
-    /// Creates the input for a thread with that time slice; before the first step it reads from lanes that stay empty.
+    /// Creates the input for the thread with this time slice. Until the first step it reads from `nowhere`, whose lanes
+    /// stay empty.
     ///
     /// # Safety
     /// The calling thread holds the token of `nowhere`, and uses it only through this input.
     pub(crate) unsafe fn new(slice: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
         Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller's promise.
             holder: unsafe { Holder::new(nowhere) },
             endpoint: None,
             generation: 0,
@@ -253,13 +255,13 @@ impl StepInput {
         self.slice.begin(self.began, budget);
     }
 
-    /// Begins a time slice of exactly that budget: for a simulation, or to time one event.
+    /// Begins a time slice of exactly `budget` events, for a simulation or to time a single event.
     pub(crate) fn begin_slice_of(&mut self, budget: u32) {
         self.began = node_pool::begin_slice();
         self.slice.begin_exactly(self.began, budget);
     }
 
-    /// Begins a step of the process of that generation.
+    /// Begins a step of the process with this generation.
     ///
     /// # Safety
     /// The caller holds the token of `lanes`, and uses it only through this input until the step is over.
@@ -272,7 +274,8 @@ impl StepInput {
         self.messages = 0;
     }
 
-    /// Has its messages and answers recorded, until the time slice ends, which has begun at `stamp`.
+    /// Sets the recorder of messages and answers for the current time slice, which began at `stamp`. Returns the
+    /// previous recorder.
     pub(crate) fn record(&mut self, recorder: Option<&'static Recorder>, stamp: u64) -> Option<&'static Recorder> {
         self.stamp = stamp;
         std::mem::replace(&mut self.recorder, recorder)
@@ -282,7 +285,7 @@ impl StepInput {
         self.recorder
     }
 
-    /// Records the messages of a step that has just begun.
+    /// Starts to record the messages of a step that has just begun.
     pub(crate) fn record_messages(&mut self, begins_with_message: bool) {
         self.generation = poisoned(self.generation);
         if !begins_with_message {
@@ -290,7 +293,7 @@ impl StepInput {
         }
     }
 
-    /// Records the answers that a step begins with.
+    /// Records the answers with which a step begins.
     pub(crate) fn record_answers(&self) {
         if !self.controls.is_empty()
             && let (Some(recorder), Some(process)) = (self.recorder, self.process())
@@ -299,7 +302,7 @@ impl StepInput {
         }
     }
 
-    /// Returns slot and generation of its process.
+    /// Returns the slot and generation of the process.
     fn process(&self) -> Option<u64> {
         Some(self.endpoint?.resident()?.incarnation())
     }
@@ -311,7 +314,7 @@ impl StepInput {
         self.controls.push_first(answer);
     }
 
-    /// Counts an answer that a step was given in another way.
+    /// Counts an answer that the step has taken, from its controls or otherwise.
     #[inline(always)]
     pub(crate) fn count_answer(&mut self) {
         self.others += 1;
@@ -319,8 +322,8 @@ impl StepInput {
         node_pool::spend(1);
     }
 
-    /// Takes the controls of a step that begins with some, `brought` before all others. Returns them unless all of them
-    /// are answers.
+    /// Takes the controls with which a step begins, `brought` before all others. Returns them unless all of them are
+    /// answers for this generation.
     #[inline(always)]
     pub(crate) fn begin_answered(&mut self, brought: Option<NodeBox>) -> Option<Controls> {
         self.note_control();
@@ -335,8 +338,8 @@ impl StepInput {
         Some(taken)
     }
 
-    /// Begins a step that has controls: in its lane, `kept` from the last step, or `held` while the process was
-    /// suspended. Returns whether a cancel is among them, in which case [`cancel`](Self::cancel) must be called.
+    /// Begins a step that has controls: `taken` from its lane, `kept` from the last step, or `held` while the process
+    /// was suspended. Returns whether a cancel is among them, in which case [`cancel`](Self::cancel) must be called.
     pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
         self.note_control();
         self.controls = kept;
@@ -345,7 +348,7 @@ impl StepInput {
         std::mem::take(&mut self.cancelled)
     }
 
-    /// Delivers a cancel to a process that `handles` it, or ends it.
+    /// Delivers a cancel to a process that `handles` it; ends a process that does not.
     pub(crate) fn cancel(&mut self, handles: bool) {
         let mut controls = std::mem::take(&mut self.controls);
         while let Some(mut node) = controls.pop() {
@@ -363,13 +366,13 @@ impl StepInput {
         }
     }
 
-    /// Returns whether the step took messages and needed none of the rare state.
+    /// Returns whether the step took messages, had no controls and needed no rare state.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.messages > 0 && !self.controlled && self.rare.is_none()
     }
 
-    /// Returns whether the step left nothing that it was given, and needed no rare state.
+    /// Returns whether the step took all of its controls and needed no rare state.
     #[inline]
     pub(crate) fn is_simple(&self) -> bool {
         self.rare.is_none() && self.controls.is_empty() && !self.ended
@@ -386,7 +389,7 @@ impl StepInput {
         self.messages + self.others > 0
     }
 
-    /// Returns whether the control lane holds more than a wake-up.
+    /// Returns whether there are controls other than a wake-up.
     pub(crate) fn has_control_node(&self) -> bool {
         !self.controls.is_empty() || self.holder.has_control_node()
     }
@@ -401,7 +404,8 @@ impl StepInput {
         !self.controls.is_empty() || self.holder.has_control()
     }
 
-    /// Finishes a step that was not plain. Returns the rare state, with what the step did not take.
+    /// Finishes a step that was not plain. Returns the rare state, which includes the controls that the step did not
+    /// take.
     pub(crate) fn finish(&mut self) -> Option<Box<RareEvents>> {
         if !self.controls.is_empty() {
             self.rare().left = std::mem::take(&mut self.controls);
@@ -410,7 +414,7 @@ impl StepInput {
         (self.others, self.messages, self.completions) = (0, 0, 0);
         let mut rare = self.rare.take()?;
         if rare.stop {
-            // The step that would have handled it did not take it.
+            // The step that would have handled the request to stop did not take it.
             rare.end.get_or_insert(ExitReason::Normal);
         }
         Some(rare)
@@ -422,7 +426,7 @@ impl StepInput {
         self.slice.forget_message();
     }
 
-    /// Keeps notices that the last step took and did not deliver. They precede the data lane.
+    /// Restores notices that the last step took and did not deliver. They precede the data lane.
     pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<SentLinkMessage>>) {
         if !notices.is_empty() {
             self.rare().notices = notices;
@@ -430,7 +434,7 @@ impl StepInput {
         }
     }
 
-    /// Has the messages of this step shown to a tap.
+    /// Shows the messages of this step to a tap.
     pub(crate) fn tap(&mut self, sink: Box<TapSink>) {
         self.rare().tap = Some(sink);
         self.generation = poisoned(self.generation);
@@ -440,14 +444,14 @@ impl StepInput {
         self.rare.get_or_insert_default()
     }
 
-    /// Ends the process. The first of several reasons holds: a kill stays a kill.
+    /// Ends the process. The first of several reasons is kept: a kill stays a kill.
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
         self.slice.end();
         let end = &mut self.rare().end;
         match end {
             None => *end = Some(reason),
-            // The reason of a later cancel, with its user's error.
+            // The reason of a later cancel, which may contain a user's error.
             Some(_) => dispose(Site::ReasonDrop, reason),
         }
     }
@@ -477,19 +481,20 @@ impl StepInput {
         if has_stop || self.has_notice() { self.next_control() } else { None }
     }
 
-    /// Returns the next message in place; `None` if there is none, the budget is used up, or something else has come.
+    /// Returns the next message in its node; `None` if there is none, the budget is used up, or something else comes
+    /// first.
     #[inline(always)]
     pub(crate) fn mail(&mut self) -> Option<Mail<'_>> {
         let slice = self.slice;
         loop {
-            // A wake-up alone does not end this: a future may wake itself in each poll until it has a message.
+            // A wake-up alone does not end the loop: a future may wake itself in each poll until it has a message.
             let goes_on = |holder: &Holder<'_>| !holder.has_control_node() && !slice.is_over(node_pool::spent());
             let envelope = self.holder.next_data_if(goes_on)?;
             node_pool::spend(1);
             if envelope.is_message_for(self.generation) {
                 self.messages += 1;
                 let message: *mut EnvelopeContent = envelope.content();
-                // SAFETY: the message belongs to the holder until its next look, after this borrow.
+                // SAFETY: the message belongs to the holder until it takes the next item, which is after this borrow.
                 let message = unsafe { &mut *message };
                 return Some(Mail::new(message, slice));
             }
@@ -506,14 +511,15 @@ impl StepInput {
         }
     }
 
-    /// Handles an item that is not a message for this process, or a ticket for one.
+    /// Handles an item of the data lane that is not a plain message: a message to record or to tap, a placeholder, a
+    /// notice, a request to stop, or an envelope for an earlier process.
     #[cold]
     fn meet(&mut self, envelope: MessageInPlace) -> Met {
         let sequence = envelope.sequence();
         if envelope.is_message_for(unpoisoned(self.generation)) {
             self.messages += 1;
             let message: *mut EnvelopeContent = envelope.content();
-            // SAFETY: the message belongs to the holder until its next look, after this borrow.
+            // SAFETY: the message belongs to the holder until it takes the next item, which is after this borrow.
             let message = unsafe { &mut *message };
             if let Some(recorder) = self.recorder {
                 self.record_message(recorder, sequence, message.payload.as_ref().map(Payload::name_of));
@@ -569,9 +575,9 @@ impl StepInput {
         Met::Something
     }
 
-    /// Shows a message to the tap, if there is one. Runs users' code, which may do all that a method may.
+    /// Shows a message to the tap, if there is one. Runs user code, which may do anything that a method may do.
     fn show_message(&mut self, message: &mut EnvelopeContent) {
-        // Out of reach meanwhile, and given up after the last message.
+        // The tap is taken out during the call, and dropped after its last message.
         if let Some(tap) = self.rare.as_mut().and_then(|rare| rare.tap.take())
             && tap.note(&mut Mail::seen(message))
         {
@@ -583,18 +589,18 @@ impl StepInput {
         let Some(process) = self.process() else { return };
         match std::mem::take(&mut self.stamp) {
             0 => _ = recorder.note(RecordKind::Handle, process, sequence, name),
-            // The first message of a slice is taken when that begins: one reading of the clock less.
+            // The first message of a slice is taken when the slice begins, which saves reading the clock.
             stamp => recorder.note_at(stamp, RecordKind::Handle, process, sequence, name),
         }
     }
 
-    /// Returns whether [`next_control`](Self::next_control) has a notice to deliver. Not while the control lane holds
-    /// something: that may have been sent before the notice, and is handled first, by the next step.
+    /// Returns whether [`next_control`](Self::next_control) has a notice to deliver. False while the control lane is
+    /// not empty: its contents may have been sent before the notice, and the next step handles them first.
     fn has_notice(&self) -> bool {
         self.has_notices() && !self.holder.has_control_node()
     }
 
-    /// Returns whether notices were taken that the step did not get to.
+    /// Returns whether the step took notices that it did not deliver.
     pub(crate) fn has_notices(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
     }
@@ -621,7 +627,8 @@ impl StepInput {
 
     fn receive(&mut self, sent: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, Some(endpoint)) = (sent.from(), self.endpoint) else { return LinkEffect::Nothing };
-        // SAFETY: a step has begun, so its thread holds the token; neither it nor the step refers to the cold state.
+        // SAFETY: a step has begun, so its thread holds the token; neither this input nor the step refers to the cold
+        // state.
         let effect = unsafe { endpoint.receive(sent) };
         if let LinkEffect::End(reason) = effect {
             self.end(ExitReason::linked(from, reason));
@@ -630,7 +637,7 @@ impl StepInput {
         effect
     }
 
-    /// Sorts the controls: requests of the runtime take effect, the rest waits for the step.
+    /// Sorts the controls: requests from the runtime take effect at once, the others are kept for the step.
     #[cold]
     fn absorb(&mut self, mut taken: Controls) {
         while let Some(mut node) = taken.pop() {
@@ -707,7 +714,8 @@ impl StepInput {
     }
 }
 
-/// When the thread ends, or a panic left something inside: callers are told by the drops of the envelopes.
+/// Disposes of controls that are left when the thread ends or after a panic. The drops of their envelopes notify
+/// callers.
 impl Drop for StepInput {
     fn drop(&mut self) {
         while let Some(mut node) = self.controls.pop() {

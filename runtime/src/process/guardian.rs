@@ -3,35 +3,38 @@
 use crate::{call::package::Package, exit::ExitReason, pid::Pid, util::defer::defer};
 use std::{cell::RefCell, sync::Arc};
 
-/// Follows a process from its start to its end: a supervisor, which also stops it when its host is shut down.
+/// Follows a process from its start to its end. Implemented by supervisors, which also stop the process when its host
+/// shuts down.
 pub(crate) trait Guardian: Send + Sync {
     fn started(&self, pid: Pid);
 
-    /// Its PID has become unroutable: the guardian must no longer give it out.
+    /// Called when the process's PID has become unroutable: the guardian must no longer hand it out.
     fn ending(&self);
 
-    /// Waits for the senders that got the PID from this guardian, and resumes those that waited for room.
+    /// Waits for the senders that got the PID from this guardian. The caller has resumed those that were suspended.
     fn quiesce(&self);
 
-    /// Takes an unhandled message; called in order.
+    /// Takes an unhandled message. Called in the order of the messages.
     ///
     /// # Errors
-    /// The package, if the guardian keeps none.
+    /// Returns the package if the guardian does not keep it.
     fn take_unhandled(&self, package: Package) -> Result<(), Package>;
 
-    /// It has ended, and its end has not been told yet: from here on the guardian counts it as ended.
+    /// Called when the process has ended but its end has not been reported yet. From here on, the guardian counts it as
+    /// ended.
     fn settle(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>);
 
-    /// It has ended, and its state has been dropped. `handling` is the type of the message in which it failed.
+    /// Called when the process has ended and its state has been dropped. `handling` is the type of the message in which
+    /// it failed.
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>);
 }
 
 thread_local! {
-    /// The guardian of the process that this thread is exiting.
+    /// The guardian of the process whose exit this thread is performing.
     static GUARDIAN: RefCell<Option<Arc<dyn Guardian>>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`, which exits a process of that guardian.
+/// Runs `body`, which performs the exit of a process with this guardian.
 pub(crate) fn while_leaving<R>(guardian: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
     if guardian.is_none() {
         return body();
@@ -42,12 +45,12 @@ pub(crate) fn while_leaving<R>(guardian: Option<Arc<dyn Guardian>>, body: impl F
 }
 
 fn replace(guardian: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
-    // Inaccessible in the destructors of a thread's own thread-locals, where nothing is supervised.
+    // Inaccessible while the thread destroys its thread-locals, where nothing is supervised.
     GUARDIAN.try_with(|own| own.replace(guardian)).unwrap_or_default()
 }
 
-/// Transfers packages that the process had taken from its mailbox and not handled, oldest first, to its guardian. Those
-/// that it refuses are dropped as dead letters.
+/// Transfers packages that the exiting process had taken from its mailbox and not handled to its guardian, oldest
+/// first. Packages that no guardian takes become dead letters.
 pub(crate) fn transfer_unhandled(packages: impl IntoIterator<Item = Package>) {
     let guardian = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();
     for package in packages {

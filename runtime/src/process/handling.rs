@@ -1,18 +1,18 @@
-//! The message that a failed process was handling: noted during unwinding, read when the process exits.
+//! The message that a failed process was handling: recorded during unwinding, read when the process exits.
 
 use crate::pid::Pid;
 use crate::recorder::ring::TypeName;
 use std::cell::Cell;
 
 thread_local! {
-    /// The last process that failed on this thread, and its message.
+    /// The last process that failed on this thread, and the type of its message.
     static FAILED: Cell<Option<(Pid, TypeName)>> = const { Cell::new(None) };
 }
 
-/// Notes the type of the message. The first note holds: it is the innermost.
+/// Records the type of the message. The first record is kept, since it is the innermost.
 #[cold]
 pub(crate) fn note(pid: Pid, message: TypeName) {
-    // Inaccessible in the destructors of a thread's own thread-locals.
+    // Inaccessible while the thread destroys its thread-locals.
     let _ = FAILED.try_with(|failed| {
         if failed.get().is_none_or(|(other, _)| other != pid) {
             failed.set(Some((pid, message)));
@@ -20,7 +20,7 @@ pub(crate) fn note(pid: Pid, message: TypeName) {
     });
 }
 
-/// Returns the type of the message that the process failed in, if any.
+/// Returns the type of the message in which the process failed, if any.
 pub(crate) fn seen(pid: Pid) -> Option<&'static str> {
     let failed = FAILED.try_with(Cell::get).ok().flatten();
     failed.filter(|(failed, _)| *failed == pid).map(|(_, message)| message())

@@ -1,11 +1,11 @@
-//! Handing the state to another definition, as the scheduler sees it.
+//! Upgrades of a process to another definition, as the scheduler sees them.
 
 use super::kind::{KindOfProcess, ProcessKind};
 use super::{Process, body::Body};
 use std::any::Any;
 
 /// A request to a process to hand its state to another definition. The process answers or refuses it; dropping it means
-/// that no live process got it.
+/// that it reached no live process.
 pub struct Upgrade(Box<dyn UpgradeRequest>);
 
 /// A request with its type erased.
@@ -15,9 +15,9 @@ pub(crate) trait UpgradeRequest: Any + Send {
 
 #[derive(Clone, Copy)]
 pub(crate) enum UpgradeRefusal {
-    /// It has this type instead.
+    /// The process has this type instead.
     Type(&'static str),
-    /// It runs this async entry.
+    /// The process is running this async entry.
     Entry(&'static str),
 }
 
@@ -44,16 +44,16 @@ impl Upgrade {
 
 crate::util::debug::impl_debug!([] Upgrade, self => "Upgrade");
 
-/// The process of another definition, ready to be installed.
+/// A process of another definition, ready to be installed.
 pub(crate) struct Successor {
     pub(crate) body: Body,
     pub(crate) kind: &'static ProcessKind,
-    /// Notifies the requester. Dropped uncalled, it reports that the process has ended.
+    /// Notifies the requester. If it is dropped uncalled, it reports that the process has ended.
     pub(crate) done: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Successor {
-    /// Makes one from a hand-written process, without a waiting requester.
+    /// Creates a successor from a hand-written process, without a waiting requester.
     pub(crate) fn by_hand<P: Process + Send>(process: P) -> Self {
         Self { body: Body::new(process), kind: KindOfProcess::<P>::KIND, done: None }
     }

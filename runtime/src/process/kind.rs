@@ -7,13 +7,13 @@ use std::any::TypeId;
 #[derive(Debug)]
 pub(crate) struct ProcessKind {
     pub(crate) name: fn() -> &'static str,
-    /// Identifies the type, to check typed addresses.
+    /// The ID of the type, against which typed addresses are checked.
     pub(crate) type_id: TypeId,
-    /// Returns whether it implements the protocol of that type.
+    /// Returns whether the process implements the protocol with this type ID.
     pub(crate) answers: fn(TypeId) -> bool,
-    /// Whether it may be asked for its state.
+    /// Whether descriptions of the state may be requested.
     pub(crate) is_inspected: bool,
-    /// Writes a message, if its method says that it may be shown.
+    /// Writes a message, if its method is marked `#[message(inspect)]`.
     pub(crate) show_message: ShowMessage,
 }
 

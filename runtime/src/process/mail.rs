@@ -1,6 +1,6 @@
-//! A message in place, as generated code opens it.
+//! A message in its mailbox node, as generated code accesses it.
 //!
-//! The sender writes a message into its node and the method reads it from there: nothing in between moves it.
+//! The sender writes a message into a node, and the method reads it from there: the message is not moved in between.
 
 use super::slice::TimeSlice;
 use crate::call::{caller::Caller, package::Package};
@@ -11,12 +11,12 @@ use crate::observe::spans::{self, EnteredSpan, HeldSpan};
 use crate::{pid::Pid, util::debug::impl_debug};
 use std::ptr;
 
-/// A message that has arrived, and its waiting caller. For generated code.
+/// A message that has arrived, with its waiting caller if there is one. For generated code.
 ///
-/// If it stays unopened it must be turned into a [`Package`], which becomes a dead letter.
+/// An unopened message must be turned into a [`Package`], which becomes a dead letter.
 pub struct Mail<'a> {
     envelope: &'a mut EnvelopeContent,
-    /// The time slice of the step, if the message's type is still to be noted there.
+    /// The time slice of the step, if the message's type has yet to be recorded there.
     slice: Option<&'static TimeSlice>,
 }
 
@@ -27,12 +27,12 @@ impl<'a> Mail<'a> {
         Self { envelope, slice: Some(slice) }
     }
 
-    /// Wraps the message in `envelope` for a look that leaves it there.
+    /// Wraps the message in `envelope` for inspection; the message stays there.
     pub(crate) fn seen(envelope: &'a mut EnvelopeContent) -> Self {
         Self { envelope, slice: None }
     }
 
-    /// Wraps the message of a package, moved into `envelope`.
+    /// Moves the message of a package into `envelope`, and wraps it.
     pub(crate) fn of(package: Package, envelope: &'a mut EnvelopeContent) -> Self {
         let (_, payload, caller) = package.into_parts();
         *envelope = EnvelopeContent { word: caller.map_or(ptr::null_mut(), Caller::into_word), payload: Some(payload) };
@@ -52,7 +52,7 @@ impl<'a> Mail<'a> {
         self.envelope.payload.as_ref().is_some_and(Payload::is::<M>)
     }
 
-    /// Returns the message if it is an `M`, and leaves it where it is. Exclusive, as it may not be `Sync`.
+    /// Returns a reference to the message if it is an `M`. Takes `&mut self` because the message may not be `Sync`.
     pub fn peek<M: Send + 'static>(&mut self) -> Option<&M> {
         self.envelope.payload.as_mut()?.get_mut().map(|message| &*message)
     }
@@ -67,13 +67,14 @@ impl<'a> Mail<'a> {
         let message = Payload::take_from(&mut self.envelope.payload)?;
         let caller = self.caller();
         if let Some(slice) = self.slice {
-            // Noted here, where the type is a constant, not where the message is taken: that costs four instructions.
+            // Recorded here, where the type is a constant, and not where the message is taken, which would cost four
+            // more instructions.
             slice.note_message_of::<M>();
         }
         Some((message, caller))
     }
 
-    /// Like `open`, and leaves the message where it is held. `None` if it is not an `M`.
+    /// Like `open`, but leaves the message in its node. Returns `None` if it is not an `M`.
     #[inline(always)]
     pub(crate) fn open_held<M: Send + 'static>(&mut self) -> Option<(HeldMessage<M>, Option<Caller>)> {
         let message = Payload::hold_from(&mut self.envelope.payload)?;
@@ -86,7 +87,7 @@ impl<'a> Mail<'a> {
 
     #[inline]
     fn caller(&mut self) -> Option<Caller> {
-        // SAFETY: the word of a message is its caller or null, and is replaced here.
+        // SAFETY: the word of a message is its caller or null, and is replaced by null here.
         unsafe { Caller::from_word(std::mem::replace(&mut self.envelope.word, ptr::null_mut())) }
     }
 

@@ -1,14 +1,14 @@
-//! The trait that users implement: [`Process`], by hand or through `#[process]`.
+//! The [`Process`] trait, which users implement by hand or through `#[process]`.
 //!
-//! * [`event`]: the input of a step; [`mail`]: a message in place;
+//! * [`event`]: the input of a step; [`mail`]: a message in its mailbox node;
 //! * [`output`]: the output of a step; [`slice`](mod@slice): the budget of a time slice;
-//! * [`resume`]: a step that begins with an answer;
-//! * [`body`]: the storage of its state; [`kind`]: facts about its type;
-//! * [`handover`]: its replacement by another definition;
-//! * [`description`]: what it shows of its state; [`wait_probe`]: how long messages wait; [`tap`]: what
-//!   comes next;
+//! * [`resume`]: steps that begin with an answer;
+//! * [`body`]: the storage of a process's state; [`kind`]: facts about a process type;
+//! * [`handover`]: the replacement of a process by another definition;
+//! * [`description`]: the state of a process as text; [`wait_probe`]: the waiting time of messages; [`tap`]: the next
+//!   messages of a process;
 //! * [`control`]: requests from the runtime; [`handling`]: the message that a failed process was handling;
-//! * [`guardian`]: its supervisor, as the engine sees it.
+//! * [`guardian`]: the supervisor of a process, as the engine sees it.
 
 pub(crate) mod body;
 pub(crate) mod control;
@@ -38,25 +38,26 @@ use crate::{mailbox::payload::Payloads, pid::Pid, util::thread_bound::Anchored};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A state machine that the scheduler runs, one step at a time and never two at once.
+/// A state machine whose steps the scheduler runs one at a time.
 ///
-/// `#[process]` implements this for a struct; it can also be implemented by hand. The life of a process:
+/// `#[process]` implements this trait for a struct; it can also be implemented by hand. The life cycle of a process:
 ///
-/// 1. `init`, once, on the spawner's thread (or on its own, if it is pinned: see
-///    [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If it
-///    fails, the spawner gets the error, and only `close` follows.
-/// 2. `step`, each time input has arrived (and, harmlessly, sometimes without), on any worker.
-/// 3. `close`, once, in any case; then the state is dropped, and then all waiters for the end are notified.
+/// 1. `init` runs once, on the spawner's thread (or on the process's own thread if it is pinned: see
+///    [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If
+///    `init` fails, the spawner gets the error, and only `close` follows.
+/// 2. `step` runs on any worker whenever input has arrived, and occasionally without input.
+/// 3. `close` runs once, in any case. Then the state is dropped, and everything that waits for the end of the process
+///    is notified.
 ///
-/// A panic in any of them ends this process alone. A step must return soon: it may neither block nor wait, since it
-/// keeps a worker from other processes.
+/// A panic in any of these methods ends only this process. A step must return soon, and must neither block nor wait,
+/// since it keeps a worker from other processes.
 ///
 /// ```
 /// use postroom::ProcessError;
 /// use postroom::manual::{Event, Events, Process, StepOutput};
 /// use postroom::prelude::*;
 ///
-/// /// Adds numbers until a zero comes, and ends with the sum.
+/// /// Adds numbers until it receives a zero, then ends with the sum.
 /// struct Sum(u64);
 ///
 /// impl Process for Sum {
@@ -66,7 +67,7 @@ use std::marker::PhantomData;
 ///             match package.take::<u64>() {
 ///                 Ok(0) => out.done_with(self.0),
 ///                 Ok(number) => self.0 += number,
-///                 Err(_other) => {} // dropped: a dead letter
+///                 Err(_other) => {} // dropped, so it becomes a dead letter
 ///             }
 ///         }
 ///         Ok(())
@@ -82,15 +83,15 @@ use std::marker::PhantomData;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Process: 'static {
-    /// Returns the names that `init` accepts. The first is the default.
+    /// Returns the entry names that `init` accepts. The first is the default.
     fn entries(&self) -> &'static [&'static str] {
         &["main"]
     }
 
-    /// Starts at `entry` with `input`.
+    /// Starts the process at `entry` with `input`.
     ///
     /// # Errors
-    /// [`EntryError`] for an unknown entry or inputs that do not fit; any other error for a start that failed.
+    /// [`EntryError`] if the entry is unknown or the input does not fit it; any other error if the start fails.
     fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, input: Payloads) -> Result<(), InitError> {
         let _ = ctx;
         let has = self.entries();
@@ -108,10 +109,10 @@ pub trait Process: 'static {
     /// Takes input from `events`, and writes actions and the next status to `out`. By default the process becomes idle.
     ///
     /// # Errors
-    /// An error ends the process, and is its exit reason.
+    /// An error ends the process and becomes its exit reason.
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError>;
 
-    /// Cleans up: called once, before the state is dropped, however the process ends. Its panic is logged.
+    /// Cleans up. Called once before the state is dropped, however the process ends. A panic is logged.
     fn close(&mut self) {}
 
     /// Returns whether a cancel signal is delivered to `step`. If not, it ends the process before its next step.
@@ -120,31 +121,31 @@ pub trait Process: 'static {
     }
 
     /// Returns whether the failure of a linked process is delivered to `step`, as
-    /// [`Signal::Exit`](crate::Signal::Exit). If not, it ends the process. Called once, after `init`.
+    /// [`Signal::Exit`](crate::Signal::Exit). If not, it ends this process too. Called once, after `init`.
     fn traps_exits(&self) -> bool {
         false
     }
 
-    /// Makes a step whose input begins with an answer. For the runtime.
+    /// Runs a step whose input begins with an answer. Called only by the runtime.
     #[doc(hidden)]
     fn resume(&mut self, answer: FirstAnswer, parts: StepParts<'_>) -> Result<(), ProcessError> {
         parts.input.begin_with_answer(answer.0);
         parts.step(|events, out| self.step(events, out))
     }
 
-    /// Makes a step whose input consists of messages. For the runtime.
+    /// Runs a step whose input consists of messages. Called only by the runtime.
     #[doc(hidden)]
     fn serve(&mut self, parts: StepParts<'_>) -> Result<(), ProcessError> {
         parts.step(|events, out| self.step(events, out))
     }
 
-    /// Handles a request to upgrade. For the runtime: hand-written ones use [`StepOutput::upgrade`].
+    /// Handles an upgrade request. Called only by the runtime; hand-written processes use [`StepOutput::upgrade`].
     #[doc(hidden)]
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         upgrade.refuse(UpgradeRefusal::Type(std::any::type_name::<Self>()));
     }
 
-    /// Writes the state for those who look. For the runtime: `#[process(inspect)]` asks for it.
+    /// Writes the state as text. Called only by the runtime; implemented by `#[process(inspect)]`.
     #[doc(hidden)]
     fn describe(&self, to: &mut dyn fmt::Write) -> StateShown {
         let _ = to;
@@ -153,9 +154,9 @@ pub trait Process: 'static {
 }
 
 impl StepOutput<'_> {
-    /// Replaces this process by another definition, under the same PID, with its mailbox, names, links, monitors and
+    /// Replaces this process with another definition, which keeps the PID, mailbox, names, links, monitors and
     /// outstanding tags. The old process is closed and dropped; the new one is not initialised but takes the next step.
-    /// From then on `info` and [`Host::address`](crate::Host::address) report the new type.
+    /// From then on, `info` and [`Host::address`](crate::Host::address) report the new type.
     pub fn upgrade(&mut self, process: impl Process + Send) {
         self.set(StepStatus::Upgrade(Box::new(Successor::by_hand(process))));
     }
@@ -170,7 +171,7 @@ pub struct InitContext<'a> {
 }
 
 impl InitContext<'_> {
-    /// Creates one for a process that is driven by hand, without a runtime or a PID.
+    /// Creates a context for a process that is driven by hand, without a runtime or a PID.
     pub fn detached() -> Self {
         Self { pid: None, parent: None, place: PhantomData }
     }
@@ -184,7 +185,7 @@ impl InitContext<'_> {
         self.pid
     }
 
-    /// Returns the process that spawns this one; `None` if that is a thread, or if it is driven by hand.
+    /// Returns the process that spawns this one; `None` if a thread spawns it, or if it is driven by hand.
     pub fn parent(&self) -> Option<Pid> {
         self.parent
     }
@@ -198,7 +199,7 @@ pub(crate) fn unknown_entry(process: &str, entry: &str, has: &[&str]) -> EntryEr
     }
 }
 
-/// A process that is confined to one thread, wrapped to be `Send`: each method panics on any other thread.
+/// Wraps a process that is confined to one thread so that it is `Send`: each method panics on any other thread.
 impl<P: Process> Process for Anchored<P> {
     fn entries(&self) -> &'static [&'static str] {
         self.get().entries()

@@ -4,7 +4,7 @@ use super::handover::Successor;
 use crate::{call::command::Command, exit::ExitReason, mailbox::payload::Payload, pid::Pid, util::debug::impl_debug};
 use std::time::Duration;
 
-/// A command from a step, with the tag of its completion.
+/// A request from a step, with the tag of its completion.
 #[derive(Debug)]
 pub(crate) struct Yield {
     pub(crate) tag: u64,
@@ -20,22 +20,22 @@ pub(crate) enum StepRequest {
 
 #[derive(Default)]
 pub(crate) enum StepStatus {
-    /// Woken by any input.
+    /// The process is woken by any input.
     #[default]
     Idle,
-    /// Runs again after other processes.
+    /// The process runs again after others.
     Continue,
-    /// Woken by the control lane only; a yield is outstanding.
+    /// The process is woken only by the control lane, because a yield is outstanding.
     Waiting,
-    /// Woken by the control lane only: a future is pending.
+    /// The process is woken only by the control lane, because a future is pending.
     Suspended,
     Done(Option<Payload>),
-    /// Ended, with its own reason; the waiters for it get the result.
+    /// The process ended with its own reason; waiters for the end get the result.
     Ended(ExitReason, Option<Payload>),
     Upgrade(Box<Successor>),
 }
 
-/// The rank of a status: one of lower rank does not replace one of higher rank.
+/// The rank of a status. A status of lower rank does not replace one of higher rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Finality {
     Open,
@@ -52,7 +52,7 @@ impl StepStatus {
         }
     }
 
-    /// Returns the name of the method that writes it.
+    /// Returns the name of the [`StepOutput`] method that writes this status.
     fn word(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -64,7 +64,7 @@ impl StepStatus {
     }
 }
 
-/// A status that a step wrote, and one of lower rank that it wrote afterwards.
+/// A status that a step wrote, and a status of lower rank that it wrote afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction {
     pub(crate) holds: &'static str,
@@ -75,12 +75,12 @@ pub(crate) struct Contradiction {
 pub(crate) struct Written {
     pub(crate) yields: Vec<Yield>,
     pub(crate) status: StepStatus,
-    /// Only beside a final status.
+    /// Set only if the status is an upgrade or the end.
     pub(crate) contradiction: Option<Contradiction>,
 }
 
 impl Written {
-    /// Adds the contents of a separate output that a step has swapped in.
+    /// Adds the contents of an output that a step has substituted for its own.
     pub(crate) fn add(&mut self, own: Self) {
         self.yields.extend(own.yields);
         self.contradiction = self.contradiction.or(own.contradiction);
@@ -90,7 +90,7 @@ impl Written {
     /// Writes a status, if its rank allows it; see [`StepOutput`].
     #[inline]
     pub(crate) fn set(&mut self, status: StepStatus) {
-        // The common case, which needs no drop.
+        // The common case: an idle status needs no drop.
         if matches!(self.status, StepStatus::Idle) {
             let before = std::mem::replace(&mut self.status, status);
             std::mem::forget(before);
@@ -102,7 +102,7 @@ impl Written {
     #[cold]
     fn set_again(&mut self, status: StepStatus) {
         if status.finality() < self.status.finality() {
-            // `idle` is the default of a step that writes nothing.
+            // Not a contradiction: `idle` is also the default of a step that writes nothing.
             if !matches!(status, StepStatus::Idle) {
                 self.contradiction = Some(Contradiction { holds: self.status.word(), ignored: status.word() });
             }
@@ -114,15 +114,15 @@ impl Written {
         }
     }
 
-    /// Writes that the process is suspended, in a step that has written no status yet.
+    /// Sets the status to suspended, in a step that has not written a status yet.
     #[inline(always)]
     pub(crate) fn suspend(&mut self) {
         debug_assert!(matches!(self.status, StepStatus::Idle));
-        // Nothing is there to be dropped.
+        // An idle status has nothing to drop.
         std::mem::forget(std::mem::replace(&mut self.status, StepStatus::Suspended));
     }
 
-    /// Forgets a status that says that the process is suspended, which needs no drop.
+    /// Resets a suspended status to idle, which needs no drop.
     #[inline(always)]
     pub(crate) fn forget_suspended(&mut self) {
         debug_assert!(matches!(self.status, StepStatus::Suspended));
@@ -136,14 +136,16 @@ impl Written {
     }
 }
 
-/// Receives the output of a step: its actions and the next status.
+/// The output of a step: its actions and the next status.
 ///
-/// Nothing written here is dropped: yields are dispatched in order whatever the status, and the status holds as well.
+/// Everything written here takes effect: yields are dispatched in order, whatever the status, and the status applies as
+/// well.
 ///
-/// Of several statuses the one of the highest rank holds, in whatever order they were written: [`done`](Self::done)
-/// before [`upgrade`](Self::upgrade), and both before [`go_on`](Self::go_on), [`wait`](Self::wait) and
-/// [`idle`](Self::idle), of which the last one holds. So `done` cannot be taken back; an attempt, except with `idle`,
-/// is logged when the process ends. Of several results the last one holds. Without a status the process becomes idle.
+/// If a step writes several statuses, the one of the highest rank applies, whatever their order: [`done`](Self::done)
+/// outranks [`upgrade`](Self::upgrade), and both outrank [`go_on`](Self::go_on), [`wait`](Self::wait) and
+/// [`idle`](Self::idle), of which the last one applies. So `done` cannot be revoked; an attempt to do so, except with
+/// `idle`, is logged when the process ends. Of several results the last one applies. Without a status the process
+/// becomes idle.
 ///
 /// ```
 /// use postroom::manual::StepOutput;
@@ -181,7 +183,7 @@ impl StepOutput<'_> {
         Self(OutputStore::Own(Box::default()))
     }
 
-    /// Returns what was written, unless it is in the thread's storage.
+    /// Returns the contents, unless they are in the thread's storage.
     pub(crate) fn into_own(self) -> Option<Written> {
         match self.0 {
             OutputStore::Kept(_) => None,
@@ -221,17 +223,18 @@ impl StepOutput<'_> {
     }
 
     /// Sends `message` to `pid`. The answer arrives as [`Event::Completed`](super::Event::Completed) with `tag`: a
-    /// payload that holds `Result<T, E>`, where a method without a `Result` has `std::convert::Infallible` as `E`.
+    /// payload that holds a `Result<T, E>`, where `E` is `std::convert::Infallible` if the method returns no `Result`.
     pub fn call<M: Send + 'static>(&mut self, pid: Pid, message: M, tag: u64) {
         self.written().yields.push(Yield { tag, request: StepRequest::Call(pid, Payload::sent(message)) });
     }
 
-    /// Completes with `()` after `duration`: at once for zero, never for `Duration::MAX`.
+    /// Sets a timer that completes with `()` after `duration`: at once for zero, never for `Duration::MAX`.
     pub fn after(&mut self, duration: Duration, tag: u64) {
         self.written().yields.push(Yield { tag, request: StepRequest::Timer(duration) });
     }
 
-    /// Runs the process again, after others. Has no effect after [`done`](Self::done) and [`upgrade`](Self::upgrade).
+    /// Runs the process again after other processes. Has no effect after [`done`](Self::done) or
+    /// [`upgrade`](Self::upgrade).
     pub fn go_on(&mut self) {
         self.set(StepStatus::Continue);
     }
@@ -242,7 +245,8 @@ impl StepOutput<'_> {
     }
 
     /// Suspends the process until a yield completes; messages queue without waking it. Without an outstanding yield
-    /// this is an error, which ends the process. Ignored after [`done`](Self::done) and [`upgrade`](Self::upgrade).
+    /// this is an error, which ends the process. Has no effect after [`done`](Self::done) or
+    /// [`upgrade`](Self::upgrade).
     pub fn wait(&mut self) {
         self.set(StepStatus::Waiting);
     }
@@ -303,7 +307,7 @@ mod tests {
         out.into_own().unwrap_or_default()
     }
 
-    /// Catches a last word that takes back what a step has decided.
+    /// Catches a later status that revokes one of higher rank.
     #[test]
     fn the_most_final_status_holds_in_whatever_order_it_was_written() {
         for (first, then) in

@@ -1,4 +1,4 @@
-//! A step that begins with the answer that a process waits for, and with nothing else.
+//! The parts of a step, and steps that begin with the answer for which the process waits.
 
 use super::event::{Events, StepInput};
 use super::output::{StepOutput, Written};
@@ -7,23 +7,23 @@ use crate::mailbox::node::NodeBox;
 use crate::util::panics::{Site, contain};
 use std::mem::ManuallyDrop;
 
-/// An answer, in the node that brought it.
+/// An answer in the node that carried it.
 #[derive(Debug)]
 pub struct FirstAnswer(pub(crate) NodeBox);
 
-/// What a step reads and writes, in a thread's storage.
+/// The input and output of a step, in a thread's storage.
 pub struct StepParts<'a> {
     pub(crate) input: &'a mut StepInput,
     pub(crate) written: &'a mut Written,
 }
 
 impl StepParts<'_> {
-    /// Returns the same, to be used before these.
+    /// Reborrows the parts.
     pub(crate) fn again(&mut self) -> StepParts<'_> {
         StepParts { input: &mut *self.input, written: &mut *self.written }
     }
 
-    /// Makes a step.
+    /// Runs a step with these parts.
     #[inline(always)]
     pub(crate) fn step(
         self,
@@ -35,21 +35,21 @@ impl StepParts<'_> {
         };
         let outcome = step(&mut lent.events, &mut lent.out);
         if let Some(own) = lent.give_back() {
-            // It holds users' values, with drops of their own.
+            // The output holds user values, whose drops may panic.
             let _panic = contain(Site::StatusDrop, || self.written.add(own));
         }
         outcome
     }
 }
 
-/// Borrows of the storage, without drops of their own, unless the step has put its own events or output in their place.
+/// Borrows of the storage, which need no drop unless the step has replaced them with its own events or output.
 struct Lent<'a> {
     events: ManuallyDrop<Events<'a>>,
     out: ManuallyDrop<StepOutput<'a>>,
 }
 
 impl Lent<'_> {
-    /// Returns an output that is the step's own.
+    /// Returns the output with which the step has replaced the borrowed one, if any.
     #[inline(always)]
     fn give_back(self) -> Option<Written> {
         if self.events.is_from_scheduler() && self.out.is_kept() {
@@ -63,21 +63,21 @@ impl Lent<'_> {
     #[inline(never)]
     fn take_own(self) -> Option<Written> {
         let mut lent = ManuallyDrop::new(self);
-        // SAFETY: neither is used again.
+        // SAFETY: neither field is used again.
         let (events, out) = unsafe { (ManuallyDrop::take(&mut lent.events), ManuallyDrop::take(&mut lent.out)) };
         let own = out.into_own();
-        // They hold users' values, with drops of their own.
+        // Events hold user values, whose drops may panic.
         let _panic = contain(Site::EventDrop, || drop(events));
         own
     }
 }
 
-/// The step has panicked.
+/// Runs only if the step has panicked.
 impl Drop for Lent<'_> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: neither is used again.
+        // SAFETY: neither field is used again.
         let (events, out) = unsafe { (ManuallyDrop::take(&mut self.events), ManuallyDrop::take(&mut self.out)) };
         let _panic = contain(Site::EventDrop, || drop(events));
         let _panic = contain(Site::StatusDrop, || drop(out));
@@ -97,7 +97,7 @@ mod tests {
     use crate::{CallError, ExitReason, ProcessError, Runtime};
     use std::time::Duration;
 
-    /// Puts the message that it gets into events of its own, and panics.
+    /// Replaces its events with events that contain the message, and panics.
     struct Keeps;
 
     impl Process for Keeps {
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Catches: a caller that is never told, since its message is leaked.
+    /// Catches a leaked message, whose caller is never notified.
     #[test]
     fn what_a_step_has_put_in_place_of_its_events_is_dropped_when_it_panics() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

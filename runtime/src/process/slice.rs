@@ -1,25 +1,25 @@
-//! The budget of a time slice and its current activity, where the watchdog can see them.
+//! The budget of a time slice and its current activity, which the watchdog can see.
 //!
 //! A time slice ends when its budget of events is spent or when it has taken too long. The thread reads no clock for
-//! that: at each *tick* (see `engine/watchdog`) the watchdog marks the running time slices, and takes the budget of one
-//! that it has marked before.
+//! this: at each *tick* (see `engine/watchdog`) the watchdog marks the running time slices, and removes the budget of
+//! those that it has marked before.
 //!
-//! The thread's count of spent events, which only grows, is compared with a word that says where the time slice ends.
-//! The thread writes that word at the start of a time slice, and the watchdog changes it:
+//! The thread's count of spent events only grows. It is compared with a word that holds the count at which the time
+//! slice ends. The thread writes this word at the start of a time slice, and the watchdog changes it:
 //!
 //! * V1 the thread begins a time slice: it stores the end, an odd number.
 //! * V2 the watchdog, at a tick, exchanges an odd end for the even one below it: one tick has passed.
 //! * V3 the watchdog, at a tick, exchanges an even end for zero: a second tick has passed, and the time slice ends
 //!   after the current event. So a time slice lasts between one and two ticks, plus the rest of that event.
-//! * V4 the thread's comparison before each event shows that nothing is left.
+//! * V4 the thread's comparison before each event finds that the budget is spent.
 //!
 //! The watchdog exchanges only a value that it has read, and no two time slices of a thread have the same end unless
-//! the first spent nothing: so V2 and V3 affect the time slice that was read, and a mark lost to V1 belonged to the
-//! previous one. (A time slice that spends nothing runs user code only within one step.) The one or two events of the
-//! budget lost to the marks do not matter.
+//! the first spent nothing. So V2 and V3 affect the time slice that was read, and a mark lost to V1 belonged to the
+//! previous one. (A time slice that spends nothing runs user code only within one step.) The marks cost one or two
+//! events of the budget, which does not matter.
 //!
-//! The word is the thread's own, so a tick costs the thread one cache miss and nothing else. (Rejected: a shared count
-//! of ticks, noted at the start of each time slice; two loads and a subtraction more for each event.)
+//! The word belongs to the thread, so a tick costs the thread one cache miss and nothing else. (Rejected: a shared
+//! count of ticks, recorded at the start of each time slice. It costs two more loads and a subtraction per event.)
 
 use crate::mailbox::payload::{Payload, TypeMark};
 use crate::sync::{AtomicU64, Ordering};
@@ -36,15 +36,15 @@ impl TimeSlice {
         Self { end: AtomicU64::new(0), message: TypeMark::new() }
     }
 
-    /// V1: begins a time slice with a budget of `budget`, when `spent` have been spent.
+    /// V1: begins a time slice with a budget of `budget` events, when `spent` events have been spent.
     #[inline(always)]
     pub(crate) fn begin(&self, spent: u64, budget: u32) {
         self.end.store((spent + u64::from(budget) - 1) | 1, Ordering::Relaxed);
         self.message.clear();
     }
 
-    /// Begins a time slice of exactly `budget`. (If its end is even, it looks as if a tick had passed: the next one
-    /// ends it, which V3 allows.)
+    /// Begins a time slice of exactly `budget` events. (If its end is even, it looks as if a tick had passed: the next
+    /// one ends it, which V3 allows.)
     pub(crate) fn begin_exactly(&self, spent: u64, budget: u32) {
         self.end.store(spent + u64::from(budget), Ordering::Relaxed);
         self.message.clear();
@@ -55,7 +55,7 @@ impl TimeSlice {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    /// V4: returns whether the time slice is over at that count.
+    /// V4: returns whether the time slice is over when `spent` events have been spent.
     #[inline(always)]
     pub(crate) fn is_over(&self, spent: u64) -> bool {
         spent >= self.end.load(Ordering::Relaxed)
@@ -78,33 +78,34 @@ impl TimeSlice {
         self.message.set_to::<M>();
     }
 
-    /// Clears the note: the step that begins is not about a message.
+    /// Clears the recorded message type, because the step that begins does not handle a message.
     pub(crate) fn forget_message(&self) {
         self.message.clear();
     }
 
-    /// Returns the type of the last message delivered in this time slice. For the watchdog: it may be stale at once.
+    /// Returns the type of the last message delivered in this time slice. Meant for the watchdog: the result may
+    /// already be out of date.
     pub(crate) fn message(&self) -> Option<&'static str> {
         self.message_type().map(|name| name())
     }
 
-    /// Returns what names it.
+    /// Returns the function that names the type of the last message.
     pub(crate) fn message_type(&self) -> Option<&'static fn() -> &'static str> {
         self.message.name()
     }
 
-    /// V2 and V3: a tick, while the thread is in a time slice.
+    /// V2 and V3: handles a tick while the thread is in a time slice.
     pub(crate) fn tick(&self) {
         let seen = self.end.load(Ordering::Relaxed);
         let next = if seen.is_multiple_of(2) { 0 } else { seen - 1 };
         if seen != next {
-            // If it fails, it was another time slice's.
+            // If it fails, the word that was read belonged to a time slice that is over.
             let _met = self.end.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
 
-/// How much one time slice may take and send.
+/// The budget of one time slice: the number of events that it may take and messages that it may send.
 pub(crate) const BUDGET: u32 = 128;
 const _: () = assert!(BUDGET < 256, "a slot counts fewer than 256 messages a step");
 

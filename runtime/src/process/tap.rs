@@ -1,12 +1,12 @@
-//! The next messages of a process, for one who looks: their types, and their values where the method says
-//! `#[message(inspect)]`. With a limit of number, of time and of text: one who forgets to look away costs little.
+//! Taps, which show the next messages of a process: their types, and their values if the method is marked
+//! `#[message(inspect)]`. The number of messages, the time and the text are limited, so a forgotten tap costs little.
 //!
-//! A tap is asked for through the control lane, and lies in the cold state of the process, which each step then looks
-//! at. A step with a tap takes each of its messages by the slow path, as a recorded one does (see `StepInput::tap`):
-//! so all processes have taps, and a message is noted when it is taken from its mailbox, wherever it is handled.
+//! A tap is requested through the control lane and stored in the cold state of the process, which each of its steps
+//! then checks. A step with a tap takes each message by the slow path, as a recorded step does (see `StepInput::tap`).
+//! So taps work for all processes, and a message is recorded when it is taken from its mailbox, wherever it is handled.
 //!
-//! The `Debug` of a message is users' code, which runs in the step, as the method will: it may do what that may. A
-//! panic is caught, and what it writes is cut at [`MOST_BYTES`] and [`LASTS`].
+//! The `Debug` of a message is user code that runs in the step, and may do anything that the method may do. A panic is
+//! caught, and the text is cut off at [`MOST_BYTES`] or after [`LASTS`].
 
 use super::description::Limited;
 use super::mail::Mail;
@@ -18,15 +18,15 @@ use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
 
-/// The most messages, and the longest time, that can be asked for.
+/// Maximum number of messages, and maximum time, that can be requested.
 const MOST: usize = 100;
 const LONGEST: Duration = Duration::from_secs(10);
-/// The most bytes of a message that are kept.
+/// Maximum size of a message's text in bytes.
 const MOST_BYTES: usize = 4 << 10;
-/// How long the `Debug` of a message may write.
+/// Maximum time for which the `Debug` of a message may write.
 const LASTS: Duration = Duration::from_millis(10);
 
-/// Writes a message; `None` if its method does not say that it may be shown.
+/// Writes a message; returns `None` if its method is not marked `#[message(inspect)]`.
 pub(crate) type ShowMessage = fn(&mut Mail<'_>, &mut fmt::Formatter<'_>) -> Option<fmt::Result>;
 
 /// A message that a process has taken from its mailbox.
@@ -37,26 +37,26 @@ pub struct TappedMessage {
     pub at: Instant,
     /// The name of its type.
     pub message: &'static str,
-    /// What it holds.
+    /// The value of the message.
     pub value: TappedValue,
 }
 
-/// What a message holds.
+/// The value of a tapped message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TappedValue {
-    /// Not shown: its method does not say `#[message(inspect)]`.
+    /// Not shown: the method is not marked `#[message(inspect)]`.
     Hidden,
-    /// As its `Debug` has written it.
+    /// The output of the message's `Debug`.
     Shown {
-        /// At most 4 KiB.
+        /// The text, at most 4 KiB.
         text: String,
-        /// Whether it would have written more, or for longer than 10 ms.
+        /// Whether the text was cut off because it was longer or took more than 10 ms.
         is_cut: bool,
     },
-    /// Its `Debug` has returned an error.
+    /// The message's `Debug` returned an error.
     Failed,
-    /// Its `Debug` has panicked, with this text.
+    /// The message's `Debug` panicked with this text.
     Panicked(String),
 }
 
@@ -68,7 +68,7 @@ struct TapState {
     is_over: AtomicBool,
 }
 
-/// The end at the process, which gives it up when there is nothing more to note.
+/// The end of a tap that the process holds, and drops when there is nothing more to record.
 #[derive(Debug)]
 pub(crate) struct TapSink {
     state: Arc<TapState>,
@@ -82,14 +82,14 @@ impl TapSink {
         (Self { state: state.clone(), show }, Tap(state))
     }
 
-    /// Notes a message. Returns whether there may be another.
+    /// Records a message. Returns whether the tap takes another one.
     pub(crate) fn note(&self, mail: &mut Mail<'_>) -> bool {
         let (state, at) = (&*self.state, instant_now());
         let Some(message) = mail.type_name() else { return true };
         if at >= state.until || state.most == 0 {
             return false;
         }
-        // Without the lock: it runs users' code.
+        // Without the lock, because it runs user code.
         let value = self.value_of(mail);
         let mut kept = lock(&state.kept);
         if kept.len() < state.most {
@@ -103,7 +103,7 @@ impl TapSink {
         let shown = ShownMail { show: self.show, mail: RefCell::new(mail), is_hidden: Cell::new(false) };
         match contain(Site::MessageDebug, || write!(to, "{shown:?}")) {
             Ok(_) if shown.is_hidden.get() => TappedValue::Hidden,
-            // Having no room is no failure of the `Debug`.
+            // An error that results from the cut-off is not a failure of the `Debug`.
             Ok(Err(_)) if !to.is_cut => TappedValue::Failed,
             Ok(_) => TappedValue::Shown { text: to.text, is_cut: to.is_cut },
             Err(panic) => {
@@ -120,7 +120,7 @@ impl Drop for TapSink {
     }
 }
 
-/// A message as its method shows it.
+/// A message, formatted as its method shows it.
 struct ShownMail<'a, 'b> {
     show: ShowMessage,
     mail: RefCell<&'a mut Mail<'b>>,
@@ -135,17 +135,17 @@ impl fmt::Debug for ShownMail<'_, '_> {
     }
 }
 
-/// The next messages of a process, as far as they have come: made by [`Pid::tap`](crate::Pid::tap).
+/// The next messages of a process, as far as they have been taken. Created by [`Pid::tap`](crate::Pid::tap).
 #[derive(Debug)]
 pub struct Tap(Arc<TapState>);
 
 impl Tap {
-    /// Returns the messages so far, the oldest first.
+    /// Returns the messages so far, oldest first.
     pub fn messages(&self) -> Vec<TappedMessage> {
         lock(&self.0.kept).clone()
     }
 
-    /// Returns whether no more will come: the number or the time is reached, or the process has ended.
+    /// Returns whether the tap is over: its number of messages or its time is reached, or the process has ended.
     pub fn is_over(&self) -> bool {
         self.0.is_over.load(Ordering::Acquire) || instant_now() >= self.0.until
     }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::{Package, mailbox::node::EnvelopeContent};
 
-    /// Notes a number in a tap. Returns whether there may be another.
+    /// Records a number in a tap. Returns whether the tap takes another one.
     fn note(sink: &TapSink, number: i64) -> bool {
         let pid = "<000000000001.0.1.1>".parse().expect("a PID");
         let mut envelope = EnvelopeContent::empty();

@@ -1,14 +1,14 @@
-//! How long a message waits in a mailbox, measured by a note that waits there like one.
+//! Measures how long messages wait in a mailbox, with a probe that queues there like a message.
 
 use crate::env::clock::instant_now;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// In place of the nanoseconds that it has waited.
+/// Stored in place of the nanoseconds waited while the probe waits, or once it is dropped unreached.
 const WAITS: u64 = u64::MAX;
 const GONE: u64 = u64::MAX - 1;
 
-/// The note, among the messages of a process. Dropped if the process ends before it comes to it.
+/// A probe among the messages of a process. Dropped unreached if the process ends first.
 pub(crate) struct WaitProbe(Arc<ProbeState>);
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl WaitProbe {
         (Self(state.clone()), WaitMeasurement(state))
     }
 
-    /// The process has come to it.
+    /// Records that the process has reached the probe.
     pub(crate) fn has_come(&self) {
         let waited = instant_now().saturating_duration_since(self.0.began).as_nanos();
         self.0.waited.store(u64::try_from(waited).unwrap_or(GONE - 1).min(GONE - 1), Ordering::Release);
@@ -32,29 +32,29 @@ impl WaitProbe {
 
 impl Drop for WaitProbe {
     fn drop(&mut self) {
-        // No effect if it has come.
+        // Has no effect if the process has reached the probe.
         let _come = self.0.waited.compare_exchange(WAITS, GONE, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-/// A measurement of how long a message waits in a mailbox: made by [`Pid::measure_wait`](crate::Pid::measure_wait).
+/// A measurement of how long a message waits in a mailbox. Created by [`Pid::measure_wait`](crate::Pid::measure_wait).
 #[derive(Debug)]
 pub struct WaitMeasurement(Arc<ProbeState>);
 
-/// What a [`WaitMeasurement`] shows so far.
+/// The result of a [`WaitMeasurement`] so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waited {
-    /// The process has not come to it; it has waited so long.
+    /// The process has not reached the probe, which has waited this long so far.
     SoFar(Duration),
-    /// It waited so long.
+    /// The process reached the probe after this time.
     For(Duration),
-    /// The process ended before it came to it.
+    /// The process ended before it reached the probe.
     Gone,
 }
 
 impl WaitMeasurement {
-    /// Looks at it. Blocks nothing, and may be called as often as one likes.
+    /// Returns the result so far. Never blocks, and may be called any number of times.
     pub fn look(&self) -> Waited {
         match self.0.waited.load(Ordering::Acquire) {
             WAITS => Waited::SoFar(instant_now().saturating_duration_since(self.0.began)),

@@ -4,19 +4,19 @@ use crate::pid::Pid;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// Something that happened while a recording ran.
+/// An event in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedEvent {
     /// The time since the recording began, by a monotonic clock or by the host's virtual clock.
     pub at: Duration,
-    /// The thread that it happened on.
+    /// The thread on which it happened.
     pub thread: ThreadIndex,
     /// What happened.
     pub kind: EventKind,
 }
 
-/// A thread in a recording: the place of its name in [`Recording::threads`](crate::record::Recording::threads).
+/// A thread in a recording: the index of its name in [`Recording::threads`](crate::record::Recording::threads).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadIndex(pub(super) u32);
 
@@ -27,7 +27,7 @@ impl ThreadIndex {
     }
 }
 
-/// The type of a message or a process in a recording: the place of its name in
+/// The type of a message or a process in a recording: the index of its name in
 /// [`Recording::types`](crate::record::Recording::types).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeIndex(pub(super) u32);
@@ -39,52 +39,51 @@ impl TypeIndex {
     }
 }
 
-/// Ties the two ends of a message: the event of its send and that of its handling; or those of an answer. Unique in its
-/// recording.
+/// Connects the events of the send and of the handling of a message, or those of an answer. Unique in its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub(super) NonZeroU32);
 
 impl FlowId {
-    /// Returns the number, for formats of one's own.
+    /// Returns the number, for custom formats.
     pub fn get(self) -> u32 {
         self.0.get()
     }
 }
 
-/// What has become of a message whose send was recorded.
+/// The fate of a message whose send was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fate {
-    /// A process has taken it out of its mailbox, and the recording shows when.
+    /// A process took it from its mailbox, and the recording shows when.
     Handled,
-    /// It was in the mailbox when the recording ended; or its process took it in a step that had begun before the
-    /// recording, which does not show that.
+    /// It was in the mailbox when the recording ended, or its process took it in a step that began before the recording
+    /// and is not shown.
     Queued,
-    /// Its process ended first.
+    /// Its receiver ended before it took the message.
     ProcessEnded,
-    /// Records of that time were overwritten: it is not known.
+    /// Unknown, because records of that time were overwritten.
     Overwritten,
-    /// It was in the mailbox when the sample ended in which it was sent: what followed is not recorded.
+    /// It was in the mailbox at the end of the sample in which it was sent; its further fate is not recorded.
     SampleEnded,
 }
 
-/// The sender of a message, or the one that waits for an answer.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Party {
-    /// A process, in one of its turns.
+    /// A process, in one of its time slices.
     Process(Pid),
-    /// A thread: code outside of processes, or a slice whose beginning is not recorded.
+    /// A thread: code outside of processes, or a process in a slice whose beginning is not recorded.
     Thread(ThreadIndex),
 }
 
-/// Why a slice was over.
+/// The reason why a slice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SliceEnd {
-    /// Nothing is left to do.
+    /// The process has nothing left to do.
     Idle,
-    /// The process has more to do, and lets others run first.
+    /// The process has more to do, but lets others run first.
     Ready,
     /// The process waits for answers, timers or other results.
     Waits,
@@ -94,11 +93,11 @@ pub enum SliceEnd {
     Ended,
 }
 
-/// Why a process ended, in short.
+/// The kind of a process's exit reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EndKind {
-    /// It was done, or was stopped.
+    /// It finished, or was stopped.
     Normal,
     /// It panicked.
     Panic,
@@ -114,7 +113,7 @@ pub enum EndKind {
     Failed,
 }
 
-/// What happened.
+/// The kind of an event, with its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -125,11 +124,11 @@ pub enum EventKind {
         /// Its type.
         of: TypeIndex,
     },
-    /// The slice is over.
+    /// A slice of a process ended.
     SliceEnded {
         /// The process.
         process: Pid,
-        /// Why it is over.
+        /// Why the slice ended.
         then: SliceEnd,
     },
     /// A process took a message out of its mailbox.
@@ -141,7 +140,7 @@ pub enum EventKind {
         /// The message, if its send was recorded.
         flow: Option<FlowId>,
     },
-    /// It is done with the message. (An async method may take several slices.)
+    /// A process finished handling a message. (An async method may take several slices.)
     HandlingEnded {
         /// The process.
         process: Pid,
@@ -160,19 +159,19 @@ pub enum EventKind {
         message: TypeIndex,
         /// The message.
         flow: FlowId,
-        /// The answer, if it is a call that a process awaits.
+        /// The answer, if the message is a call that a process awaits.
         answer: Option<FlowId>,
     },
-    /// A call that was recorded was answered, or failed.
+    /// A recorded call was answered, or failed.
     Answered {
-        /// The process that had called.
+        /// The calling process.
         to: Pid,
         /// The answer, unless the record of the call was overwritten.
         flow: Option<FlowId>,
     },
-    /// A process took the answer of its call, which was recorded.
+    /// A process took the answer of a recorded call.
     AnswerTaken {
-        /// The process that had called.
+        /// The calling process.
         process: Pid,
         /// The answer.
         flow: FlowId,
@@ -192,14 +191,14 @@ pub enum EventKind {
         process: Pid,
         /// Its type.
         of: TypeIndex,
-        /// Why.
+        /// Why it ended.
         why: EndKind,
     },
     /// A process was suspended, because it sent to a full mailbox.
     Suspended {
         /// The process.
         process: Pid,
-        /// Whose mailbox is full. `None`: that of a process on another node.
+        /// The process whose mailbox is full; `None` if it is on another node.
         at: Option<Pid>,
     },
     /// A suspended process was resumed.
@@ -207,42 +206,42 @@ pub enum EventKind {
         /// The process.
         process: Pid,
     },
-    /// The thread has nothing to do, and rests.
+    /// The thread parked, because it had nothing to do.
     Parked,
-    /// The thread rests no more.
+    /// The thread was woken.
     Woken,
-    /// The thread took processes from the queue of another one.
+    /// The thread took processes from the queue of another thread.
     Stole {
-        /// The number of that thread, with which its name ends.
+        /// The number of that thread, which is at the end of its name.
         from: u32,
-        /// How many.
+        /// The number of processes.
         count: u32,
     },
     /// A timer was set.
     TimerSet {
-        /// The process that waits for it, if it is one that does.
+        /// The process that waits for the timer, if one does.
         process: Option<Pid>,
-        /// When it is due, since the recording began.
+        /// The due time, since the recording began.
         due: Duration,
     },
     /// A timer fired.
     TimerFired {
-        /// The process that waits for it, if it is one that does.
+        /// The process that waits for the timer, if one does.
         process: Option<Pid>,
-        /// How long after it was due.
+        /// How long after the due time it fired.
         late: Duration,
     },
-    /// A step began to block, and gave its permit to another thread.
+    /// A step began to block, and passed its permit to another thread.
     BlockingBegan {
-        /// The process, if it is one that blocks.
+        /// The process that blocks; `None` if no process is involved.
         process: Option<Pid>,
     },
-    /// It blocks no more.
+    /// A step has stopped blocking.
     BlockingEnded {
-        /// The process, if it is one that blocks.
+        /// The process that blocks; `None` if no process is involved.
         process: Option<Pid>,
     },
-    /// A step has exceeded the stall limit. On the thread that found it.
+    /// A step exceeded the stall limit. Recorded on the thread that detected it.
     Stalled {
         /// The process.
         process: Pid,
@@ -251,15 +250,15 @@ pub enum EventKind {
         /// The type of the message, if it was handling one.
         message: Option<TypeIndex>,
     },
-    /// The permit of a step that did not end was given to another thread. On the thread that found it.
+    /// The permit of a step that did not end was passed to another thread. Recorded on the thread that detected it.
     TakenOver {
         /// The process.
         process: Pid,
     },
-    /// A flight recorder [samples](crate::record::FlightRecorder::sample): from here on all is recorded. In place of a
-    /// thread, the event has one named `samples`.
+    /// A flight recorder began to [sample](crate::record::FlightRecorder::sample): from here on, everything is
+    /// recorded. The event belongs to a pseudo-thread named `samples`.
     SampleBegan,
-    /// From here on, only what is rare is recorded: abnormal ends, stalls, suspensions, blocking. What has begun and
-    /// not ended by now, slices and handlings, has no event for its end.
+    /// A flight recorder stopped sampling: from here on, only rare events are recorded (abnormal ends, stalls,
+    /// suspensions, blocking). Slices and handlings that have not ended by now have no event for their end.
     SampleEnded,
 }

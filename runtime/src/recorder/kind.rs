@@ -1,6 +1,6 @@
 //! The kinds of records.
 
-/// What a record is about. In the low bits of its first word.
+/// The kind of a record, stored in the low bits of its first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
@@ -24,9 +24,9 @@ pub(crate) enum RecordKind {
     Unblock,
     Stall,
     TakeOver,
-    /// The time of a virtual clock.
+    /// The current time of a virtual clock.
     Time,
-    /// Made when a recording is read: from here on, and up to here, slices and messages are recorded.
+    /// Inserted when a recording is read: slices and messages are recorded between `SampleBegin` and `SampleEnd`.
     SampleBegin,
     SampleEnd,
 }
@@ -62,7 +62,8 @@ impl RecordKind {
         Self::ALL.get((word & ((1 << KIND_BITS) - 1)) as usize).copied()
     }
 
-    /// Returns whether it belongs to slices and messages, of which a sample has all. The others come singly.
+    /// Returns whether the kind concerns slices and messages, which a recording contains completely within a sample and
+    /// not at all outside. Other kinds are recorded individually.
     pub(crate) fn is_sampled(self) -> bool {
         matches!(
             self,
@@ -80,5 +81,6 @@ impl RecordKind {
     }
 }
 
-/// The rest of the first word is the time since the session began: with 2^59 cycles, some years.
+/// Number of bits for the kind. The rest of the first word is the time since the session began: 2^59 cycles last for
+/// years.
 pub(crate) const KIND_BITS: u32 = 5;

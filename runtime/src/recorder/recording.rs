@@ -1,12 +1,12 @@
-//! A recording: the records of all threads in the order of time, and how events are made of them.
+//! Recordings: the records of all threads in chronological order, and their conversion into events.
 //!
 //! # Flows
 //!
-//! The two ends of a message are recorded with the receiver's slot and generation, and with the sequence number of the
-//! message in its mailbox. That number begins anew whenever the mailbox has been empty while its process was idle, and
-//! wraps; so a handling belongs to the latest send with the same three before it that has no handling yet. If records
-//! were overwritten, a send from before the last moment with a gap is not paired at all: the handling that it led to
-//! may be missing, and a later one must not be taken for it.
+//! The send and the handling of a message are recorded with the receiver's slot and generation, and with the sequence
+//! number of the message in its mailbox. Sequence numbers restart whenever the mailbox has been empty while its process
+//! was idle, and they wrap. So a handling belongs to the latest earlier send with the same three values that has no
+//! handling yet. If records were overwritten, a send from before the last gap is not paired at all: its handling may be
+//! missing, and a later one must not be mistaken for it.
 
 use super::event::{EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, SliceEnd, ThreadIndex, TypeIndex};
 use super::kind::{KIND_BITS, RecordKind};
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// In the extra word of a send: the sequence number of the message.
+/// Mask of the message's sequence number in the extra word of a send.
 pub(crate) const SEQUENCE_MASK: u64 = (1 << (64 - GENERATION_BITS - 4)) - 1;
 
-/// What was read of a thread's ring.
+/// The contents read from a thread's ring.
 pub(super) struct RawTrack {
     pub(super) thread: String,
     pub(super) records: Vec<Record>,
@@ -38,19 +38,19 @@ pub struct RecordedThread {
 }
 
 impl RecordedThread {
-    /// Returns the name of the thread; a worker's is that of its host and its number.
+    /// Returns the name of the thread. That of a worker consists of the name of its host and its number.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns how many records of the thread were overwritten before the recording ended. Each message takes three
-    /// or more.
+    /// Returns the number of the thread's records that were overwritten before the recording ended. Each message takes
+    /// at least three records.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 }
 
-/// A record with its time, its thread, and the numbers of its type and its flow, if it has them.
+/// A record with its time and its thread, and the numbers of its type and its flow, if it has them.
 #[derive(Clone, Copy, Debug)]
 struct Stamped {
     at: u64,
@@ -59,7 +59,7 @@ struct Stamped {
     name: u32,
     /// The number of its flow; zero if it has none.
     flow: u32,
-    /// Of a send: the number of the answer's flow.
+    /// For a send, the number of the answer's flow.
     answer: u32,
     process: u64,
     extra: u64,
@@ -72,7 +72,7 @@ impl Stamped {
         Self { at: 0, thread: 0, kind: RecordKind::Time, name: NO_NAME, flow: 0, answer: 0, process: 0, extra: 0 };
 }
 
-/// What happened on a host during some time. See [`Host::record`](crate::Host::record).
+/// The events of a host during some period. See [`Host::record`](crate::Host::record).
 #[derive(Clone, Debug)]
 pub struct Recording {
     records: Vec<Stamped>,
@@ -80,14 +80,14 @@ pub struct Recording {
     types: Vec<&'static str>,
     missed: u64,
     duration: Duration,
-    /// Node and host of its processes.
+    /// The node and host of its processes.
     place: NonZeroU64,
-    /// What has become of each flow, by number. `None`: of an answer.
+    /// The fate of each flow, by number; `None` if the flow is an answer.
     fates: Vec<Option<Fate>>,
 }
 
 impl Recording {
-    /// Makes a recording of records that are stamped with ticks, from one moment to another.
+    /// Creates a recording from records that are stamped with ticks, between two moments.
     pub(super) fn timed(
         raw: Vec<RawTrack>,
         missed: u64,
@@ -99,7 +99,7 @@ impl Recording {
     ) -> Self {
         let begin = Moment::from_instant(begin).nanoseconds().saturating_add(from);
         let mut builder = RecordingBuilder::new(place, begin);
-        // Of two that meet at a nanosecond, the order would not be known.
+        // Merges samples that meet within a nanosecond, since the order of their end and beginning would be unknown.
         samples.dedup_by(|next, last| {
             let meet = next.0 <= last.1;
             last.1 = if meet { next.1 } else { last.1 };
@@ -110,11 +110,11 @@ impl Recording {
             next.checked_sub(1).is_some_and(|place| at <= samples[place].1)
         };
         let within = |at: &u64| (from..=to).contains(at);
-        // One that has begun by then is shown as the beginning of the recording.
+        // A sample that was open when the recording began has no event for its beginning.
         let begins = samples.iter().map(|(began, _)| *began).filter(|at| within(at) && *at > from);
         let begins: Vec<u64> = begins.map(|at| at - from).collect();
         let ends: Vec<u64> = samples.iter().map(|(_, ended)| *ended).filter(within).map(|at| at - from).collect();
-        // Before what happened at that moment, and the ends after it: the records are sorted stably.
+        // Added before the records of the same moment, and the ends after them, because the sort is stable.
         let sampler = raw.len() as u32;
         builder.bound(sampler, &begins, RecordKind::SampleBegin);
         for track in raw {
@@ -139,7 +139,7 @@ impl Recording {
         builder.finish(missed, Duration::from_nanos(to - from))
     }
 
-    /// Makes a recording of records that are stamped with their order.
+    /// Creates a recording from records that are stamped with their order.
     pub(super) fn ordered(
         raw: Vec<RawTrack>,
         missed: u64,
@@ -168,7 +168,7 @@ impl Recording {
         builder.finish(missed, lasted)
     }
 
-    /// Returns the events of all threads in the order of time.
+    /// Returns the events of all threads in chronological order.
     pub fn events(&self) -> RecordedEvents<'_> {
         RecordedEvents {
             recording: self,
@@ -189,19 +189,19 @@ impl Recording {
         &self.types
     }
 
-    /// Returns how many records are missing: those that were overwritten, by [thread](RecordedThread::lost), and those
+    /// Returns the number of missing records: those that were overwritten, by [thread](RecordedThread::lost), and those
     /// of threads for which there was no memory left.
     pub fn lost(&self) -> u64 {
         self.missed + self.threads.iter().map(RecordedThread::lost).sum::<u64>()
     }
 
-    /// Returns how long it lasted, by its host's clock.
+    /// Returns the duration of the recording by its host's clock.
     pub fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// Returns what has become of a message whose send was recorded. `None` if the flow is not one of a message, or not
-    /// of this recording.
+    /// Returns the fate of a message whose send was recorded; `None` if the flow is not that of a message, or not of
+    /// this recording.
     pub fn fate(&self, flow: FlowId) -> Option<Fate> {
         self.fates.get(flow.0.get() as usize - 1).copied().flatten()
     }
@@ -214,15 +214,15 @@ impl Recording {
 /// Collects the records of all threads.
 struct RecordingBuilder {
     place: NonZeroU64,
-    /// When the recording began, by the clock of timers.
+    /// When the recording began, by the timers' clock.
     began: u64,
-    /// With what the records are sorted, and the records.
+    /// The records, each with its sort key.
     records: Vec<(u64, Stamped)>,
     threads: Vec<RecordedThread>,
     types: Vec<&'static str>,
     numbers: BTreeMap<&'static str, u32>,
     addresses: BTreeMap<usize, u32>,
-    /// From where on no record of any thread is missing, as they are sorted.
+    /// The sort key from which on no record of any thread is missing.
     complete_from: u64,
 }
 
@@ -245,7 +245,7 @@ impl RecordingBuilder {
         self.threads.len() as u32 - 1
     }
 
-    /// Adds where samples begin, or where they end.
+    /// Adds the beginnings or the ends of samples.
     fn bound(&mut self, thread: u32, times: &[u64], kind: RecordKind) {
         let bounds = times.iter().map(|&at| (at, Stamped { at, thread, kind, ..Stamped::NOTHING }));
         self.records.extend(bounds);
@@ -265,7 +265,7 @@ impl RecordingBuilder {
 
     fn name(&mut self, name: &'static TypeName) -> u32 {
         let Self { types, numbers, addresses, .. } = self;
-        // One type may have several constants.
+        // A type may have several name constants.
         *addresses.entry(std::ptr::from_ref(name).addr()).or_insert_with(|| {
             let name = name();
             *numbers.entry(name).or_insert_with(|| {
@@ -276,7 +276,7 @@ impl RecordingBuilder {
     }
 
     fn finish(mut self, missed: u64, duration: Duration) -> Recording {
-        // Stable: those of one thread stay in their order.
+        // The sort is stable: records of one thread keep their order.
         self.records.sort_by_key(|(sorted, _)| *sorted);
         end_turns_in_time(&mut self.records);
         let fates = tie(&mut self.records, self.complete_from);
@@ -292,13 +292,13 @@ impl RecordingBuilder {
     }
 }
 
-/// Moves the ends of slices to before the next slice of their process, if that runs on another thread: the clock is
-/// read for them only when the process has been let go, and often when the next slice of the thread begins. A slice
-/// whose end is not recorded then, because the sample ends before, gets one.
+/// Moves the end of a slice to before the next slice of its process, if that runs on another thread. The recorded end
+/// may be too late, because the clock is read only after the process has been released, and often only when the next
+/// slice of the thread begins. Adds an end to a slice whose end is not recorded because the sample ended first.
 fn end_turns_in_time(records: &mut Vec<(u64, Stamped)>) {
     let mut running: BTreeMap<u64, u32> = BTreeMap::new();
     let mut slices: BTreeMap<u32, u64> = BTreeMap::new();
-    // The next slice of the process that a thread seems to run.
+    // For each thread, the index of the next slice of the process that the thread still seems to run.
     let mut next: BTreeMap<u32, usize> = BTreeMap::new();
     let (mut ends, mut moved): (Vec<(usize, Stamped)>, BTreeSet<usize>) = Default::default();
     let unknown = |thread, next| {
@@ -355,14 +355,14 @@ fn end_turns_in_time(records: &mut Vec<(u64, Stamped)>) {
     *records = ordered;
 }
 
-/// Ties sends to handlings and answers. Returns what has become of each flow, by number.
+/// Connects sends to handlings and answers. Returns the fate of each flow, by number.
 fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> {
     let mut fates: Vec<Option<Fate>> = Vec::new();
     let mut sent: BTreeMap<(u64, u64), Vec<u32>> = BTreeMap::new();
     let mut receivers: Vec<u64> = Vec::new();
     let mut asked: BTreeMap<(u64, u64), u32> = BTreeMap::new();
     let mut ended: BTreeSet<u64> = BTreeSet::new();
-    // The slice of each thread, and its last send.
+    // The process that each thread runs, and the index of its last send.
     let mut slices: BTreeMap<u32, u64> = BTreeMap::new();
     let mut last_send: BTreeMap<u32, usize> = BTreeMap::new();
     for index in 0..records.len() {
@@ -406,7 +406,7 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
                 }
             }
             RecordKind::End => _ = ended.insert(record.process),
-            // What is open may end before the next sample, and a later message have the same number.
+            // An open flow may end before the next sample, and a later message may have the same number.
             RecordKind::SampleEnd => {
                 for flow in std::mem::take(&mut sent).into_values().flatten() {
                     fates[flow as usize - 1] = Some(Fate::SampleEnded);
@@ -424,7 +424,7 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
     fates
 }
 
-/// The events of a recording in the order of time: see [`Recording::events`].
+/// The events of a recording in chronological order: see [`Recording::events`].
 #[derive(Debug)]
 pub struct RecordedEvents<'a> {
     recording: &'a Recording,
@@ -484,7 +484,7 @@ impl RecordedEvents<'_> {
                 EventKind::SampleEnded
             }
             RecordKind::Answer => EventKind::Answered { to: pid(process), flow },
-            // Otherwise it is the result of something else: a timer, a command.
+            // Without a flow it is the result of something else, such as a timer or a command.
             RecordKind::AnswerTaken => match flow {
                 Some(flow) => EventKind::AnswerTaken { process: pid(process), flow },
                 None => return,
@@ -521,7 +521,7 @@ impl RecordedEvents<'_> {
         self.ready.push_back(RecordedEvent { at: Duration::from_nanos(at), thread: ThreadIndex(thread), kind });
     }
 
-    /// Ends the slice of a thread, by its record if there is one: it has none if its records were overwritten.
+    /// Ends the slice of a thread. `ended` is the word of the record of its end; `None` if that was overwritten.
     fn end_slice(&mut self, at: u64, thread: u32, ended: Option<u64>) {
         let Some(process) = self.slices[thread as usize].take() else { return };
         let word = ended.unwrap_or(IDLE);
@@ -546,18 +546,19 @@ impl RecordedEvents<'_> {
     }
 }
 
-/// Why a slice ended, in the extra word of its record.
+/// The reason why a slice ended, in the extra word of its record.
 pub(crate) const IDLE: u64 = 0;
 pub(crate) const READY: u64 = 1;
 pub(crate) const WAITS: u64 = 2;
 pub(crate) const SUSPENDED: u64 = 3;
 pub(crate) const ENDED: u64 = 4;
-/// Beside these: the process is not done with a message.
+/// Combined with a reason: the process has not finished handling a message.
 pub(crate) const SLICE_IN_MESSAGE: u64 = 1 << 8;
-/// Beside these, in the extra word of a slice that has begun: how the slice before it on its thread has ended.
+/// Combined with a reason, in the extra word of the beginning of a slice: the reason is that of the end of the previous
+/// slice of the thread.
 pub(crate) const SLICE_OVER: u64 = 1 << 9;
 
-/// The extra word of the record of an end, for each of its kinds.
+/// The kinds of exit reasons, in the order of the numbers in the extra words of the records of ends.
 const END_KINDS: [EndKind; 7] = [
     EndKind::Normal,
     EndKind::Panic,

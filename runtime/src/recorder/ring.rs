@@ -1,39 +1,39 @@
-//! A ring of records that one thread writes and others read: nothing ever waits.
+//! A ring of records that one thread writes and others read, without any of them ever waiting.
 //!
-//! The writer overwrites the oldest record when the ring is full. A reader copies the records that may still be there,
-//! and then finds out which of its copies may have been overwritten meanwhile.
+//! The writer overwrites the oldest record when the ring is full. A reader copies the records that may still exist, and
+//! then determines which of its copies may have been overwritten in the meantime.
 //!
-//! `written` counts the records that were ever written; record *n* lies in cell *n* modulo the size. Each word of a
-//! cell is an atomic, so a copy that is torn is a wrong value and no undefined behaviour.
+//! `written` counts the records that were ever written; record *n* is in cell *n* modulo the size. Each word of a cell
+//! is an atomic, so a torn copy is a wrong value but not undefined behaviour.
 //!
-//! * I1 the writer of record *n* makes a release fence, after `written` became *n*;
+//! * I1 the writer of record *n* executes a release fence, after `written` became *n*;
 //! * I2 it stores the words of the record, relaxed;
 //! * I3 it stores *n + 1* in `written`, with Release;
-//! * I4 a reader loads `written` with Acquire: *w*. What it copies of the records before *w* was stored by I2 of these
-//!   records or of later ones, since I3 and I4 synchronize;
+//! * I4 a reader loads `written`, with Acquire, as *w*. The words that it copies from the records before *w* were
+//!   stored by I2 of these records or of later ones, since I3 and I4 synchronize;
 //! * I5 it copies the words, relaxed;
-//! * I6 it makes an acquire fence, and loads `written` again: *v*. If a copy has a word of record *n*, I1 of that
-//!   record and this fence synchronize, so *v* is at least *n*. Hence a record that lies a whole ring before *v* may be
-//!   torn, and so may all before it; those after it are whole.
+//! * I6 it executes an acquire fence, and loads `written` again, as *v*. If a copy contains a word of record *n*, I1 of
+//!   that record and this fence synchronize, so *v* is at least *n*. Hence the record one whole ring before *v*, and
+//!   all before it, may be torn; those after it are whole.
 //!
-//! So of a ring of *c* cells, *c - 1* records can be read. Without I1 a word of a record could be seen before `written`
-//! shows that its predecessor is complete, and a torn copy would be taken for a whole one; without I6 the same. A model
-//! is in `tests/models`.
+//! So all but one of the cells of a ring can be read. Without I1, a word of a record could be seen before `written`
+//! shows that its predecessor is complete, and a torn copy would be mistaken for a whole one. The same holds without
+//! I6. A model is in `tests/models`.
 
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence};
 use std::ptr;
 
-/// What names a type: a constant of the program, whose address stands for the type.
+/// A function that returns the name of a type: a constant of the program, whose address identifies the type.
 pub(crate) type TypeName = fn() -> &'static str;
 
-/// What is recorded of an event; its kind says what the words mean.
+/// The record of an event. Its kind determines the meaning of the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) words: [u64; 3],
     pub(crate) name: Option<&'static TypeName>,
 }
 
-/// The bytes of a record.
+/// Size of a record in bytes.
 pub(crate) const RECORD_BYTES: usize = 32;
 
 #[repr(C)]
@@ -44,27 +44,28 @@ struct RecordCell {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<RecordCell>() == RECORD_BYTES);
-/// Memory that is to be zero and aligned to more than this is taken by `malloc` and filled, 8 MiB for each thread:
-/// see [`zeroed`].
+/// With a larger alignment, zeroed memory would come from `malloc` and be filled, 8 MiB for each thread: see
+/// [`zeroed`].
 #[cfg(not(loom))]
 const _: () = assert!(align_of::<RecordCell>() <= 16);
 
 pub(crate) struct Ring {
-    /// A power of two of them.
+    /// The cells, whose number is a power of two.
     cells: Box<[RecordCell]>,
-    /// The number of the next record. The writer's own: to load `written` for it would hide races from the model.
+    /// The number of the next record. Only the writer uses it: loading `written` instead would hide races from the
+    /// model.
     next: AtomicU64,
     written: AtomicU64,
 }
 
 impl Ring {
-    /// Makes a ring of at most that many cells, and at least two.
+    /// Creates a ring of at most `cells` cells, but at least two.
     pub(crate) fn new(cells: usize) -> Self {
         let count = if cells < 4 { 2 } else { 1 << cells.ilog2() };
         Self { cells: zeroed(count), next: AtomicU64::new(0), written: AtomicU64::new(0) }
     }
 
-    /// Returns how many records were ever written.
+    /// Returns the number of records that were ever written.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
@@ -72,11 +73,11 @@ impl Ring {
     #[inline(always)]
     fn cell(&self, number: u64) -> &RecordCell {
         let place = number as usize & (self.cells.len() - 1);
-        // SAFETY: the length is a power of two, so the place is below it.
+        // SAFETY: the length is a power of two, so the masked index is in bounds.
         unsafe { self.cells.get_unchecked(place) }
     }
 
-    /// Writes a record. For the one thread that writes to this ring.
+    /// Writes a record. Must be called only by the one thread that writes to this ring.
     #[inline(always)]
     pub(crate) fn write(&self, record: Record) {
         let number = self.next.load(Ordering::Relaxed);
@@ -94,8 +95,8 @@ impl Ring {
         self.written.store(number + 1, Ordering::Release);
     }
 
-    /// Calls `keep` with each record from number `from` on that is still there, in order. Returns how many of them are
-    /// not: they were overwritten.
+    /// Calls `keep`, in order, with each record from number `from` on that has not been overwritten. Returns the number
+    /// of records from there on that have been.
     pub(crate) fn read(&self, from: u64, mut keep: impl FnMut(Record)) -> u64 {
         // I4.
         let written = self.written.load(Ordering::Acquire);
@@ -122,12 +123,12 @@ impl Ring {
     }
 }
 
-/// Makes cells that are all zero, without touching the memory: a ring that is never full costs what is written.
+/// Allocates zeroed cells without touching the memory, so that a ring uses only the memory that is written.
 #[cfg(not(loom))]
 fn zeroed(count: usize) -> Box<[RecordCell]> {
     use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
     let Ok(layout) = Layout::array::<RecordCell>(count) else { unreachable!("the size is bounded by whoever asks") };
-    // SAFETY: the layout is not empty, since there are two cells at least.
+    // SAFETY: the layout is not empty, since there are at least two cells.
     let Some(memory) = ptr::NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
     // SAFETY: allocated as an array of that many cells, for which zeros are valid: numbers and a null pointer.
     unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(memory.as_ptr().cast(), count)) }

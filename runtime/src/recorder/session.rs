@@ -1,4 +1,4 @@
-//! Who records what of a host: the recordings that run share one session, and with it the rings of the threads.
+//! The recordings of a host. Those that run at the same time share one session, and with it the rings of the threads.
 
 use super::recording::{RawTrack, Recording};
 use super::ring::{RECORD_BYTES, Ring};
@@ -12,52 +12,52 @@ use std::num::NonZeroU64;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// The most recordings of a host at a time.
+/// Maximum number of concurrent recordings of a host.
 pub(crate) const MOST_RECORDINGS: usize = 2;
 
-/// The most memory of a recording.
+/// Maximum memory of a recording in bytes.
 pub(crate) const MOST_MEMORY: usize = 256 << 20;
 
-/// The least memory for the ring of a thread.
+/// Minimum memory for the ring of a thread in bytes.
 pub(crate) const LEAST_THREAD_MEMORY: usize = 4096;
 
-/// The memory for the ring of a thread, unless another amount is asked for.
+/// Default memory for the ring of a thread in bytes.
 pub(crate) const THREAD_MEMORY: usize = 8 << 20;
 
-/// The most samples of a session whose times are kept: of two in a second, some hours.
+/// Maximum number of samples of a session whose times are kept: at two per second, some hours.
 const MOST_SAMPLES: usize = 1 << 16;
 
-/// How much memory the rings may take: altogether, and that of each thread.
+/// Memory that the rings may use, in total and for each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) all: usize,
     pub(crate) thread: usize,
 }
 
-/// What records of a host. Never freed, like the host's record.
+/// The recorder of a host. Never freed, like the host's record.
 #[derive(Default)]
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
     current: AtomicU64,
-    /// The number of the sample that is taken; zero while there is none, and slices and messages are not recorded.
+    /// The number of the current sample; zero while there is none, so that slices and messages are not recorded.
     sample: AtomicU64,
     state: Mutex<RecorderState>,
-    /// Held while threads and sends are made to fit the recorder's state.
+    /// Held while threads and sends are armed or disarmed according to the recorder's state.
     fitting: Mutex<()>,
     dumps: Mutex<Vec<Arc<Dumps>>>,
 }
 
-/// Why a flight recorder calls its hook.
+/// The reason why a flight recorder calls its hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DumpCause {
-    /// A step of that process has exceeded the stall limit.
+    /// A step of this process exceeded the stall limit.
     Stalled(Pid),
-    /// That supervisor has given up.
+    /// This supervisor gave up.
     GaveUp(Pid),
 }
 
-/// The way to the thread that calls the hook of a flight recorder.
+/// The channel to the thread that calls the hook of a flight recorder.
 struct Dumps {
     causes: SyncSender<DumpCause>,
     every: Duration,
@@ -65,7 +65,7 @@ struct Dumps {
     skipped: Arc<AtomicU64>,
 }
 
-/// While alive, the hook of a flight recorder is called.
+/// The registration of a flight recorder's hook, which ends when this is dropped.
 pub(crate) struct DumpTrigger {
     recorder: &'static Recorder,
     dumps: Arc<Dumps>,
@@ -78,7 +78,7 @@ impl Drop for DumpTrigger {
 }
 
 impl Dumps {
-    /// Passes the cause on, if the last one is long enough ago. Never blocks.
+    /// Passes the cause on, unless the last one is too recent. Never blocks.
     fn trigger(&self, cause: DumpCause) {
         let now = instant_now();
         let mut last = lock(&self.last);
@@ -95,52 +95,52 @@ impl Dumps {
 struct RecorderState {
     session: Option<Arc<Session>>,
     recordings: usize,
-    /// How many sessions there have been, and how many samples.
+    /// Number of sessions so far, and number of samples.
     sessions: u64,
     samples: u64,
 }
 
-/// When slices and messages were recorded in a session. Who wants that keeps a sample open; samples of several
-/// are one.
+/// The times at which slices and messages were recorded in a session. A recording that wants them keeps a sample open;
+/// overlapping samples of several recordings count as one.
 #[derive(Default)]
 struct SampleTimes {
-    /// How many are open.
+    /// Number of open samples.
     open: usize,
-    /// When the first of them was opened.
+    /// When the first open sample began.
     since: u64,
-    /// From when to when others were, in order.
+    /// Beginning and end of the earlier samples, in order.
     over: VecDeque<(u64, u64)>,
 }
 
-/// What stamps the records of a session. Its tracks have this and not the session, which has them: or none of both were
-/// ever freed.
+/// The clock that stamps the records of a session. Tracks refer to this instead of the session, which owns the tracks:
+/// a reference cycle would prevent both from being freed.
 pub(super) struct SessionClock {
     recorder: &'static Recorder,
     number: u64,
     pub(super) stamps: Stamps,
-    /// The ticks at its beginning; zero with a virtual clock.
+    /// The ticks when the session began; zero with a virtual clock.
     base: u64,
-    /// The last place in the order of all records, with a virtual clock.
+    /// With a virtual clock, the last place in the order of all records.
     order: AtomicU64,
 }
 
-/// The time from when the first recording begins to when the last one ends.
+/// The period from the beginning of the first recording to the end of the last.
 pub(crate) struct Session {
     clock: Arc<SessionClock>,
     begin: TickMark,
     memory: Memory,
     taken: AtomicUsize,
     tracks: Mutex<Vec<Arc<Track>>>,
-    /// How many records there was no ring for.
+    /// Number of records for which there was no ring.
     missed: AtomicU64,
     times: Mutex<SampleTimes>,
 }
 
-/// What a recording knows of its beginning.
+/// The state of the session when a recording began.
 pub(crate) struct Begun {
     session: Arc<Session>,
     stamp: u64,
-    /// The present of the host's virtual clock, if it has one.
+    /// The time of the host's virtual clock, if it has one.
     time: Option<Moment>,
     written: Vec<u64>,
     missed: u64,
@@ -152,23 +152,23 @@ impl Recorder {
         self.current.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the number of the sample that is taken; zero if there is none.
+    /// Returns the number of the current sample; zero if there is none.
     pub(crate) fn sample(&self) -> u64 {
         self.sample.load(Ordering::SeqCst)
     }
 
-    /// Returns whether what is frequent is recorded, and not only what is rare.
+    /// Returns whether frequent events are recorded, and not only rare ones.
     #[inline(always)]
     pub(crate) fn is_sampling(&self) -> bool {
         self.sample.load(Ordering::Relaxed) != 0
     }
 
-    /// Excludes others from making threads and sends fit the state of the recorder.
+    /// Excludes other threads from arming or disarming threads and sends.
     pub(crate) fn fit(&self) -> MutexGuard<'_, ()> {
         lock(&self.fitting)
     }
 
-    /// Returns the session that runs.
+    /// Returns the current session.
     pub(super) fn session(&self) -> Option<Arc<Session>> {
         if !self.is_on() {
             return None;
@@ -176,8 +176,8 @@ impl Recorder {
         lock(&self.state).session.clone()
     }
 
-    /// Begins a recording, and the session if none runs. Nothing frequent is recorded before a sample is
-    /// [opened](Session::open). `None`: too many run.
+    /// Begins a recording, and the session if none runs. Frequent events are not recorded before a sample is
+    /// [opened](Session::open). Returns `None` if too many recordings run.
     pub(crate) fn begin(&'static self, memory: Memory, clock: ClockOverride) -> Option<Arc<Session>> {
         let mut state = lock(&self.state);
         if state.recordings >= MOST_RECORDINGS {
@@ -209,11 +209,11 @@ impl Recorder {
         Some(session)
     }
 
-    /// Ends a recording of that session. Returns whether it was the last: then the caller disarms the threads.
+    /// Ends a recording of `session`. Returns whether it was the last, in which case the caller disarms the threads.
     pub(crate) fn end(&self, session: &Arc<Session>) -> bool {
         let mut state = lock(&self.state);
         if !state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            // The host has ended meanwhile.
+            // The host has ended in the meantime.
             return false;
         }
         state.recordings -= 1;
@@ -224,7 +224,7 @@ impl Recorder {
         true
     }
 
-    /// Has causes for a dump passed to `causes`, at most one in each time of `every`, until the result is dropped.
+    /// Passes causes for a dump to `causes`, at most one in each period of `every`, until the result is dropped.
     pub(crate) fn on_dump(
         &'static self,
         causes: SyncSender<DumpCause>,
@@ -236,7 +236,7 @@ impl Recorder {
         DumpTrigger { recorder: self, dumps }
     }
 
-    /// Has flight recorders call their hooks. Never blocks.
+    /// Makes flight recorders call their hooks. Never blocks.
     #[cold]
     pub(crate) fn dump(&self, cause: DumpCause) {
         if self.is_on() {
@@ -244,7 +244,7 @@ impl Recorder {
         }
     }
 
-    /// Ends all recordings: the host has ended.
+    /// Ends all recordings, because the host has ended.
     pub(crate) fn reset(&self) {
         let mut state = lock(&self.state);
         state.recordings = 0;
@@ -282,7 +282,7 @@ impl Session {
         &self.clock
     }
 
-    /// Makes a track for the calling thread, unless the memory is used up.
+    /// Creates a track for the calling thread, unless the memory is used up.
     pub(super) fn add_track(self: &Arc<Self>) -> Option<Arc<Track>> {
         let Memory { all, thread } = self.memory;
         let more = |taken: usize| taken.checked_add(thread).filter(|sum| *sum <= all);
@@ -292,21 +292,21 @@ impl Session {
         Some(track)
     }
 
-    /// Has slices and messages recorded until [`close`](Self::close) is called as often as this. Afterwards the caller
-    /// makes threads and sends fit that.
+    /// Opens a sample: slices and messages are recorded until [`close`](Self::close) has been called as often as this.
+    /// The caller then arms threads and sends.
     pub(crate) fn open(self: &Arc<Self>) {
         let mut state = lock(&self.clock.recorder.state);
         let mut times = lock(&self.times);
         times.open += 1;
         if times.open == 1 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self)) {
-            // Before the threads record: whatever they do, is within.
+            // Before the threads record, so that all their records are within the sample.
             times.since = self.clock.stamp();
             state.samples += 1;
             self.clock.recorder.sample.store(state.samples, Ordering::SeqCst);
         }
     }
 
-    /// Ends a sample. Returns whether it was the last: then the caller makes threads and sends fit that.
+    /// Closes a sample. Returns whether it was the last open one, in which case the caller disarms threads and sends.
     pub(crate) fn close(self: &Arc<Self>) -> bool {
         let state = lock(&self.clock.recorder.state);
         let mut times = lock(&self.times);
@@ -323,7 +323,7 @@ impl Session {
         is_last
     }
 
-    /// Returns when slices and messages were recorded, in order. The last sample has no end if it is open.
+    /// Returns the beginning and end of each sample, in order. The last sample has no end if it is open.
     fn samples(&self) -> Vec<(u64, Option<u64>)> {
         let times = lock(&self.times);
         let open = (times.open > 0).then_some((times.since, None));
@@ -334,7 +334,7 @@ impl Session {
         self.missed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a recording begins now.
+    /// Returns the state of the session for a recording that begins now.
     pub(crate) fn mark(self: &Arc<Self>) -> Begun {
         let written = lock(&self.tracks).iter().map(|track| track.ring.written()).collect();
         let time = match self.clock.stamps {
@@ -356,7 +356,7 @@ impl Begun {
         &self.session
     }
 
-    /// Returns what was recorded since, or during the last `keep` of it. Stops no thread.
+    /// Returns the recording from its beginning until now, or only the last `keep` of it. Stops no thread.
     pub(crate) fn recorded(&self, place: NonZeroU64, keep: Option<Duration>) -> Recording {
         let session = &self.session;
         let end_stamp = session.clock.stamp();

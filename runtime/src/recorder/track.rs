@@ -1,8 +1,8 @@
-//! The ring of one thread, and the clock that its records are stamped with.
+//! The ring of one thread, and the clock that stamps its records.
 //!
-//! With a virtual clock, on which many events happen at one moment, records are stamped with their place in the order
-//! of all records of the host, and a record of the time comes before the first one at that time. So a simulation, in
-//! which one thread runs at a time, has the same events in each run of a seed.
+//! With a virtual clock, many events happen at one moment. So records are stamped with their place in the order of all
+//! records of the host, and a track writes a record of the time before its first record at that time. Thus a
+//! simulation, in which one thread runs at a time, has the same events in each run of a seed.
 
 use super::kind::{KIND_BITS, RecordKind};
 use super::ring::{Record, Ring, TypeName};
@@ -13,7 +13,7 @@ use crate::sync::{Arc, AtomicU64, Ordering, current_thread};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// What stamps the records of a host.
+/// The source of the stamps of a host's records.
 #[derive(Clone, Copy)]
 pub(super) enum Stamps {
     Ticks(TickSource),
@@ -25,7 +25,7 @@ pub(crate) struct Track {
     pub(super) ring: Ring,
     pub(super) thread: String,
     clock: Arc<SessionClock>,
-    /// The time of the virtual clock in the last record.
+    /// The time of the virtual clock at the last record.
     time: AtomicU64,
 }
 
@@ -64,20 +64,20 @@ impl Drop for OwnTracks {
 }
 
 thread_local! {
-    /// The track that the thread used last, which is among its own.
+    /// The track that the thread used last, which `TRACKS` keeps alive.
     static CURRENT: Cell<*const Track> = const { Cell::new(ptr::null()) };
     static TRACKS: RefCell<OwnTracks> = const { RefCell::new(OwnTracks(Vec::new())) };
 }
 
-/// Gives back the rings of the calling thread whose session is over.
+/// Releases those rings of the calling thread whose session is over.
 pub(crate) fn forget_old_tracks() {
     CURRENT.set(ptr::null());
-    // Inaccessible in the destructors of a thread's own thread-locals.
+    // Inaccessible while the thread destroys its thread-locals.
     let _ = TRACKS.try_with(|tracks| tracks.borrow_mut().0.retain(|track| track.clock.is_current()));
 }
 
 impl Recorder {
-    /// Returns the present, to stamp a record with; zero if the calling thread does not record.
+    /// Returns a stamp for the current time; zero if the calling thread does not record.
     #[inline]
     pub(crate) fn stamp(&'static self) -> u64 {
         self.with_track(|track| track.clock.stamp()).unwrap_or(0)
@@ -100,7 +100,7 @@ impl Recorder {
         written.unwrap_or_else(|| self.miss())
     }
 
-    /// Writes a record about something that happened at `stamp`.
+    /// Writes a record of an event that happened at `stamp`.
     #[inline]
     pub(crate) fn note_at(
         &'static self,
@@ -115,22 +115,22 @@ impl Recorder {
         }
     }
 
-    /// Counts a record for which there is no ring. Returns zero, for its stamp.
+    /// Counts a record for which there is no ring. Returns zero in place of a stamp.
     #[cold]
     fn miss(&'static self) -> u64 {
         self.session().inspect(|session| session.miss());
         0
     }
 
-    /// Calls `body` with the calling thread's track for this host; `None` if nothing is recorded, or there is no memory
-    /// for it.
+    /// Calls `body` with the calling thread's track for this host. Returns `None` if nothing is recorded, or if there
+    /// is no memory for a track.
     #[inline(always)]
     fn with_track<R>(&'static self, body: impl FnOnce(&Track) -> R) -> Option<R> {
         let current = CURRENT.get();
-        // SAFETY: null, or the address of a track that this thread keeps among its own.
+        // SAFETY: null, or the address of a track that this thread's `TRACKS` keeps alive.
         let track = match unsafe { current.as_ref() } {
             Some(track) if track.clock.is_of(self) && track.clock.is_current() => track,
-            // SAFETY: as above; `body` does not look for tracks.
+            // SAFETY: as above; `body` does not look up tracks, so `TRACKS` stays unchanged.
             _ => unsafe { &*self.find_track()? },
         };
         Some(body(track))
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::recorder::session::Memory;
 
-    /// Catches: rings that are kept when their recording is over.
+    /// Catches rings that are kept after their recording has ended.
     #[test]
     fn a_session_is_freed_with_its_rings() {
         let recorder: &'static Recorder = Box::leak(Box::default());

@@ -5,12 +5,12 @@ use crate::errors::{BadName, GroupError};
 use crate::{Pid, actor::send::SendTo, sync::Arc};
 use std::fmt;
 
-/// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone;
-/// the group exists while it has members or subscribers. That of a host which has ended has none and takes none.
+/// A name for any number of processes, from [`Host::group`](crate::Host::group). This is a handle, cheap to clone; the
+/// group exists while it has members or subscribers. A group of an ended host has none and takes none.
 ///
-/// A process is a member while it is alive and has joined more often than left. It is removed before its end is
-/// reported. Members may be processes of any host of the program, stand-alone mailboxes, and [aliases](Pid::is_alias):
-/// such a member stays across restarts.
+/// A process is a member while it is alive and has joined more often than it has left. It is removed before its end is
+/// reported. Members may be processes of any host of the program, stand-alone mailboxes, and [aliases](Pid::is_alias),
+/// which stay members across restarts.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -30,7 +30,7 @@ use std::fmt;
 pub struct Group {
     table: TableOfHost,
     name: Arc<str>,
-    /// Its key, if its name is valid.
+    /// The key of the group, if its name is valid.
     key: Result<GroupKey, BadName>,
 }
 
@@ -41,19 +41,19 @@ impl Group {
         Self { table, name, key }
     }
 
-    /// Returns its name.
+    /// Returns the name of the group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns where it is.
+    /// Returns the table and the key of the group.
     fn place(&self) -> Result<(&'static GroupTable, &GroupKey), GroupError> {
         let key = self.key.as_ref().map_err(Clone::clone)?;
         Ok((self.table.get()?, key))
     }
 
-    /// Adds a member, or one more membership: it then has to leave as often. Returns whether it was not a member
-    /// before. Costs a lock that some other groups share.
+    /// Adds a member, or one more membership of a member, which then has to leave as often. Returns whether the process
+    /// was not a member before. Takes a lock that some other groups share.
     ///
     /// # Errors
     /// [`GroupError`] if the process or the group's host has ended, or if the group's name is empty or longer than
@@ -73,7 +73,7 @@ impl Group {
         self.place().is_ok_and(|(table, key)| table.contains(key, member.into()))
     }
 
-    /// Returns the members, in the order of their PIDs. The list is made once after each change, and shared.
+    /// Returns the members, in the order of their PIDs. The list is created once after each change, and shared.
     pub fn members(&self) -> Arc<[Pid]> {
         self.place().map(|(table, key)| table.members(key)).unwrap_or_default()
     }
@@ -88,18 +88,19 @@ impl Group {
         self.len() == 0
     }
 
-    /// Sends each member a copy of `message`, and returns how many got it. Never waits: a copy without room in a
-    /// mailbox becomes a dead letter. Whether a member handles the message is checked at delivery, as for any PID.
+    /// Sends each member a copy of `message`, and returns how many members got it. Never waits: a copy for which a
+    /// mailbox has no room becomes a dead letter. Whether a member handles the message is checked at delivery, as for
+    /// any PID.
     ///
-    /// The messages of one sender to one member stay in their order, broadcast or not.
+    /// Messages from one sender to one member arrive in order, whether they are broadcast or not.
     pub fn broadcast<M: Clone + Send + 'static>(&self, message: M) -> usize {
         self.table.spread(&self.members(), message)
     }
 
-    /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change: between list and events none
-    /// is left out or reported twice. (A full mailbox loses none either: a process that joins and leaves faster than a
-    /// subscriber can follow is suspended.) The subscription ends with the subscriber. Subscribing again returns a new
-    /// list and keeps the events. An alias stands for its current process.
+    /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change. No change is missed or
+    /// reported twice between the list and the events. (A full mailbox loses none either: a process that joins and
+    /// leaves faster than a subscriber can follow is suspended.) The subscription ends with the subscriber. A repeated
+    /// subscription returns a new list and keeps the events. An alias stands for its current process.
     ///
     /// # Errors
     /// As [`join`](Self::join).
@@ -108,7 +109,7 @@ impl Group {
         table.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)
     }
 
-    /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription; events that are already in the mailbox stay. Returns whether there was a subscription.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let subscriber = subscriber.target().resolve();
         subscriber.is_some_and(|pid| self.place().is_ok_and(|(table, key)| table.unwatch(key, pid)))

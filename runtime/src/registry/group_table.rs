@@ -1,9 +1,9 @@
 //! Members and watchers of groups and topics.
 //!
-//! Every change of a group happens under the lock of its shard, including the events for watchers: they are in the
+//! Every change of a group is made under the lock of its shard, and so is the push of its events: they are in the
 //! watchers' mailboxes, in order, before the next change. So a watcher that got a list of the members gets each later
-//! change, and no earlier one. Only waking the watchers waits until the lock is free, since a waker may be users' code,
-//! and so does suspending the process that floods one. No event is refused at a full mailbox.
+//! change, and no earlier one. Only two things wait until the lock is released: waking the watchers, since a waker may
+//! be user code, and suspending a process that floods a watcher. A full mailbox refuses no event.
 //!
 //! Everything is keyed and ordered by PID, so that a program behaves the same in each run.
 
@@ -38,12 +38,12 @@ pub enum GroupEvent {
         group: Arc<str>,
         /// The process.
         pid: Pid,
-        /// Why it ended; `None` if it left.
+        /// Why the process ended; `None` if it left.
         reason: Option<ExitReason>,
     },
 }
 
-/// The number of shards. A guess: more than the threads that use groups at the same time.
+/// The number of shards. A guess: more than the number of threads that use groups at the same time.
 const SHARDS: usize = 64;
 
 /// The key of a group: a name, a type, or both.
@@ -61,7 +61,7 @@ pub(crate) struct GroupTable {
 struct GroupState {
     members: BTreeMap<Pid, Member>,
     watchers: BTreeSet<Pid>,
-    /// The group as a registration of its members.
+    /// The group as a registrant of its members.
     registrant: Arc<dyn Registrant>,
     /// The members, if they were requested since the last change.
     list: Option<Arc<[Pid]>>,
@@ -69,7 +69,7 @@ struct GroupState {
 
 /// A member, a watcher, or both.
 struct Member {
-    /// How often it has joined without leaving.
+    /// The number of joins minus the number of leaves.
     joins: u32,
     registration: Registration,
 }
@@ -79,19 +79,20 @@ struct GroupRegistration {
     key: GroupKey,
 }
 
-/// Work for after the lock is released: the watchers have their events.
+/// The watchers to be woken after the lock is released. Their events are already in their mailboxes.
 #[derive(Default)]
 #[must_use = "the tokens of processes"]
 struct Notices(Vec<(&'static Slot, Pushed)>);
 
 impl Notices {
-    /// Wakes the watchers. First those that are processes, and the mailboxes themselves: a waker may wait for any.
+    /// Wakes the watchers: processes and mailboxes first, then user wakers, which may wait for any of them.
     fn wake(self) {
         let (ended, alive): (Vec<_>, Vec<_>) =
             self.0.into_iter().partition(|(_, pushed)| pushed.claim == Claim::Vacant);
         let tokens = alive.into_iter().filter_map(|(slot, pushed)| slot.claimed(pushed).ok().flatten());
         let wakers: Vec<Waker> = tokens.filter_map(Token::hand_over).collect();
-        // Before the wakers, which may wait for what others have sent there. It becomes dead letters, for users' hooks.
+        // Before the wakers, which may wait for what others have sent to an ended watcher. That becomes dead letters,
+        // which are passed to user hooks.
         ended.into_iter().for_each(|(slot, pushed)| drop(slot.claimed(pushed)));
         wakers.into_iter().for_each(|waker| wake(Site::MailboxWaker, waker));
     }
@@ -133,7 +134,7 @@ impl GroupTable {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
-    /// Adds `pid` to the group, making that if needed, and changes it.
+    /// Adds `pid` to the group, which is created if needed, and applies `change`.
     fn enter<R>(
         &'static self,
         key: &GroupKey,
@@ -161,7 +162,7 @@ impl GroupTable {
         })
     }
 
-    /// Makes `pid` a member, once. Returns whether it was not a member.
+    /// Makes `pid` a member with a single membership. Returns whether it was not a member.
     pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, GroupError> {
         self.enter(key, pid, |group, _| {
             let Some(member) = group.members.get_mut(&pid) else { return false };
@@ -185,7 +186,7 @@ impl GroupTable {
         left == Some(true)
     }
 
-    /// Sends `watcher` each later change. Returns the members.
+    /// Makes `watcher` receive each later change. Returns the members.
     pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, GroupError> {
         touch_everything();
         self.enter(key, watcher, |group, _| {
@@ -264,7 +265,7 @@ impl GroupTable {
     }
 }
 
-/// Changes the group if it exists, removes it if it is empty then, and releases the shard before it `tell`s.
+/// Changes the group if it exists, removes it if it is then empty, releases the shard, and calls `tell`.
 fn change_in<R>(
     mut shard: MutexGuard<'_, BTreeMap<GroupKey, GroupState>>,
     key: &GroupKey,
@@ -307,13 +308,13 @@ impl GroupState {
         }
     }
 
-    /// Sends an event to the watchers.
+    /// Discards the list of members, and sends an event to the watchers.
     fn changed(&mut self, notices: &mut Notices, event: impl Fn(Arc<str>) -> GroupEvent, key: &GroupKey) {
         self.list = None;
         let Some(name) = &key.name else { return };
         for watcher in &self.watchers {
             let Some(slot) = TABLE.slot(watcher.slot()) else { continue };
-            // A watcher may have ended meanwhile.
+            // A watcher may have ended in the meantime.
             let pushed = slot.push_message(*watcher, event(name.text().clone())).ok();
             notices.0.extend(pushed.map(|pushed| (slot, pushed)));
         }
@@ -326,7 +327,7 @@ impl GroupState {
     }
 }
 
-/// A table of a host. When that has ended, the next one may have it.
+/// A table of a host. After the host has ended, a later host may reuse the table.
 #[derive(Clone, Copy)]
 pub(crate) struct TableOfHost {
     table: &'static GroupTable,
@@ -343,8 +344,8 @@ impl TableOfHost {
         if self.host.has_ended() { Err(GroupError::Shutdown) } else { Ok(self.table) }
     }
 
-    /// Sends a copy of `message` to each member that is alive and has or makes room. Never waits. Returns how many got
-    /// it.
+    /// Sends a copy of `message` to each live member whose mailbox has or makes room. Never waits. Returns how many
+    /// members got it.
     pub(crate) fn spread<M: Clone + Send + 'static>(self, members: &[Pid], message: M) -> usize {
         let Some((last, others)) = members.split_last() else { return 0 };
         let sent = others.iter().filter(|pid| send_copy(self.host.scheduler, **pid, message.clone())).count();
@@ -352,8 +353,8 @@ impl TableOfHost {
     }
 }
 
-/// Sends a copy. One for which there is no room is a dead letter of the member's host, or of `host` if it has none
-/// here.
+/// Sends a copy, and returns whether it was delivered. If there is no room, it becomes a dead letter of the member's
+/// host, or of `host` if the member has none here.
 fn send_copy<M: Send + 'static>(host: &'static Scheduler, pid: Pid, message: M) -> bool {
     match with_mode(SendMode::Delayed, || crate::routing::router::send(pid, message)) {
         Ok(()) => true,

@@ -1,6 +1,6 @@
-//! Groups, topics, and the types that are known by name.
+//! Groups, topics, and process types that are known by name.
 //!
-//! * [`group_table`]: members and watchers, of groups and topics alike; [`group`], [`topic`]: their two APIs;
+//! * [`group_table`]: members and watchers, for groups and topics alike; [`group`], [`topic`]: their two APIs;
 //! * [`types`]: process types that can be started by name; [`upgrades`]: upgrades between them.
 //!
 //! A group exists while it has a member. It is notified of a member's end through

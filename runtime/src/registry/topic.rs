@@ -6,10 +6,11 @@ use crate::{Pid, actor::send::SendTo, sync::Arc, util::debug::impl_debug};
 use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
 
-/// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). A handle, cheap to clone; the topic exists
-/// while it has subscribers. That of a host which has ended has none and takes none.
+/// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). This is a handle, cheap to clone; the
+/// topic exists while it has subscribers. A topic of an ended host has no subscribers and takes none.
 ///
-/// Topics with one name and different types are independent. A subscription ends before its process's end is reported.
+/// Topics with the same name and different types are independent. A subscription ends before the end of its process is
+/// reported.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -28,7 +29,7 @@ use std::marker::PhantomData;
 /// ```
 pub struct Topic<E> {
     table: TableOfHost,
-    /// Its key, if its name is valid.
+    /// The key of the topic, if its name is valid.
     key: Result<GroupKey, BadName>,
     event: PhantomData<fn(E)>,
 }
@@ -38,25 +39,25 @@ impl<E: Send + 'static> Topic<E> {
         Self { table, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }
 
-    /// The topic without a name for events of type `E`.
+    /// Returns the topic without a name for events of type `E`.
     pub(crate) fn of_type(table: TableOfHost) -> Self {
         let key = Ok(GroupKey { event: Some(TypeId::of::<E>()), name: None });
         Self { table, key, event: PhantomData }
     }
 
-    /// Returns its name; `None` if it has none.
+    /// Returns the name of the topic; `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         self.key.as_ref().ok()?.name.as_ref().map(|name| &**name.text())
     }
 
-    /// Returns where it is.
+    /// Returns the table and the key of the topic.
     fn place(&self) -> Result<(&'static GroupTable, &GroupKey), GroupError> {
         let key = self.key.as_ref().map_err(Clone::clone)?;
         Ok((self.table.get()?, key))
     }
 
-    /// Sends each subscriber a copy of `event`, and returns how many got it. Never waits: a copy without room in a
-    /// mailbox becomes a dead letter.
+    /// Sends each subscriber a copy of `event`, and returns how many subscribers got it. Never waits: a copy for which
+    /// a mailbox has no room becomes a dead letter.
     pub fn publish(&self, event: E) -> usize
     where
         E: Clone,
@@ -64,7 +65,8 @@ impl<E: Send + 'static> Topic<E> {
         self.table.spread(&self.subscribers(), event)
     }
 
-    /// Subscribes a process: it gets each event once, however often it subscribes. Returns whether this is the first.
+    /// Subscribes a process, which gets each event once, however often it subscribes. Returns whether it was not
+    /// subscribed before.
     ///
     /// # Errors
     /// [`GroupError`] if the process or the topic's host has ended, or if the topic's name is empty or longer than
@@ -74,12 +76,12 @@ impl<E: Send + 'static> Topic<E> {
         table.join_once(key, subscriber.target())
     }
 
-    /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription; events that are already in the mailbox stay. Returns whether there was a subscription.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
         self.place().is_ok_and(|(table, key)| table.leave(key, subscriber.target()))
     }
 
-    /// Returns the subscribers, in the order of their PIDs. The list is made once after each change, and shared.
+    /// Returns the subscribers, in the order of their PIDs. The list is created once after each change, and shared.
     pub fn subscribers(&self) -> Arc<[Pid]> {
         self.place().map(|(table, key)| table.members(key)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Process types that can be started, and sent messages, by name.
+//! Starting processes by the name of their type, and sending them messages by name.
 
 use crate::actor::definition::{Actor, Inputs, NamedMessage};
 use crate::errors::{MessageError, StartError};
@@ -8,7 +8,7 @@ use crate::util::panics::{Site, contain};
 use crate::{Pid, SpawnError, actor::definition::actor::message_of, engine::host::reuse::HostRef};
 use std::{any::TypeId, collections::BTreeMap, panic::Location};
 
-/// Who is told of a process that is started by name.
+/// The parties that are notified of a process that is started by name.
 #[derive(Default)]
 pub(crate) struct StartTies {
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
@@ -23,7 +23,7 @@ type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 #[derive(Default)]
 pub(crate) struct Registry {
     types: RwLock<BTreeMap<String, Arc<TypeFactory>>>,
-    /// By type: a process is asked for its messages however it was started.
+    /// By type, because a process takes messages by name however it was started.
     messages: RwLock<BTreeMap<TypeId, MessageMaker>>,
 }
 
@@ -39,11 +39,11 @@ impl Registry {
     ) {
         self.messages.write().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<P>(), message_of::<P>);
         let before = self.types.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
-        // Outside the lock: users' code, with drops of its own.
+        // Outside the lock, because the drop of the factory may run user code.
         drop(before);
     }
 
-    /// Removes all types. Their factories are users' code, with drops of its own.
+    /// Removes all types. Contains panics in the drops of their factories, which are user code.
     pub(crate) fn clear(&self) {
         self.messages.write().unwrap_or_else(PoisonError::into_inner).clear();
         let types = std::mem::take(&mut *self.types.write().unwrap_or_else(PoisonError::into_inner));
@@ -59,7 +59,7 @@ impl Registry {
         inputs: Inputs,
         ties: StartTies,
     ) -> Result<Pid, StartError> {
-        // First: a host that is shut down clears its types, and would call them unknown.
+        // Checked first, because a host that is shut down clears its types, which would then count as unknown.
         if host.scheduler.gate.is_closed() {
             return Err(SpawnError::Shutdown.into());
         }
@@ -68,7 +68,7 @@ impl Registry {
             let name = name.chars().take(80).collect();
             return Err(StartError::Unknown { name, has: types.keys().cloned().collect() });
         };
-        // The factory is user code, and may register types.
+        // Unlocked before the call: the factory is user code, and may register types.
         drop(types);
         let outcome = contain(Site::TypeStart, || factory(host, place, entry, inputs, ties));
         Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)

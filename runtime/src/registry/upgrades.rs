@@ -1,4 +1,4 @@
-//! Upgrades by the names of types.
+//! Upgrades by type name.
 
 use crate::actor::definition::{Actor, Declared};
 use crate::actor::machine::upgrade::{IntoUpgrade, UpgradeError, Upgrading};
@@ -29,7 +29,7 @@ impl Upgrades {
         };
         let key = (TypeId::of::<Old>(), <S::Process as Declared>::NAME);
         let before = self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(ask));
-        // Outside the lock: users' code, with drops of its own.
+        // Outside the lock, because the drop of the upgrade may run user code.
         drop(before);
     }
 
@@ -49,7 +49,7 @@ impl Upgrades {
         ask(pid)
     }
 
-    /// Removes all upgrades. They are users' code, with drops of its own.
+    /// Removes all upgrades. Contains panics in their drops, which are user code.
     pub(crate) fn clear(&self) {
         let upgrades = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
         upgrades.into_values().for_each(|upgrade| _ = contain(Site::TypeDrop, || drop(upgrade)));

@@ -1,12 +1,12 @@
-//! Aliases: PIDs that stand for the process that serves now: those of supervised children, pools and names.
+//! Aliases: PIDs that stand for the process that currently serves. Supervised children, pools and names have aliases.
 //!
-//! An alias is distinguished from a process's PID by its generation (see [`Pid::is_alias`]), which no slot ever has: a
-//! send finds that no such process is alive, as for one that has ended, and only then looks here. So messages to
+//! An alias differs from a process's PID in its generation (see [`Pid::is_alias`]), which no slot ever has. A send
+//! finds that no such process is alive, as for an ended one, and only then checks for an alias. So messages to
 //! processes pay nothing.
 //!
-//! Aliases have their own table, in chunks that double, never moved and never freed. An entry counts the aliases that
-//! it has held; a PID names one of them, so that none is given out twice. Each entry has its own lock, held while a
-//! reference is copied: the [`AliasTarget`] is called, and dropped, without it.
+//! Aliases have their own table, in chunks that double in size and are never moved or freed. An entry counts the
+//! aliases that it has held, and a PID contains that number, so no PID is given out twice. Each entry has its own lock,
+//! which is held while a reference is copied; the [`AliasTarget`] is called, and dropped, without it.
 
 use super::hosts::{is_elsewhere, is_here, node_of};
 use crate::call::package::{Package, Undeliverable};
@@ -19,14 +19,15 @@ use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQu
 use crate::{env::world::World, exit::ExitReason, links::registrations::REGISTRATIONS, util::oneshot::Oneshot};
 use smallvec::SmallVec;
 
-/// How many aliases may lead to one another: a child that is a pool, in a tree that has a name, is three. A cycle of
+/// Maximum length of a chain of aliases: a child that is a pool, in a tree that has a name, has three. A cycle of
 /// aliases ends here.
 pub(crate) const DEPTH: usize = 8;
 
 /// The target of an alias.
 ///
-/// All methods are called on the thread that sends or asks, without a lock. Only [`take`](AliasTarget::take) may run
-/// users' code, and take as long as that does: for a pool, the key and `Clone` of a message, the hook, and wakers.
+/// All methods are called without a lock, on the thread that sends or queries. Only [`take`](AliasTarget::take) may run
+/// user code, and take as long as that does: for a pool, the key and `Clone` of a message, the hook, and wakers. (The
+/// exception is a pointer, whose target is determined by user code.)
 pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the process that messages go to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;
@@ -39,33 +40,35 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Called when a sender is done with the process that `enter` returned.
     fn left(&self) {}
 
-    /// Takes a package when `now` is `None`, or when the process that it returned has ended (`now` was called again).
+    /// Takes a package when `now` is `None`, or when the process that `now` returned has ended even after `now` was
+    /// called again.
     ///
     /// # Errors
-    /// The package and the reason.
+    /// Returns the package and the reason.
     fn take(&self, package: Package) -> Result<(), Undeliverable>;
 
     /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` apply to.
     fn life(&self) -> Option<Pid>;
 
-    /// Like [`life`](Self::life), for a wait for the end of that process, which the caller passes to it. `None` if
-    /// there is none that still takes one: see [`hold`](Self::hold). Otherwise [`waits`](Self::waits) follows.
+    /// Like [`life`](Self::life), for a caller that will register a wait for the end of that process. `None` if no
+    /// process takes waits: see [`hold`](Self::hold). Otherwise [`waits`](Self::waits) must follow.
     fn enter_wait(&self) -> Option<Pid> {
         self.life()
     }
 
-    /// Returns its last process that has ended: one may be linked with it still, or have its end among its signals.
+    /// Returns its last ended process: another process may still be linked with it, or have the notice of its end in
+    /// its mailbox.
     fn ended(&self) -> Option<Pid> {
         None
     }
 
-    /// Called when a wait is with the process that `enter_wait` returned.
+    /// Called when a wait has been registered with the process that `enter_wait` returned.
     fn waits(&self) {}
 
-    /// Takes a request for its next process.
+    /// Takes a request on behalf of its next process.
     ///
     /// # Errors
-    /// The request, if it does not wait for one.
+    /// Returns the request if the target does not wait for a next process.
     fn hold(&self, request: Request) -> Result<(), Request> {
         Err(request)
     }
@@ -73,20 +76,20 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the type that addresses are checked against.
     fn kind(&self) -> Option<&'static ProcessKind>;
 
-    /// Returns the number of the host that it belongs to, which its alias's PID names.
+    /// Returns the number of the host to which it belongs, which is part of its alias's PID.
     fn owner(&self) -> u16;
 
-    /// Returns a signal for room after `take` has refused a package as too much. `None`: unknown.
+    /// Returns a signal for room, after `take` has refused a package with `Full`; `None` if there is no such signal.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
     }
 }
 
-/// What a process is asked for, besides messages.
+/// A request to a process, other than a message.
 pub(crate) enum Request {
-    /// To tell of its end.
+    /// To report its end.
     Join(Join),
-    /// Anything about links and monitors with the alias itself.
+    /// A message about links and monitors with the alias itself.
     Tie(SentLinkMessage),
     /// To end after all earlier messages.
     Stop,
@@ -94,17 +97,17 @@ pub(crate) enum Request {
     Kill,
 }
 
-/// Where the end of what a PID means is waited for.
+/// The place to wait for the end of the process for which a PID stands.
 pub(crate) enum EndSource {
-    /// At this process. An alias that led to it counts the wait as on its way while the source is held.
+    /// At this process. The last alias that led to it counts the wait as in transit until the source is dropped.
     Process(Pid, Option<WaitingAt>),
-    /// At the alias, which is the last of those that led there: it has no process that takes a wait.
+    /// At this alias, the last one in the chain, which has no process that takes a wait.
     Alias(Pid, Arc<dyn AliasTarget>),
-    /// Nowhere: an alias that was retired.
+    /// Nowhere, because an alias was retired.
     Nothing,
 }
 
-/// The target of the last alias that led to a process.
+/// The target of the last alias that led to a process. Dropping it calls [`AliasTarget::waits`].
 pub(crate) struct WaitingAt(Arc<dyn AliasTarget>);
 
 impl Drop for WaitingAt {
@@ -128,7 +131,7 @@ impl EndSource {
         Self::Nothing
     }
 
-    /// Returns what a new link or monitor is bound to.
+    /// Returns the PID to which a new link or monitor is bound.
     pub(crate) fn name(&self, asked: Pid) -> Pid {
         match self {
             Self::Process(name, _) | Self::Alias(name, _) => *name,
@@ -137,9 +140,9 @@ impl EndSource {
     }
 }
 
-/// Returns all names under which a process may be linked with what `pid` means: the process behind it, and for each
-/// alias on the way itself, since a link waits there for a process, and its process before, which has ended. The
-/// process behind it is the last.
+/// Returns all names under which a process may be linked with the target of `pid`: the process behind it and, for each
+/// alias on the way, the alias itself, where a link waits for a process, and its previous process, which has ended. The
+/// process behind `pid` is the last.
 pub(crate) fn names_of_links(pid: Pid) -> SmallVec<[Pid; 4]> {
     let (mut pid, mut names) = (pid, SmallVec::new());
     for _ in 0..=DEPTH {
@@ -155,7 +158,7 @@ pub(crate) fn names_of_links(pid: Pid) -> SmallVec<[Pid; 4]> {
     names
 }
 
-/// Has the first target behind an alias take a request that does so. Returns whether one did.
+/// Passes a request to the first target behind an alias that takes it. Returns whether one did.
 pub(crate) fn hold(pid: Pid, request: Request) -> bool {
     let (mut pid, mut request) = (pid, request);
     for _ in 0..=DEPTH {
@@ -170,7 +173,8 @@ pub(crate) fn hold(pid: Pid, request: Request) -> bool {
     false
 }
 
-/// Posts a link message to an alias of this program; what its target does not take is answered as for an ended process.
+/// Posts a link message to an alias of this program. If its target does not take the message, it is answered as for an
+/// ended process.
 pub(crate) fn post_tie(to: Pid, sent: SentLinkMessage) {
     match target_of(to) {
         Some(target) => drop(target.hold(Request::Tie(sent))),
@@ -178,7 +182,7 @@ pub(crate) fn post_tie(to: Pid, sent: SentLinkMessage) {
     }
 }
 
-/// Owns an alias; dropping it retires the alias, unless that was done before: see [`retire`].
+/// An owned alias. Dropping it retires the alias, unless that was done before: see [`retire`].
 ///
 /// Its [`AliasTarget`] must not own it.
 pub(crate) struct Alias(Pid);
@@ -208,10 +212,10 @@ impl Drop for Alias {
     }
 }
 
-/// Retires an alias with this reason, unless that was done before. Later messages are refused as for a process that has
-/// ended, and the PID loses its names, its places in groups and its subscriptions.
+/// Retires an alias with this reason, unless that was done before. Later messages are refused as for an ended process,
+/// and the PID loses its names, its memberships in groups and its subscriptions.
 ///
-/// Not to be called under a lock: watchers of the groups are notified.
+/// Must not be called under a lock, because watchers of the groups are notified.
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     let Some(place) = place(pid.slot()).filter(|_| pid.is_alias()) else { return };
     let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
@@ -220,13 +224,13 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     }
     let (Some(target), reusable) = (entry.target.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
-    // members:Y6 to members:Y8 of `registrations`: a sender that found this PID alive did so under the lock, earlier,
-    // and had counted itself.
+    // members:Y6 to members:Y8 of `registrations`: a registrant that found this PID alive did so earlier, under the
+    // lock, after it had counted the membership.
     REGISTRATIONS.end(pid, reason);
     if reusable {
         FREE.push(pid.slot());
     }
-    // Last, and without the lock: it may own other aliases.
+    // Dropped last, and without the lock, because it may own other aliases.
     drop(target);
 }
 
@@ -241,23 +245,23 @@ pub(crate) fn target_of(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     if entry.is_of(pid) { entry.target.clone() } else { None }
 }
 
-/// Returns whether `pid` is a live process of this program, or an alias that was not retired. Exact, and in one total
-/// order with the end: see `registrations`.
+/// Returns whether `pid` is a live process of this program, or an alias that was not retired. The answer is exact, and
+/// in one total order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
     if !is_local_alias(pid) {
         return !is_elsewhere(pid) && TABLE.lives(pid);
     }
-    // Inspected in place: the last copy would be dropped by the caller, under its locks.
+    // Inspected in place: a clone could become the last reference, and be dropped by the caller under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
     entry.is_some_and(|entry| entry.is_of(pid) && entry.target.is_some())
 }
 
-/// Returns whether the PID is an alias that the calling code reaches without a transport.
+/// Returns whether the PID is an alias that the calling code can reach without a transport.
 pub(crate) fn is_local_alias(pid: Pid) -> bool {
     pid.is_alias() && is_here(pid)
 }
 
-/// Returns the type that addresses of a PID are checked against: its alias's, or that of its process.
+/// Returns the type that addresses of a PID are checked against: that of the alias, or else that of the process.
 pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     if pid.is_alias()
         && let Some(kind) = target_of(pid)?.kind()
@@ -272,10 +276,10 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
 }
 
 impl Pid {
-    /// Returns the process that the PID means now: itself, or the target of an alias, if there is one.
+    /// Returns the process for which the PID stands now: itself, or the target of an alias, if there is one.
     ///
-    /// Sending to it saves the lookup of the alias. It is valid for one incarnation: after that a send is refused, and
-    /// `resolve` must be called again.
+    /// Sending to the result saves the lookup of the alias. It is valid for one incarnation: after that a send is
+    /// refused, and `resolve` must be called again.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -314,17 +318,17 @@ impl Pid {
 }
 
 struct AliasEntry {
-    /// How many aliases the entry has held.
+    /// Number of aliases that the entry has held.
     number: u64,
-    /// The host of the last of them, and its node.
+    /// The host of the last alias, and its node.
     owner: u16,
     node: Option<NodeId>,
     target: Option<Arc<dyn AliasTarget>>,
 }
 
 impl AliasEntry {
-    /// Returns whether its last alias is this PID. One that was parsed from text may name another host or node: it was
-    /// never given out.
+    /// Returns whether the last alias of the entry is this PID. A PID that was parsed from text may name another host
+    /// or node, and was then never given out.
     fn is_of(&self, pid: Pid) -> bool {
         self.number == pid.number() && self.owner == pid.host_number() && self.node == Some(pid.node())
     }
@@ -337,7 +341,7 @@ const FIRST_BITS: u32 = 6;
 const CHUNKS: usize = (SLOT_BITS - FIRST_BITS + 1) as usize;
 
 static PLACES: World<[OnceLock<Box<[AliasPlace]>>; CHUNKS]> = World::new([const { OnceLock::new() }; CHUNKS]);
-/// How many entries were ever handed out.
+/// Number of entries that were ever handed out.
 static USED: World<AtomicU32> = World::new(AtomicU32::new(0));
 /// Entries without an alias.
 static FREE: World<SegQueue<u32>> = World::new(SegQueue::new());

@@ -1,4 +1,4 @@
-//! Calls on their way between nodes: the caller as a transport holds it, and the one that stands for it elsewhere.
+//! Calls between nodes: the caller as a transport holds it, and its stand-in on the other node.
 
 use crate::call::caller::{self, Caller, OutsideCaller};
 use crate::call::package::Package;
@@ -12,11 +12,12 @@ use crate::util::panics::{Site, contain};
 use std::sync::Weak;
 use std::time::Duration;
 
-/// The right and the duty to answer the caller of a package, if it has one: made by [`Package::take_apart`].
+/// The right and the duty to answer the caller of a package, if it has one. Created by [`Package::take_apart`].
 ///
-/// Dropped without an answer, it tells its caller what a dropped package does: that the message was unhandled or, if
-/// the process ends that holds it, why that ended, and that it was not delivered. A transport that has sent the message
-/// says so with [`note_sent`](Self::note_sent): then its caller hears that it may have been handled.
+/// If it is dropped without an answer, its caller gets the same error as for a dropped package: that the message was
+/// unhandled or, if the process that holds it is ending, the reason of that end and that the message was not delivered.
+/// A transport calls [`note_sent`](Self::note_sent) when it has sent the message; from then on the error is that the
+/// message may have been handled.
 #[must_use = "dropping it unanswered fails the call"]
 pub struct Answerer {
     caller: Option<Caller>,
@@ -24,9 +25,9 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Answers the caller. `Ok` is what the called method returned: a `Result<T, E>` of the caller's types, or a
-    /// `Result<T, Infallible>` if the method cannot fail; an `Err` of the method is part of it. Never blocks; a caller
-    /// that has given up, or that has expected no answer, is not told.
+    /// Answers the caller. `Ok` is the return value of the called method: a `Result<T, E>` of the caller's types, which
+    /// may be the method's own `Err`, or a `Result<T, Infallible>` if the method cannot fail. Never blocks. A caller
+    /// that has given up, or that expects no answer, is not notified.
     pub fn answer(mut self, result: Result<Payload, CallError>) {
         match (self.caller.take(), result) {
             (Some(caller), Ok(value)) => caller.answer(value),
@@ -35,25 +36,25 @@ impl Answerer {
         }
     }
 
-    /// Returns whether a caller waits for an answer. False for a message that was sent; if it came through a pool, the
-    /// pool still takes the answer as the sign that it was handled.
+    /// Returns whether a caller waits for an answer. False for a message that was sent and not called; if it came
+    /// through a pool, the pool still takes the answer as the sign that it was handled.
     pub fn expects_answer(&self) -> bool {
         self.caller.as_ref().is_some_and(|caller| !caller.was_sent())
     }
 
-    /// Returns how long the caller still waits, by the clock of the calling thread, which should be the one that sent
-    /// the package; zero if its deadline has passed, `None` if it waits without a limit.
+    /// Returns the time until the caller's deadline, by the clock of the calling thread, which should be the thread
+    /// that sent the package. Zero if the deadline has passed, `None` if there is no deadline.
     pub fn time_left(&self) -> Option<Duration> {
         let deadline = self.caller.as_ref()?.deadline().filter(|deadline| *deadline != Moment::NEVER)?;
         Some(deadline.since(Moment::now()))
     }
 
-    /// Returns whether the caller has stopped waiting: the answer will be dropped.
+    /// Returns whether the caller has stopped waiting, so that the answer will be dropped.
     pub fn is_abandoned(&self) -> bool {
         self.caller.as_ref().is_some_and(Caller::has_given_up)
     }
 
-    /// Notes that the message has been sent on and may be handled: see [`Answerer`].
+    /// Records that the message has been sent on and may be handled: see [`Answerer`].
     pub fn note_sent(&mut self) {
         self.is_sent = true;
     }
@@ -75,10 +76,10 @@ impl Drop for Answerer {
 
 crate::util::debug::impl_debug!([] Answerer, self => "Answerer" { expects_answer: self.expects_answer(), .. });
 
-/// What is done with the answer to a call from elsewhere.
+/// The callback for the answer to a remote call.
 type ThenAnswer = Box<dyn FnOnce(Result<Payload, CallError>) + Send>;
 
-/// Stands for a caller that is elsewhere.
+/// The stand-in for a remote caller.
 struct AbsentCaller {
     /// `None` after the answer.
     then: Mutex<Option<ThenAnswer>>,
@@ -86,13 +87,13 @@ struct AbsentCaller {
     has_given_up: AtomicBool,
 }
 
-/// Tells a call from elsewhere that its caller has given up: made by [`Package::with_caller`].
+/// A handle to report that the caller of a remote call has given up. Created by [`Package::with_caller`].
 #[derive(Clone)]
 pub struct Abandonment(Weak<AbsentCaller>);
 
 impl Abandonment {
-    /// The caller does not wait any longer: if the called process has not begun with the message, it never will, and an
-    /// answer is still passed on.
+    /// Reports that the caller no longer waits. If the called process has not begun to handle the message, it never
+    /// will; an answer is still passed on.
     pub fn abandon(&self) {
         if let Some(caller) = self.0.upgrade() {
             caller.has_given_up.store(true, Ordering::Relaxed);
@@ -120,7 +121,7 @@ impl OutsideCaller for AbsentCaller {
         }));
     }
 
-    /// Its transport may tell it when its caller gives up; in any case it goes by the deadline.
+    /// Returns whether the transport has reported that the caller gave up, or the deadline has passed.
     fn is_abandoned(&self) -> bool {
         self.has_given_up.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| deadline <= Moment::now())
     }
@@ -140,10 +141,10 @@ impl Package {
 
     /// Creates a package with a call whose caller is not in this program: for transports.
     ///
-    /// `then` is called once, with what the caller is to be told, on the thread that answers: the value is the
-    /// `Result` of the called method. If the package is refused, take it apart or drop it: that is told too. A panic in
-    /// `then` is contained. `time_left` is what the caller had left when it was sent; once it has passed, the call
-    /// counts as abandoned. `None` is without a limit.
+    /// `then` is called once, on the thread that answers, with the result for the caller: the value is the `Result` of
+    /// the called method. If the package is refused, take it apart or drop it: `then` is called in that case, too. A
+    /// panic in `then` is contained. `time_left` is the time that the caller had left when the package was sent; once
+    /// it has passed, the call counts as abandoned. `None` means no limit.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -176,7 +177,8 @@ impl Package {
         Self::with_caller(to, payload, time_left, then).0
     }
 
-    /// As [`with_answer`](Self::with_answer), for a transport that hears when the caller gives up before its deadline.
+    /// Like [`with_answer`](Self::with_answer), for a transport that is notified when the caller gives up before its
+    /// deadline.
     pub fn with_caller(
         to: Pid,
         payload: Payload,
@@ -191,15 +193,15 @@ impl Package {
         (Self::from_parts(to, payload, Some(caller)), abandonment)
     }
 
-    /// Puts a package together that was taken apart: for a transport that cannot send it after all.
+    /// Reassembles a package that was taken apart, for a transport that cannot send it after all.
     pub fn put_together(to: Pid, payload: Payload, mut answerer: Answerer) -> Self {
         Self::from_parts(to, payload, answerer.caller.take())
     }
 
-    /// Takes the package apart: for transports, which encode the message by its type. Returns its destination, the
+    /// Takes the package apart, for transports, which encode the message by its type. Returns its destination, the
     /// message, and the right to answer its caller.
     ///
-    /// [`Package::answer`] is for those that know the type.
+    /// Code that knows the type uses [`Package::answer`] instead.
     pub fn take_apart(self) -> (Pid, Payload, Answerer) {
         // If the call was withdrawn, it counts as abandoned from here on.
         let _is_wanted = self.keep();
@@ -208,7 +210,7 @@ impl Package {
     }
 }
 
-/// Returns the time of a process's clock.
+/// Returns the current time of a process's clock.
 fn now_at(pid: Pid) -> Moment {
     if has_virtual_clock() {
         return Moment::now();

@@ -1,16 +1,17 @@
-//! Link messages between this node and another: a transport, and what depends on it.
+//! Connections to other nodes: a transport, and the links, monitors and joins that depend on it.
 //!
-//! * A message is noted among the [`Ties`] before it is sent or posted, in one lock with the check that the connection
-//!   is not lost. So the loss, which takes the ties under that lock, tells of each tie or comes first, and then the
-//!   message is answered here.
-//! * A message from the other node that was posted while the connection was lost could arrive after the notice of the
-//!   loss. So it is followed by a second notice, which finds nothing to do if the first came later.
+//! * A message is recorded in the [`Ties`] before it is sent or posted, under the same lock as the check that the
+//!   connection is not lost. The loss takes the ties under that lock. So it either reports the tie of the message, or
+//!   comes first, in which case the message is answered here.
+//! * A message from the other node that is posted while the connection is being lost could arrive after the notice of
+//!   the loss. So it is followed by a second notice, which has no effect if the first one arrived after the message.
 //!
-//! A process may come to a message of this connection when it is tied to the other over the next one. So the message
-//! is posted with the [`ConnectionId`], and a link ends with what came by its own connection only. A message that links
-//! is therefore sent over the connection that its process has noted, or is answered: see [`Way`].
+//! A process may reach a message of this connection when it is already tied to the other process over the next
+//! connection. So the message is posted with its [`ConnectionId`], and only messages of a link's own connection can end
+//! the link. A message that establishes a link is therefore sent over the connection that its process has recorded, or
+//! answered here: see [`Way`].
 //!
-//! No lock is held while a transport or a process is told.
+//! No lock is held while a transport is called or a process is notified.
 
 use super::alias::{self, EndSource};
 use super::joins;
@@ -32,7 +33,7 @@ use crate::util::panics::{Site, contain, dispose};
 pub(super) struct Connection {
     id: ConnectionId,
     transport: Arc<dyn Transport>,
-    /// `None` when it is lost.
+    /// `None` once the connection is lost.
     ties: Mutex<Option<Ties>>,
 }
 
@@ -47,13 +48,13 @@ impl Connection {
         &*self.transport
     }
 
-    /// Returns how many ties would end if the connection were lost.
+    /// Returns the number of ties that would end if the connection were lost.
     pub(super) fn ties(&self) -> usize {
         lock(&self.ties).as_ref().map_or(0, Ties::count)
     }
 
-    /// Sends a message of a local process. Returns whether it was sent. A panic of the transport is contained: others
-    /// may still have to be told, by a process that exits.
+    /// Sends a message of a local process. Returns whether it was sent. A panic of the transport is contained, because
+    /// an exiting process may have to notify others as well.
     fn send(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
         let names = lock(&self.ties).as_mut().map(|ties| ties.sends(from, to, &message));
         let Some(names) = names else {
@@ -70,7 +71,7 @@ impl Connection {
         is_sent
     }
 
-    /// Passes a message to the transport. Returns whether that has accepted it.
+    /// Passes a message to the transport. Returns whether the transport accepted it.
     fn pass(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
         match contain(Site::Transport, || self.transport.send_link(from, to, message)) {
             Ok(Ok(())) => true,
@@ -85,7 +86,8 @@ impl Connection {
         }
     }
 
-    /// Hands a message from the other node to the process `name`. Returns whether it was, or was answered for it.
+    /// Delivers a message from the other node to the process `name`. Returns whether it was delivered, or answered on
+    /// behalf of the process.
     fn receive(&self, from: Pid, name: Pid, message: LinkMessage<ExitReason>) -> bool {
         let noted = {
             let mut ties = lock(&self.ties);
@@ -93,7 +95,8 @@ impl Connection {
             let to = if name.is_alias() { ties.meant(from, name, &message) } else { Some(name) };
             to.map(|to| (to, ties.receives(from, to, name, &message)))
         };
-        // Resolved without the lock: that asks the target of the alias, which counts the message as on its way.
+        // Resolved without the lock, because that calls the target of the alias, which counts the message as in
+        // transit.
         let source;
         let (to, from) = match noted {
             Some(noted) => noted,
@@ -119,7 +122,7 @@ impl Connection {
         true
     }
 
-    /// Ends the connection: tells all that are tied to the other node. Does nothing the second time.
+    /// Ends the connection, and notifies all processes that are tied to the other node. Has no effect the second time.
     pub(super) fn lose(&self) {
         let ties = lock(&self.ties).take();
         for (from, to, message) in ties.map(Ties::lost).unwrap_or_default() {
@@ -128,8 +131,8 @@ impl Connection {
     }
 }
 
-/// Hands a message of a process of another node, which came by a connection, to the process `to`, which was addressed
-/// as `name`.
+/// Posts a message of a process of another node, which came over the connection `by`, to the process `to`, which was
+/// addressed as `name`.
 fn post(by: ConnectionId, from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
     if joins::is_joiner(to) {
         return joins::receive(from, message);
@@ -137,7 +140,7 @@ fn post(by: ConnectionId, from: Pid, to: Pid, name: Pid, message: LinkMessage<Ex
     if to.is_alias() {
         return alias::post_tie(to, SentLinkMessage::new(from, name, Some(&Abroad), message).by(by));
     }
-    // Answers on behalf of an ended process come from the name that the other knows.
+    // Answers on behalf of an ended process come from the name that the other process knows.
     match TABLE.last(to) {
         Some(slot) => slot.post(to, SentLinkMessage::new(from, to, Some(&Abroad), message).by(by)),
         None => drop(SentLinkMessage::new(from, name, Some(&Abroad), message)),
@@ -152,12 +155,13 @@ impl Way {
         Self(Router::with(here, |router| router.connection(there)))
     }
 
-    /// Returns the ID of a link that is made over it.
+    /// Returns the connection ID for a link that is made over it.
     pub(crate) fn id(&self) -> ConnectionId {
         self.0.as_ref().map_or(ConnectionId::NONE, |connection| connection.id)
     }
 
-    /// Sends a message of a process of this node to one of the other; if it cannot be sent, it is answered here.
+    /// Sends a message of a process of this node to a process of the other node. If it cannot be sent, it is answered
+    /// here.
     pub(crate) fn send(self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
         let answer = answer_for_the_lost(&message);
         let is_sent = match &self.0 {
@@ -173,12 +177,12 @@ impl Way {
     }
 }
 
-/// Sends a message of a process of this node to one of another; if it cannot be sent, it is answered here.
+/// Sends a message of a process of this node to a process of another. If it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     Way::between(from.node(), to.node()).send(from, to, message);
 }
 
-/// Sends what an alias says of its links and monitors, which needs no answer.
+/// Sends a message about the links and monitors of an alias, which needs no answer.
 pub(crate) fn send_from_alias(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     if to.node() != from.node() {
         return send_link(from, to, message);
@@ -202,11 +206,11 @@ pub(crate) fn send_control(to: Pid, message: ControlMessage) -> bool {
 }
 
 impl super::Node {
-    /// Hands a link message from the process `from` of another node to the process `to` of this one. If that has ended,
-    /// the other is told through the transport for its node, as by the process itself. Returns false for a message that
-    /// is not for this node, or from a node that is not connected: it is dropped.
+    /// Delivers a link message from the process `from` of another node to the process `to` of this one. If that has
+    /// ended, the other process is notified through the transport for its node, as if by the process itself. Returns
+    /// false, and drops the message, if it is not for this node or comes from a node that is not connected.
     ///
-    /// Call it, and `deliver`, from one thread at a time for each other node, in the order in which things were sent.
+    /// For each other node, call this and `deliver` from one thread at a time, in the order in which things were sent.
     /// Connect a node again only when the last call for it has returned.
     pub fn post_link(self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
         if to.node() != self.id() {
@@ -223,7 +227,7 @@ impl super::Node {
     }
 }
 
-/// Where answers to processes of other nodes go.
+/// The link endpoint that sends answers to processes of other nodes.
 struct Abroad;
 
 impl Resident for Abroad {
@@ -240,7 +244,7 @@ impl LinkEndpoint for Abroad {
         }
     }
 
-    /// Never called: no process lives here.
+    /// Never called, because no process lives here.
     unsafe fn receive(&self, sent: SentLinkMessage) -> LinkEffect<ExitReason> {
         drop(sent);
         LinkEffect::Nothing

@@ -1,4 +1,4 @@
-//! The hosts that this program has or had, by number, and whether a PID belongs here.
+//! The past and present hosts of this program, by number, and checks of whether a PID belongs here.
 
 #[cfg(feature = "test")]
 use crate::env::program::acting_node;
@@ -21,7 +21,7 @@ impl Numbers {
         (&self.0[usize::from(number) / 64], 1 << (number % 64))
     }
 
-    /// Returns whether it was absent.
+    /// Inserts a number. Returns whether it was absent.
     fn insert(&self, number: u16) -> bool {
         let (word, bit) = self.word(number);
         word.fetch_or(bit, Ordering::AcqRel) & bit == 0
@@ -38,14 +38,13 @@ impl Numbers {
     }
 }
 
-/// All hosts so far, those of them that have begun to shut down, and those whose number is in use.
+/// All hosts so far, the hosts that have begun to shut down, and the hosts whose number is in use.
 static KNOWN: World<Numbers> = World::new(Numbers::new());
 static DOWN: World<Numbers> = World::new(Numbers::new());
 static IN_USE: World<Numbers> = World::new(Numbers::new());
 
-/// Returns a number for a new host, which it has to itself until it is [released](release); only if all are in use,
-/// it shares one. Numbers repeat after 65,535 hosts: a PID is unique by its slot and generation, which all hosts of a
-/// program share.
+/// Returns a number for a new host, which no other host uses until it is [released](release), unless all numbers are in
+/// use. Numbers repeat after 65,535 hosts. PIDs stay unique by slot and generation, which all hosts of a program share.
 pub(crate) fn new_host() -> u16 {
     static NEXT: World<AtomicU16> = World::new(AtomicU16::new(0));
     let number = next_free(&NEXT, &IN_USE);
@@ -64,21 +63,21 @@ pub(crate) fn goes_down(number: u16) {
     let _was_up = DOWN.insert(number);
 }
 
-/// Lets a later host have the number.
+/// Makes the number available to later hosts.
 pub(crate) fn release(number: u16) {
     #[cfg(feature = "test")]
     logical().write().unwrap_or_else(PoisonError::into_inner).remove(&number);
     IN_USE.remove(number);
 }
 
-/// The hosts that are nodes of their own.
+/// The hosts that are nodes of their own, by number.
 #[cfg(feature = "test")]
 fn logical() -> &'static RwLock<BTreeMap<u16, NodeId>> {
     static LOGICAL: World<OnceLock<RwLock<BTreeMap<u16, NodeId>>>> = World::new(OnceLock::new());
     LOGICAL.get_or_init(RwLock::default)
 }
 
-/// Notes the node of a host.
+/// Records the node of a host.
 #[cfg(feature = "test")]
 pub(crate) fn belongs_to(number: u16, node: NodeId) {
     let mut logical = logical().write().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +88,7 @@ pub(crate) fn belongs_to(number: u16, node: NodeId) {
     }
 }
 
-/// Returns the node of a host; of none, that of the program.
+/// Returns the node of a host: that of the program unless the host is a logical node.
 #[cfg(feature = "test")]
 pub(crate) fn node_of(number: u16) -> NodeId {
     let logical = logical().read().unwrap_or_else(PoisonError::into_inner);
@@ -112,8 +111,8 @@ pub(crate) fn is_of_program(node: NodeId) -> bool {
     node == program_node()
 }
 
-/// Returns whether the calling code reaches the process of that PID without a transport: it is of the same node or,
-/// outside of runtimes, of any node of this program.
+/// Returns whether the calling code can reach the process with this PID without a transport: the process belongs to the
+/// same node or, for code outside of runtimes, to any node of this program.
 #[inline]
 pub(crate) fn is_here(pid: Pid) -> bool {
     #[cfg(feature = "test")]
@@ -125,8 +124,8 @@ pub(crate) fn is_here(pid: Pid) -> bool {
     return pid.node() == program_node();
 }
 
-/// Returns whether the process of that PID is of another node, although the table of slots may have it. Costs nothing
-/// without logical nodes, of which the table has no other.
+/// Returns whether the process with this PID belongs to another node, although it may be in the table of slots. Costs
+/// nothing without logical nodes, when all processes in the table belong to one node.
 #[inline(always)]
 pub(crate) fn is_elsewhere(pid: Pid) -> bool {
     #[cfg(feature = "test")]
@@ -138,12 +137,12 @@ pub(crate) fn is_elsewhere(pid: Pid) -> bool {
     }
 }
 
-/// Returns whether this node has, or had, a host with that number.
+/// Returns whether this node has, or had, a host with this number.
 pub(crate) fn is_known(number: u16) -> bool {
     number == HOSTLESS || KNOWN.contains(number)
 }
 
-/// Returns whether the host with that number, or the latest of several, has begun to shut down.
+/// Returns whether the host with this number, or the latest of several, has begun to shut down.
 pub(crate) fn is_down(number: u16) -> bool {
     DOWN.contains(number)
 }
@@ -152,7 +151,7 @@ pub(crate) fn is_down(number: u16) -> bool {
 mod tests {
     use super::*;
 
-    /// Catches: a number that is given out again while its first host runs.
+    /// Catches a number that is given out again while its first host still runs.
     #[test]
     fn a_number_repeats_only_when_its_host_has_gone() {
         let (next, in_use) = (AtomicU16::new(0), Numbers::new());
@@ -164,7 +163,7 @@ mod tests {
         }
         in_use.remove(long);
         assert!((0..=u16::MAX).map(|_| next_free(&next, &in_use)).any(|number| number == long));
-        // Now all are in use, and one is shared.
+        // Now all numbers are in use, so one is shared.
         assert!(next_free(&next, &in_use) < HOSTLESS);
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for the end of processes of other nodes: a monitor of a process that each node has for this.
+//! Joins of processes of other nodes. Each join is a monitor that belongs to a pseudo-process of the local node.
 
 use super::connection::send_link;
 use crate::env::program::{HOSTLESS, this_node};
@@ -11,7 +11,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::util::panics::{Site, contain};
 use std::collections::BTreeMap;
 
-/// Returns the PID that watches for the joins of a node. No process has it: generations begin with one.
+/// Returns the PID that monitors processes for the joins of a node. No process has it, since generations begin with
+/// one.
 fn joiner(node: NodeId) -> Pid {
     Pid::new(node, HOSTLESS, 0, 0)
 }
@@ -20,20 +21,20 @@ pub(super) fn is_joiner(pid: Pid) -> bool {
     pid == joiner(pid.node())
 }
 
-/// How many joins are kept before those that were given up are looked for.
+/// Number of joins below which abandoned ones are not removed.
 const FEW: usize = 64;
 
 struct RemoteJoin {
-    /// The joiner, and the process that it watches.
+    /// The joiner, and the process that it monitors.
     from: Pid,
     to: Pid,
     join: Join,
 }
 
-/// The joins that wait, by the numbers of their monitors.
+/// The pending joins, by the numbers of their monitors.
 struct RemoteJoins {
     waiting: BTreeMap<u64, RemoteJoin>,
-    /// At that number, those that were given up are removed.
+    /// The number of joins at which abandoned ones are removed.
     swept_at: usize,
 }
 
@@ -41,8 +42,8 @@ static JOINS: World<Mutex<RemoteJoins>> =
     World::new(Mutex::new(RemoteJoins { waiting: BTreeMap::new(), swept_at: FEW }));
 
 impl RemoteJoins {
-    /// Removes those that were given up, whenever twice as many are kept as were left the last time: a caller that
-    /// waits with a time limit in a loop leaves one in each round.
+    /// Removes abandoned joins whenever there are twice as many joins as the last removal left. A caller that waits
+    /// with a timeout in a loop abandons one join per iteration.
     fn sweep(&mut self) -> BTreeMap<u64, RemoteJoin> {
         if self.waiting.len() < self.swept_at {
             return BTreeMap::new();
@@ -53,7 +54,7 @@ impl RemoteJoins {
     }
 }
 
-/// Waits for the end of a process of another node.
+/// Registers a wait for the end of a process of another node.
 pub(crate) fn send_join(to: Pid, join: Join) {
     static NUMBER: World<AtomicU64> = World::new(AtomicU64::new(1));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +94,7 @@ mod tests {
     use crate::{Package, sync::Arc};
     use std::time::Duration;
 
-    /// A way to a node, with the numbers of the watches there.
+    /// A transport that keeps the numbers of the monitors on the other node.
     #[derive(Default)]
     struct Way(Mutex<std::collections::BTreeSet<u64>>);
 
@@ -125,7 +126,7 @@ mod tests {
         lock(&JOINS).waiting.values().filter(|kept| kept.to.node() == node).count()
     }
 
-    /// Catches: waits that were given up and are kept for ever, here and on the node of the process.
+    /// Catches abandoned waits that are kept for ever, here and on the node of the process.
     #[test]
     fn waits_that_were_given_up_are_forgotten_on_both_nodes() {
         let (node, way) = (NodeId::random(), Arc::new(Way::default()));

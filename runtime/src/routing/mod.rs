@@ -1,14 +1,14 @@
 //! Transports to other nodes, and the router that knows them.
 //!
-//! A [`Transport`] that is connected to the [`Router`] of a node gets what the node's processes send to another node:
-//! packages, link messages and controls. What arrives from there is delivered through the [`Node`].
+//! A [`Transport`] that is connected to the [`Router`] of a node receives what the node's processes send to another
+//! node: packages, link messages and controls. What arrives from that node is delivered through [`Node`].
 
 // * `router`: the trait `Receiver`, and the routes to this program's hosts and to other nodes;
-// * `transport`, `transport_queue`: the trait of what carries things to another node, and those that wait for it;
-// * `connection`, `ties`, `joins`: links, monitors and joins between nodes, and their end with the connection;
+// * `transport`, `transport_queue`: the trait `Transport`, and the queue of senders that wait for room in a transport;
+// * `connection`, `ties`, `joins`: links, monitors and joins between nodes, and their end when the connection is lost;
 // * `answerer`: calls between nodes;
 // * `alias`: PIDs that stand for another process, such as a supervised child or the holder of a name;
-// * `pointer`: aliases for code outside of the runtime;
+// * `pointer`: aliases whose target is determined by code outside of the runtime;
 // * `hosts`: the hosts of this program by number.
 
 pub(crate) mod alias;

@@ -1,4 +1,4 @@
-//! Pointers: aliases whose target other code decides.
+//! Pointers: aliases whose target is determined by a closure.
 
 use super::alias::{Alias, AliasTarget};
 use crate::call::package::{Package, Undeliverable};
@@ -8,8 +8,8 @@ use crate::slots::ProcessKind;
 use crate::sync::Arc;
 use crate::util::panics::{Site, contain};
 
-/// A PID that stands for another process at each moment, of this node or another: made by
-/// [`Host::pointer`](crate::Host::pointer). It ends when this is dropped, and is then like that of an ended process.
+/// A PID that stands for a process, of this node or another, which may change at any time. Created by
+/// [`Host::pointer`](crate::Host::pointer). When this is dropped, the PID becomes like that of an ended process.
 pub struct Pointer(Alias);
 
 impl Pointer {

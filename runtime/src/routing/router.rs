@@ -1,11 +1,11 @@
-//! The relay: how a package reaches its mailbox.
+//! The relay, which routes packages to their mailboxes.
 //!
-//! A [`Receiver`] accepts packages. The mailbox of a process is one, and so are a stand-alone
-//! [`Mailbox`](crate::Mailbox), a host (by PID), a node (by host) and the router (by node). Each refuses packages that
-//! are not for it, with a typed error that holds the package.
+//! A [`Receiver`] accepts packages. Receivers are the mailbox of a process, a stand-alone [`Mailbox`](crate::Mailbox),
+//! a host (by PID), a node (by host) and the router (by node). Each refuses packages that are not for it, with a typed
+//! error that contains the package.
 //!
-//! Sending to an address goes straight to the slot; the receivers above are for code that has only a package and a PID,
-//! for transports that bring packages from other nodes, and for tests.
+//! A send to an address goes straight to the slot. The receivers above serve code that has only a package and a PID,
+//! transports that bring packages from other nodes, and tests.
 
 use super::connection::Connection;
 use super::hosts::{is_elsewhere, is_here};
@@ -25,17 +25,17 @@ use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::{env::world::World, errors::SendFailure};
 use std::{collections::BTreeMap, ptr};
 
-/// Accepts packages: a transport to another node, a host, or the mailbox of a process.
+/// A destination for packages: a transport to another node, a host, or the mailbox of a process.
 pub trait Receiver: Send + Sync {
-    /// Accepts `package`, to be handled later. Called on the thread that sends, inside a send or a call, so it should
-    /// queue the package and return.
+    /// Accepts `package`, to be handled later. Called on the sending thread, inside a send or a call, so it should
+    /// enqueue the package and return.
     ///
     /// # Errors
-    /// [`Undeliverable`] with the package, if its destination is not here: the sender gets its message back.
+    /// Returns [`Undeliverable`] with the package if its destination is not here: the sender gets its message back.
     fn deliver(&self, package: Package) -> Result<(), Undeliverable>;
 }
 
-/// Delivers a package to its PID: here, or through the program's router.
+/// Delivers a package to its PID, locally or through the program's router.
 #[inline]
 pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
@@ -49,13 +49,13 @@ pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
 /// Sends a message without a caller: the fast path.
 ///
 /// # Errors
-/// The message and the reason.
+/// Returns the message and the reason.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
     try_send(pid, message).or_else(|(message, why)| call_on(pid, message, None, why))
 }
 
-/// Sends to a process of this program, if it is alive: the slot's check of the PID includes the node.
+/// Sends to a process of this program, if it is alive. The slot's check of the PID includes the node.
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
@@ -64,11 +64,11 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends a message with a caller; a refusal also fails the caller. Always inlined, for the poll that sends a call:
-/// others reach it through a function of their own.
+/// Sends a message with a caller; a refusal also fails the caller. Always inlined, for the poll that sends a call.
+/// Other callers use a function that is not inlined.
 ///
 /// # Errors
-/// The message and the reason.
+/// Returns the message and the reason.
 #[inline(always)]
 pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
     try_call(pid, message, caller).or_else(|(message, caller, why)| call_on(pid, message, caller, why))
@@ -82,8 +82,8 @@ fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(
     }
 }
 
-/// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
-/// returns the message, and fails its caller.
+/// Continues a send for which there is no room or no live process here (`why`): sends the message to another node, or
+/// to the target of an alias. Otherwise fails the caller and returns the message.
 #[cold]
 fn call_on<M: Send + 'static>(
     pid: Pid,
@@ -126,37 +126,37 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
     slot.deliver(pid, NodeKind::Message, word, Some(payload), SendPolicy::Bounded).map_err(|refusal| {
         let SendRefusal(envelope, why) = *refusal;
-        // SAFETY: the word was made from the caller above, and the envelope came back whole.
+        // SAFETY: the word was made from the caller above, and the envelope was returned unchanged.
         (unsafe { package_of(pid, envelope) }, why)
     })
 }
 
 /// # Safety
-/// The word of the envelope is that of its caller, or null, and the envelope is its only holder.
+/// The word of the envelope is that of its caller, or null, and no other code uses that word.
 pub(crate) unsafe fn package_of(pid: Pid, envelope: Envelope) -> Package {
     // SAFETY: the caller's promise.
     let caller = unsafe { Caller::from_word(envelope.word) };
     Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller)
 }
 
-/// Delivers a message that was accepted before, however full the mailbox is. A PID that is not a process of this
-/// program is treated as for any send.
+/// Delivers a message that was accepted earlier, however full the mailbox is. A PID that is not a process of this
+/// program is treated as in any send.
 ///
 /// # Errors
-/// The package, if the process has ended.
+/// Returns the package if the process has ended.
 pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Undeliverable> {
     let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) else {
         return route(Package::from_parts(pid, payload, caller));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
     slot.deliver(pid, NodeKind::Message, word, Some(payload), SendPolicy::Anyway).map_err(|refusal| {
-        // SAFETY: the word was made from the caller above, and the envelope came back whole.
+        // SAFETY: the word was made from the caller above, and the envelope was returned unchanged.
         let package = unsafe { package_of(pid, refusal.0) };
         Undeliverable { package, reason: SendFailure::Gone(pid) }
     })
 }
 
-/// Delivers a package to the target of an alias; returns it if `pid` (which failed with `why`) is not one.
+/// Delivers a package to the target of an alias. Returns it if `pid`, which refused it with `why`, is not an alias.
 #[cold]
 fn deliver_on(pid: Pid, package: Package, why: RefusalReason) -> Result<(), Undeliverable> {
     if why == RefusalReason::Full {
@@ -172,18 +172,18 @@ fn failure(pid: Pid, why: RefusalReason) -> SendFailure {
     }
 }
 
-/// How often an alias is resolved again because its target has ended. A guess: a child that ends that often during one
-/// send counts as absent.
+/// Number of attempts to resolve an alias whose target has ended each time. A guess: a child that ends this often
+/// during one send counts as absent.
 const TRIES: usize = 4;
 
-/// What is sent through an alias: a typed message, or a package.
+/// A typed message, or a package, that is sent through an alias.
 trait Routable: Sized {
-    /// Delivers it to a process.
+    /// Delivers the message to a process.
     fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)>;
     fn into_package(self, to: Pid) -> Package;
     fn from_package(package: Package) -> Self;
 
-    /// Sends it to another node, or wherever packages for that PID go.
+    /// Sends the message to another node, or to wherever packages for that PID go.
     fn abroad(self, to: Pid) -> Result<(), (Self, SendFailure)> {
         route(self.into_package(to)).map_err(|refused| (Self::from_package(refused.package), refused.reason))
     }
@@ -233,7 +233,7 @@ impl Routable for Package {
     }
 }
 
-/// A sender's use of an alias's current process.
+/// A sender's use of the current process of an alias.
 struct Visit<'a> {
     alias: &'a dyn alias::AliasTarget,
     process: Pid,
@@ -257,7 +257,7 @@ pub(crate) fn gone(pid: Pid) -> SendFailure {
     if hosts::is_down(pid.host_number()) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
 }
 
-/// Delivers `message` to the target of the alias `pid`. A refusal names `pid`, which is what the sender knows.
+/// Delivers `message` to the target of the alias `pid`. A refusal names `pid`, the PID that the sender knows.
 fn follow<M: Routable>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
     follow_from(pid, message, 0).map_err(|(message, reason)| match (reason, gone(pid)) {
         (SendFailure::Gone(_), gone) => (message, gone),
@@ -277,7 +277,7 @@ fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<()
         let Some(visit) = Visit::begin(&*alias) else { break };
         let process = visit.process;
         if asked.replace(process) == Some(process) {
-            // It has ended, so there is no use in trying again.
+            // The same process again: it has ended, so another attempt is useless.
             break;
         }
         let brought = match alias::is_local_alias(process) {
@@ -286,7 +286,7 @@ fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<()
         };
         match brought {
             Ok(()) => return Ok(()),
-            // That of a child on another node is a loss of the child, for which its successor may get the message.
+            // An unknown node means that a child on another node is lost. Its successor may get the message.
             Err((back, SendFailure::Gone(_) | SendFailure::UnknownNode(_))) => message = back,
             refused => return refused,
         }
@@ -295,21 +295,21 @@ fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<()
     taken.map_err(|refused| (M::from_package(refused.package), refused.reason))
 }
 
-/// The mailbox of a PID.
+/// Delivers to the mailbox of the PID.
 impl Receiver for Pid {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         route(package.readdressed(*self))
     }
 }
 
-/// A node of this program: delivers to its processes what has come from other nodes.
+/// A node of this program, which delivers to its processes what has come from other nodes.
 ///
-/// A program is one node. With the feature `test`, runtimes built with `Builder::logical_node` are others.
+/// A program is one node. With the feature `test`, runtimes built with `Builder::logical_node` are additional nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node(NodeId);
 
 impl Node {
-    /// Returns the node of this program; in a process of a logical node, that one.
+    /// Returns the node of this program or, in a process of a logical node, that node.
     pub fn this() -> Self {
         Self(this_node())
     }
@@ -319,13 +319,13 @@ impl Node {
         hosts::is_of_program(id).then_some(Self(id))
     }
 
-    /// Returns its ID, with which its PIDs begin.
+    /// Returns the ID of the node, with which its PIDs begin.
     pub fn id(self) -> NodeId {
         self.0
     }
 
-    /// Runs `body` as code of this node: what it sends to processes of others goes to this node's transports. For code
-    /// outside of processes, in a program with several nodes; in any other it changes nothing.
+    /// Runs `body` as code of this node: what it sends to processes of other nodes goes to this node's transports. For
+    /// code outside of processes, in a program with several nodes; it has no effect in other programs.
     pub fn enter<R>(self, body: impl FnOnce() -> R) -> R {
         as_node(self.0, body)
     }
@@ -340,7 +340,7 @@ impl Receiver for Node {
         if !hosts::is_known(pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
-        // A PID with another host than that of the process in its slot was never given out.
+        // A PID that names another host than that of the process in its slot was never given out.
         let living = TABLE.slot(pid.slot()).filter(|slot| !pid.is_alias() && slot.living() == Some(pid.generation()));
         if living.and_then(Resident::resident).is_some_and(|resident| resident.host_number() != pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
@@ -358,7 +358,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router that knows this node only. For tests: sends use [that of the program](Self::of_program).
+    /// Creates a router that knows only this node. For tests: sends use the [router of the program](Self::of_program).
     pub fn new() -> Self {
         Self::from(this_node())
     }
@@ -373,8 +373,8 @@ impl Router {
         ROUTER.get_or_init(|| Self::from(program_node()))
     }
 
-    /// Returns the router that the sends of a node use: that of the program, or of a logical node. All copies are the
-    /// same router. A node that is not of this program sends nothing.
+    /// Returns the router that the sends of a node use: that of the program, or of a logical node. All clones share its
+    /// connections. A node that is not of this program sends nothing.
     pub fn of_node(local: NodeId) -> Self {
         if local == program_node() {
             return Self::of_program().clone();
@@ -410,7 +410,7 @@ impl Router {
         routers.entry(local).or_insert_with(|| Self::from(local)).clone()
     }
 
-    /// Forgets a logical node that has ended, with its transports.
+    /// Removes the router and the transports of a logical node that has ended.
     #[cfg(feature = "test")]
     pub(crate) fn forget(local: NodeId) {
         let router = Self::logical().write().unwrap_or_else(PoisonError::into_inner).remove(&local);
@@ -419,9 +419,9 @@ impl Router {
         }
     }
 
-    /// Connects `transport` to `node`. An earlier one is [disconnected](Self::disconnect).
+    /// Connects `transport` to `node`. An earlier transport is [disconnected](Self::disconnect).
     pub fn connect(&self, node: NodeId, transport: Arc<dyn Transport>) {
-        // Those that it ties hear of the loss before anything comes over the next one.
+        // First, so that processes with ties learn of the loss before anything arrives over the new connection.
         self.disconnect(node);
         let connection = Arc::new(Connection::new(transport));
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, connection);
@@ -439,12 +439,12 @@ impl Router {
         before.map(|before| before.lose()).is_some()
     }
 
-    /// Returns the connection to a node. Cloned, so that a transport may connect and disconnect in its methods.
+    /// Returns a clone of the connection to a node, so that a transport may connect and disconnect in its methods.
     pub(super) fn connection(&self, node: NodeId) -> Option<Arc<Connection>> {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
     }
 
-    /// Returns how many links, monitors and joins there are between processes of this node and of `node`.
+    /// Returns the number of links, monitors and joins between processes of this node and of `node`.
     pub fn ties(&self, node: NodeId) -> usize {
         self.connection(node).map_or(0, |connection| connection.ties())
     }
@@ -455,12 +455,12 @@ impl Router {
     }
 }
 
-/// Sends through transports on behalf of the code that runs on the thread: of a process, which may be suspended.
+/// Sends through transports on behalf of the code that the thread runs. If that is a process, it may be suspended.
 pub(crate) trait RemoteSender: Send + Sync {
     fn deliver(&self, transport: &dyn Transport, package: Package) -> Result<(), Undeliverable>;
 }
 
-/// The engine's, since it has a host.
+/// The engine's implementation, once there is a host.
 static SENDER: World<OnceLock<&'static dyn RemoteSender>> = World::new(OnceLock::new());
 
 pub(crate) fn set_remote_sender(sender: &'static dyn RemoteSender) {
@@ -474,10 +474,10 @@ fn send_through(transport: &dyn Transport, package: Package) -> Result<(), Undel
     }
 }
 
-/// Delivers a package, for which there was no room, beyond the bound of its transport.
+/// Delivers a package for which there was no room, beyond the bound of its transport.
 ///
 /// # Errors
-/// The package: there is no room for that either, or its node is not connected any more.
+/// Returns the package if there is no room for it even so, or if its node is no longer connected.
 pub(crate) fn deliver_beyond(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
     match Router::with(this_node(), |router| router.connection(pid.node())) {
@@ -486,7 +486,8 @@ pub(crate) fn deliver_beyond(package: Package) -> Result<(), Undeliverable> {
     }
 }
 
-/// Returns the queue of the transport for a PID of another node, if that is connected and has one.
+/// Returns the queue of the transport for a PID of another node, if the node is connected and its transport has a
+/// queue.
 pub(crate) fn queue_abroad(pid: Pid) -> Option<TransportQueue> {
     let connection = Router::with(this_node(), |router| router.connection(pid.node()))?;
     connection.transport().queue(pid)
@@ -512,7 +513,7 @@ impl Receiver for Router {
         }
         match self.connection(pid.node()) {
             Some(connection) => send_through(connection.transport(), package).map_err(|refused| {
-                // What is full may be a process of the transport, which the sender does not know.
+                // The full mailbox may be that of a process of the transport, which the sender does not know.
                 let Undeliverable { package, reason } = refused;
                 let reason = if matches!(reason, SendFailure::Full(_)) { SendFailure::Full(pid) } else { reason };
                 Undeliverable { package, reason }

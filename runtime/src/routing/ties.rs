@@ -1,17 +1,17 @@
-//! The ties between processes of this node and those of one other: what ends when the connection is lost.
+//! The ties between processes of this node and those of one other, which end when the connection is lost.
 //!
-//! Both halves of a link are kept by their processes; this is a shadow of the local ones, brought forward by each link
-//! message that passes in either direction. It may list a tie that its process has ended in the meantime, which then
-//! ignores the notice. It never lacks one: an outgoing message is noted after its process has changed its half and
-//! before it is sent, and an incoming one before its process can change its half. `tests/exhaustive` checks it with
-//! that half.
+//! Each process keeps its half of a link. [`Ties`] is a shadow of the local halves, updated by each link message that
+//! passes in either direction. It may list a tie that its process has ended in the meantime; the process then ignores
+//! the notice. It never lacks a tie: an outgoing message is recorded after its process has changed its half and before
+//! it is sent, and an incoming one before its process can change its half. `tests/exhaustive` checks the shadow
+//! together with a process's half.
 //!
 //! # Aliases
 //!
-//! A process may link with or monitor an alias of the other node, which only that node can resolve. There the tie is
-//! with the process that the alias means at that moment, and this notes the alias: what that process says then comes
-//! from the alias, under which the other process knows it. (A `Down` is found by its number.) If the alias means no
-//! process, the tie may be with the alias itself, which is a local process as far as this is concerned.
+//! A process may link with or monitor an alias of the other node, which only that node can resolve. On that node, the
+//! tie is with the process for which the alias stands at that moment, and the alias is recorded: messages of that
+//! process then come from the alias, the name that the other process knows. (A `Down` is found by its number.) If the
+//! alias stands for no process, the tie may be with the alias itself, which counts as a local process here.
 
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
@@ -20,23 +20,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ties {
-    /// Links, by the local process and the name of the other.
+    /// Links, by the local process and the name of the other process.
     links: BTreeSet<(Pid, Pid)>,
-    /// Those that the local process has unlinked, and that the other has not answered with this number; and whether the
-    /// process has linked again.
+    /// Links that the local process has ended, and whose end the other process has not acknowledged: the number of the
+    /// unlink, and whether the local process has linked again.
     unlinking: BTreeMap<(Pid, Pid), (u64, bool)>,
-    /// What local processes watch, by the number of the watch.
+    /// Processes that local processes monitor, by the local process and the number of the monitor.
     watched: BTreeMap<(Pid, u64), Pid>,
-    /// Local processes that are watched, by the watcher and its number.
+    /// Local processes that are monitored, by the monitoring process and its number.
     watchers: BTreeMap<(Pid, u64), Pid>,
-    /// Local processes that are linked by an alias, by the alias and the other process.
+    /// Local processes that are linked through an alias, by the alias and the other process.
     aliased: BTreeMap<(Pid, Pid), Pid>,
-    /// The same aliases, by the local process and the other one.
+    /// The aliases of these links, by the local process and the other one.
     aliases: BTreeMap<(Pid, Pid), BTreeSet<Pid>>,
 }
 
 impl Ties {
-    /// Notes a message that a local process sends. Returns the names that it comes from.
+    /// Records a message that a local process sends. Returns the names from which it is sent.
     pub(super) fn sends(&mut self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Vec<Pid> {
         let mut names = vec![from];
         match message {
@@ -67,7 +67,7 @@ impl Ties {
         names
     }
 
-    /// Notes that a message was not sent: what it asked for is answered here.
+    /// Records that a message was not sent, and that its request is answered here.
     pub(super) fn unsent(&mut self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) {
         match message {
             LinkMessage::Link => _ = self.links.remove(&(from, to)),
@@ -77,12 +77,12 @@ impl Ties {
         }
     }
 
-    /// Returns how many links and watches there are.
+    /// Returns the number of links and monitors.
     pub(super) fn count(&self) -> usize {
         self.links.len() + self.unlinking.len() + self.watched.len() + self.watchers.len()
     }
 
-    /// Returns whether there is a link, or one that the local process has unlinked without an answer yet.
+    /// Returns whether there is a link, or one whose end by the local process has not been acknowledged.
     fn is_linked(&self, link: (Pid, Pid)) -> bool {
         self.links.contains(&link) || self.unlinking.contains_key(&link)
     }
@@ -95,8 +95,8 @@ impl Ties {
         aliases
     }
 
-    /// Returns the local process that a message from `from` to the alias `to` is for, if it is not the one that the
-    /// alias means now: a message about a tie is for the process that has the tie.
+    /// Returns the local process that has the tie to which a message from `from` to the alias `to` refers. `None` if
+    /// the message is for the process for which the alias stands now.
     pub(super) fn meant(&self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Option<Pid> {
         match message {
             LinkMessage::Link | LinkMessage::Watch(_) => None,
@@ -105,12 +105,13 @@ impl Ties {
         }
     }
 
-    /// Notes a message to the local process `to`, which was addressed as `name`. Returns the name that it comes from.
+    /// Records a message to the local process `to`, which was addressed as `name`. Returns the name from which it
+    /// comes.
     pub(super) fn receives(&mut self, from: Pid, to: Pid, name: Pid, message: &LinkMessage<ExitReason>) -> Pid {
         let link = (to, from);
         match message {
             LinkMessage::Link => {
-                // One that the local process has unlinked from was sent before the other heard of it.
+                // If the local process has unlinked, the other process sent this before it received the unlink.
                 if self.unlinking.get(&link).is_none_or(|(_, again)| *again) {
                     self.links.insert(link);
                 }
@@ -140,7 +141,7 @@ impl Ties {
         from
     }
 
-    /// Ends all ties. Returns the messages that tell the local processes, with sender and receiver.
+    /// Ends all ties. Returns the messages that notify the local processes, with sender and receiver.
     pub(super) fn lost(self) -> Vec<(Pid, Pid, LinkMessage<ExitReason>)> {
         let mut messages = Vec::new();
         for (local, other) in self.links {
@@ -160,7 +161,7 @@ impl Ties {
     }
 }
 
-/// Returns what a local process is told on behalf of one that cannot be reached.
+/// Returns the answer to a local process on behalf of one that cannot be reached.
 pub(super) fn answer_for_the_lost(message: &LinkMessage<ExitReason>) -> Option<LinkMessage<ExitReason>> {
     match message {
         LinkMessage::Link => Some(LinkMessage::Exit(ExitReason::NodeLost)),

@@ -1,4 +1,4 @@
-//! What carries packages, link messages and controls to another node.
+//! Transports, which carry packages, link messages and controls to another node.
 
 use super::router::Receiver;
 use super::transport_queue::TransportQueue;
@@ -7,94 +7,95 @@ use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
 use crate::pid::Pid;
 
-/// What one process can impose on another: the operations [`stop`](Pid::stop), [`cancel`](Pid::cancel) and
-/// [`kill`](Pid::kill), on their way to another node.
+/// A control operation of one process on another, [`stop`](Pid::stop), [`cancel`](Pid::cancel) or [`kill`](Pid::kill),
+/// on its way to another node.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ControlMessage {
-    /// End after all earlier messages.
+    /// Ends the process after all earlier messages.
     Stop,
-    /// End ahead of queued messages, with this reason, unless it decides otherwise.
+    /// Ends the process ahead of queued messages, with this reason, unless the process handles the cancel itself.
     Cancel(ExitReason),
-    /// End before the next message.
+    /// Ends the process before its next message.
     Kill,
 }
 
-/// Carries what processes of this node send to one other node: connected with
+/// Carries what processes of this node send to one other node. Connected with
 /// [`Router::connect`](super::Router::connect).
 ///
-/// `deliver`, of the trait [`Receiver`], gets messages and calls. A transport takes a package apart with
+/// `deliver`, of the trait [`Receiver`], receives messages and calls. A transport takes a package apart with
 /// [`Package::take_apart`](crate::Package::take_apart), encodes the message by its type, and answers the caller, if
-/// there is one, when the answer has come back. On the other node it delivers what has arrived with
-/// [`Node`](super::Node): `deliver` a package made by
-/// [`Package::with_answer`](crate::Package::with_answer), [`post_link`](super::Node::post_link),
-/// [`control`](super::Node::control).
+/// there is one, when the answer comes back. On the other node it passes what has arrived to [`Node`](super::Node): a
+/// package made by [`Package::with_answer`](crate::Package::with_answer) to `deliver`, a link message to
+/// [`post_link`](super::Node::post_link), a control to [`control`](super::Node::control).
 ///
-/// All methods are called on the thread that sends, usually inside a step of the sending process, and should queue and
+/// All methods are called on the sending thread, usually inside a step of the sending process, and should enqueue and
 /// return. They may be called on several threads at once, and may send, call, connect and disconnect. A panic in
-/// `deliver` is the sender's; in the others it is contained and logged, and counts as a refusal.
+/// `deliver` propagates to the sender; a panic in another method is contained and logged, and counts as a refusal.
 ///
 /// # Order
 ///
-/// What one process sends is passed on in its order: messages, link messages and controls alike, one call after the
-/// other. The notice of its end is sent after everything that it has sent while it lived. A transport that keeps this
-/// order for each pair of processes, and delivers it on the other node from one thread at a time, gives them the order
-/// that they have within one node. Between different senders there is no order.
+/// Messages, link messages and controls of one process are passed on in the order in which it sends them, one call
+/// after the other. The notice of its end follows everything that it sent while it was alive. A transport that keeps
+/// this order for each pair of processes, and delivers on the other node from one thread at a time, preserves the order
+/// that the processes have within one node. There is no order between different senders.
 ///
 /// # A lost connection
 ///
-/// When a transport finds that the other node is gone, it calls [`Router::disconnect`](super::Router::disconnect):
-/// every link, monitor and join of this node's processes with that node ends with [`ExitReason::NodeLost`], each once.
-/// Calls are the transport's own to fail: with `CallError::Died(ExitReason::NodeLost)` if the message may have
-/// arrived, with `CallError::Gone(ExitReason::NodeLost)` if not. Whatever arrives later from before the loss must not
-/// be delivered.
+/// When a transport detects that the other node is gone, it calls [`Router::disconnect`](super::Router::disconnect):
+/// every link, monitor and join of this node's processes with that node ends with [`ExitReason::NodeLost`], exactly
+/// once. The transport itself must fail its calls: with `CallError::Died(ExitReason::NodeLost)` if the message may have
+/// arrived, with `CallError::Gone(ExitReason::NodeLost)` if not. Anything from before the loss that arrives later must
+/// not be delivered.
 ///
 /// # Back-pressure
 ///
-/// A transport that has no room returns the package with [`SendFailure::Full`](crate::error::SendFailure::Full). If
-/// that is all, `send`, `try_send` and calls fail with `Full`, in a process too: the sender is not suspended, since
-/// nothing would tell when there is room again. `send_wait` and `send_async` try again, a thousand times a second.
+/// A transport that has no room returns the package with [`SendFailure::Full`](crate::error::SendFailure::Full). If it
+/// does nothing else, `send`, `try_send` and calls fail with `Full`, even in a process: the sender is not suspended,
+/// since nothing would signal that there is room again. `send_wait` and `send_async` retry a thousand times per second.
 ///
-/// A transport that implements [`queue`](Self::queue) and [`deliver_beyond`](Self::deliver_beyond) has its senders
-/// treated as those of a full local mailbox with a soft bound. What a process sends is accepted beyond the bound, and
-/// the process is suspended after its step until there is room; if even that is too much, `send` waits inside the step,
-/// or fails with `Full` if the process cannot wait: it was told to end, or its own mailbox is over its bound.
-/// `try_send`, and a thread outside of processes, get `Full`; `send_wait` and `send_async` wait.
+/// If a transport implements [`queue`](Self::queue) and [`deliver_beyond`](Self::deliver_beyond), its senders are
+/// treated as those of a full local mailbox with a soft bound. Messages of a process are accepted beyond the bound, and
+/// the process is suspended after its step until there is room. If even that is too much, `send` waits inside the step,
+/// or fails with `Full` if the process cannot wait because it was told to end or its own mailbox is over its bound.
+/// `try_send`, and any send by a thread outside of processes, fails with `Full`; `send_wait` and `send_async` wait.
 ///
-/// A transport that hands each package to a process of its own, as a message, inside `deliver`, has the bound of that
-/// process's mailbox: that is a send by the sending process. Such a transport returns the package if the send is
-/// refused; whichever PID its `Full` names, the sender sees the one that it has sent to.
+/// A transport may forward each package, inside `deliver`, as a message to a process of its own. It is then bounded by
+/// that process's mailbox, since the forwarding is a send by the sending process. Such a transport returns the package
+/// if the send is refused; whichever PID its `Full` names, the sender sees the PID to which it has sent.
 pub trait Transport: Receiver {
     /// Accepts `message` from the process `from` of this node to the process `to` of the other. The default refuses.
     ///
     /// # Errors
-    /// The message, if it cannot be sent: a link or monitor that it asks for fails as if the connection were lost. A
-    /// transport that refuses the notice of an end has broken its contract with the other node, and must disconnect.
-    /// After any refusal here it delivers no more link messages before it disconnects.
+    /// Returns the message if it cannot be sent. A link or monitor that it requests then fails as if the connection
+    /// were lost. A transport that refuses the notice of an end has broken its contract with the other node, and must
+    /// disconnect. After any refusal it must deliver no more link messages before it disconnects.
     fn send_link(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
         let (_, _) = (from, to);
         Err(message)
     }
 
     /// Accepts a control for the process `to` of the other node. Returns whether it was accepted, which is what `stop`,
-    /// `cancel` and `kill` return; whether the process is alive is not known here. The default refuses.
+    /// `cancel` and `kill` return; whether the process is alive is unknown here. The default refuses.
     fn control(&self, to: Pid, control: ControlMessage) -> bool {
         let (_, _) = (to, control);
         false
     }
 
-    /// Returns the queue in which a package for `to` waits, after `deliver` has refused it as too much. Waits for room
-    /// happen there. The default has none: no sender is suspended.
+    /// Returns the queue in which senders to `to` wait for room, after `deliver` has refused a package with `Full`. By
+    /// default there is none, and no sender is suspended.
     fn queue(&self, to: Pid) -> Option<TransportQueue> {
         let _ = to;
         None
     }
 
-    /// Accepts a package of a process that is suspended for it after its step, or that exits: beyond the bound at
-    /// which `deliver` refuses, up to a second one, so that the memory stays bounded. The default is `deliver`.
+    /// Accepts a package beyond the bound at which `deliver` refuses, from a process that is then suspended after its
+    /// step, or that is exiting. There should be a second bound, so that the memory stays bounded. The default calls
+    /// `deliver`.
     ///
     /// # Errors
-    /// The package, with [`Full`](crate::error::SendFailure::Full) if that is too much too: the sending step waits.
+    /// Returns the package with [`Full`](crate::error::SendFailure::Full) if that is too much as well; the sending step
+    /// then waits.
     fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
         self.deliver(package)
     }

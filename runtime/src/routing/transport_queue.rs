@@ -1,39 +1,39 @@
-//! The queue of a transport, as those see it that wait for room in it.
+//! The queue of a transport, as seen by the senders that wait for room in it.
 //!
-//! # Why no waiter is forgotten
+//! # Why no wake-up is lost
 //!
-//! A transport refuses a package as too much and calls `set_full`, both under its own lock. When there is room again,
-//! it notes that under its lock and calls `set_room` after it. A sender that was refused joins the list under the lock
-//! of the queue, and only while the queue is full. Suppose that there is room between the refusal and the joining. Then
-//! `set_room` comes either before the joining, which finds that the queue is not full, or after it, and resumes the
-//! sender. The end of a connection is a `set_room` too: the next attempt to send meets the end.
+//! A transport without room refuses a package and calls `set_full`, both under its own lock. When there is room again,
+//! it records that under its lock and calls `set_room` afterwards. A sender that was refused joins the list under the
+//! lock of the queue, and only while the queue is full. Suppose that room appears between the refusal and the joining.
+//! Then `set_room` comes either before the joining, which finds that the queue is not full, or after it, and resumes
+//! the sender. The end of a connection is a `set_room` too: the next attempt to send detects the end.
 //!
-//! If the transport becomes full between its note of room and its `set_room`, that call marks a full queue as one with
-//! room. A sender that was refused then does not wait, tries again and is refused again, which marks the queue anew.
+//! If the transport becomes full again before it calls `set_room`, that call marks a full queue as one with room. A
+//! sender that was refused then does not wait but retries, and is refused again, which marks the queue as full again.
 
 use crate::sync::{Arc, Mutex, lock};
 use std::collections::VecDeque;
 
 /// Something that waits for room in a queue of a transport: a suspended process, a thread or a task.
 pub(crate) trait RoomListener: Send {
-    /// There may be room. Returns whether it still waited.
+    /// Resumes the listener, since there may be room. Returns whether it was still waiting.
     fn resume(self: Box<Self>) -> bool;
 
-    /// Returns whether it may still wait.
+    /// Returns whether the listener may still be waiting.
     fn is_wanted(&self) -> bool;
 
-    /// Returns the number of the suspension, of a process.
+    /// Returns the number of the suspension, if the listener is a process.
     fn suspension(&self) -> Option<u64>;
 }
 
-/// A queue of a [`Transport`](super::Transport) that may be full: the waiting room of those that send to it.
+/// The queue of senders that wait for room in a [`Transport`](super::Transport).
 ///
-/// The transport owns it and says when it is [full](Self::set_full) and when it [has room](Self::set_room); the runtime
-/// lists the processes that it suspends at it, and the threads and tasks that wait.
+/// The transport owns it and reports when it is [full](Self::set_full) and when it [has room](Self::set_room). The
+/// runtime adds the processes that it suspends, and the threads and tasks that wait.
 ///
 /// Call `set_full` under the lock under which the transport refuses a package. Call `set_room` and
-/// [`resume`](Self::resume) without it, since these wake threads and tasks. After each `set_full` there has to be a
-/// `set_room` some time, also when the connection is lost.
+/// [`resume`](Self::resume) without that lock, since they wake threads and tasks. Each `set_full` must eventually be
+/// followed by a `set_room`, even if the connection is lost.
 #[derive(Clone, Default)]
 pub struct TransportQueue(Arc<Mutex<WaitingRoom>>);
 
@@ -49,12 +49,12 @@ impl TransportQueue {
         Self::default()
     }
 
-    /// Notes that the transport has refused a package: from here on senders wait.
+    /// Records that the transport has refused a package: from here on, senders wait.
     pub fn set_full(&self) {
         lock(&self.0).is_full = true;
     }
 
-    /// Notes that there is room, and resumes all that wait.
+    /// Records that there is room, and resumes all waiting senders.
     pub fn set_room(&self) {
         let mut waiting = lock(&self.0);
         waiting.is_full = false;
@@ -63,8 +63,8 @@ impl TransportQueue {
         listeners.into_iter().for_each(|listener| _ = listener.resume());
     }
 
-    /// Resumes those that have waited longest, `most` of them, while the queue still counts as full. Returns how many
-    /// wait on.
+    /// Resumes up to `most` senders, those that have waited longest first, while the queue still counts as full.
+    /// Returns the number of senders that still wait.
     pub fn resume(&self, most: usize) -> usize {
         let mut resumed = 0;
         loop {
@@ -77,19 +77,19 @@ impl TransportQueue {
         }
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiting senders.
     pub fn waiting(&self) -> usize {
         lock(&self.0).listeners.len()
     }
 
-    /// Lists a listener while the queue is full. Returns whether it has to wait.
+    /// Adds a listener if the queue is full. Returns whether the listener has to wait.
     pub(crate) fn wait(&self, listener: impl RoomListener + 'static) -> bool {
         let mut waiting = lock(&self.0);
         if !waiting.is_full {
             return false;
         }
         let unwanted = match waiting.listeners.len() == waiting.listeners.capacity() {
-            // Those that gave up are removed whenever the list would grow.
+            // Listeners that gave up are removed whenever the list would grow.
             true => {
                 let all = std::mem::take(&mut waiting.listeners);
                 let (wanted, unwanted): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(|it| it.is_wanted());
@@ -100,12 +100,12 @@ impl TransportQueue {
         };
         waiting.listeners.push_back(Box::new(listener));
         drop(waiting);
-        // Outside the lock: the waker in it is a user's.
+        // Outside the lock, because a listener may contain a user's waker.
         drop(unwanted);
         true
     }
 
-    /// Takes the listener of a suspension off the list.
+    /// Removes the listener of a suspension.
     pub(crate) fn forget(&self, suspension: u64) {
         let mut waiting = lock(&self.0);
         let place = waiting.listeners.iter().position(|listener| listener.suspension() == Some(suspension));
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(counts.load(Ordering::Relaxed), 5);
     }
 
-    /// Catches: room that is given to one that does not wait any more, while others do.
+    /// Catches room that is given to a listener that no longer waits, while others do.
     #[test]
     fn one_that_has_given_up_takes_no_room() {
         let (queue, counts) = (TransportQueue::new(), Arc::new(AtomicU64::new(0)));
@@ -167,7 +167,7 @@ mod tests {
         assert!(queue.wait(Counts(counts.clone(), 2, true)));
         assert!(queue.wait(Counts(counts, 3, true)));
         assert_eq!(queue.resume(1), 1);
-        // Nor memory.
+        // It takes no memory either.
         (0..10_000).for_each(|number| _ = queue.wait(Counts(Arc::default(), number, false)));
         assert!(queue.waiting() < 100, "{}", queue.waiting());
     }

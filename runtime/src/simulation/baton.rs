@@ -1,19 +1,19 @@
-//! The threads of a simulation, of which one runs at a time: the one that was passed the baton.
+//! The threads of a simulation. One of them runs at a time: the one that holds the baton.
 //!
-//! The thread of the test runs its body. Processes run on another, the driver, so that the body can go on while a step
-//! of a process waits on its stack (`.wait()`): that step keeps its thread, and another driver goes on.
+//! The thread of the test runs the body. Processes run on another thread, the driver, so that the body can continue
+//! while a step of a process waits on its stack (`.wait()`): that step keeps its thread, and another driver takes over.
 
 use super::run::SimRun;
 use crate::sync::{Arc, Condvar, Mutex, ThreadHandle, ThreadKind, current_thread, lock, spawn_thread, wait};
 use std::thread::ThreadId;
 
-/// What a thread that has waited does.
+/// An instruction to a waiting thread.
 pub(crate) enum Instruction {
-    /// Go on: the thread has the baton.
+    /// Continue with the baton.
     Go,
     /// Drive this run, beginning with the baton.
     Drive(Arc<SimRun>),
-    /// Leave the run, or end if the thread is in none.
+    /// Leave the run; a thread that is in no run ends.
     Leave,
 }
 
@@ -48,16 +48,16 @@ impl Seat {
 
 /// Threads that drive runs, one after the other. They end when this is dropped.
 ///
-/// They are those of one simulation: users' thread-locals would otherwise pass from one test to another, whose runs
-/// would then depend on what ran before. A simulation of one seed pays for it with the start of a thread, which is
-/// about 30 µs of 180.
+/// The drivers belong to one simulation. If they were shared, user thread-locals would pass from one test to another,
+/// whose runs would then depend on earlier ones. For a simulation of one seed, this costs the start of a thread, which
+/// is about 30 µs of 180.
 #[derive(Default)]
 pub(crate) struct Drivers {
     idle: Mutex<Vec<Arc<Seat>>>,
 }
 
 impl Drivers {
-    /// Returns a thread that is in no run.
+    /// Returns the seat of a thread that is in no run.
     pub(crate) fn take(self: &Arc<Self>) -> std::io::Result<Arc<Seat>> {
         if let Some(seat) = lock(&self.idle).pop() {
             return Ok(seat);
@@ -92,7 +92,7 @@ pub(crate) struct SimThread {
     pub(crate) seat: Arc<Seat>,
     /// Whether it was unparked while it ran.
     pub(crate) unparked: bool,
-    /// The process whose step it runs; zero for the test itself.
+    /// The number of the process whose step it runs; zero for the test itself.
     pub(crate) actor: u32,
 }
 
@@ -102,7 +102,7 @@ impl SimThread {
     }
 }
 
-/// Returns whether that is the calling thread.
+/// Returns whether `thread` is the calling thread.
 pub(crate) fn is_this(thread: &ThreadHandle) -> bool {
     thread.id() == current_thread().id()
 }

@@ -26,14 +26,14 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How many seeds a test runs with, unless it says so.
+/// Default number of seeds of a test.
 const SEEDS: u64 = 100;
 
-/// The most schedules of an exhaustive test.
+/// Maximum number of schedules of an exhaustive test.
 const MOST_SCHEDULES: u64 = 1_000_000;
 
-/// Runs a test under many seeded schedules: what [`postroom::test`](macro@crate::test) expands to, for tests that need
-/// a runtime with other options, and for loops of one's own.
+/// Runs a test under many seeded schedules. [`postroom::test`](macro@crate::test) expands to this; use it directly for
+/// tests that need a runtime with other options, and for custom loops.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -93,8 +93,9 @@ impl<E: fmt::Debug> TestResult for Result<(), E> {
 }
 
 impl Simulation {
-    /// Prepares 100 runs of a test with that name, with seeds from zero; or as many as `POSTROOM_SEEDS` says, from
-    /// `POSTROOM_FIRST_SEED` on, or one with the seed in `POSTROOM_SEED`.
+    /// Prepares 100 runs of a test with this name, with seeds from zero. The environment variables `POSTROOM_SEEDS` and
+    /// `POSTROOM_FIRST_SEED` set another number of runs and another first seed; `POSTROOM_SEED` sets the seed of a
+    /// single run.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -109,7 +110,7 @@ impl Simulation {
         }
     }
 
-    /// Sets how many runs there are, each with a seed of its own. The first is made in any case.
+    /// Sets the number of runs, each with its own seed. The first run is made in any case.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
         self
@@ -133,19 +134,19 @@ impl Simulation {
         self
     }
 
-    /// Sets how many turns a run may take, and how many timers may fire without one. The default is a million.
+    /// Sets how many turns a run may take, and how many timers may fire without a turn. The default is a million.
     pub fn max_turns(mut self, turns: u64) -> Self {
         self.bounds.turns = turns;
         self
     }
 
-    /// Sets how much of its own time a run may take. The default is a day.
+    /// Sets how much simulation time a run may take. The default is a day.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.bounds.time = time;
         self
     }
 
-    /// Leaves out all faults that the test asks for.
+    /// Leaves out all faults that the test requests.
     pub fn without_faults(mut self) -> Self {
         self.has_faults = false;
         self
@@ -153,15 +154,15 @@ impl Simulation {
 
     /// Replays the smallest failing schedule of a trace file, which [`FailedRun::trace`] names, and runs nothing else.
     /// The environment variable `POSTROOM_REPLAY` does the same for the test that wrote the file. If the program has
-    /// changed, the replay follows the schedule as long as the same processes take the same turns, and says where it
+    /// changed, the replay follows the schedule while the same processes take the same turns, and reports where it
     /// departed.
     pub fn replay(mut self, trace: impl Into<PathBuf>) -> Self {
         self.replay = Some(trace.into());
         self
     }
 
-    /// Sets options of the runtime: handlers, hooks, mailboxes, limits. Its clock, its seed and its workers are the
-    /// simulation's.
+    /// Sets options of the runtime: handlers, hooks, mailboxes, limits. The simulation sets its clock, its seed and its
+    /// workers.
     pub fn builder(mut self, build: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
         self.build = Arc::new(build);
         self
@@ -170,7 +171,7 @@ impl Simulation {
     /// Runs the test.
     ///
     /// # Panics
-    /// With the text of the [`SimulationError`], if there is one.
+    /// With the text of the [`SimulationError`], if the test fails.
     #[track_caller]
     pub fn run<R: TestResult>(self, body: impl Fn(Sim) -> R + Send + Sync + 'static) {
         if let Err(error) = self.check(body) {
@@ -187,10 +188,11 @@ impl Simulation {
         self.run(move |sim| block_on(body(sim)));
     }
 
-    /// Runs the test. Returns what it has covered.
+    /// Runs the test. Returns its coverage.
     ///
     /// # Errors
     /// [`SimulationError`]: the first seed that fails, with the smallest failing schedule that was found; a test that
+    /// is not deterministic; a condition of `sometimes!` that never held; a replay that does not follow its schedule.
     /// is not the same twice; a condition of `sometimes!` that never held; a replay that does not follow its schedule.
     pub fn check<R: TestResult>(
         mut self,
@@ -275,7 +277,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs the first seed twice. Returns what came of it. Both runs list their turns: others may not differ again.
+    /// Runs the first seed twice, and returns the outcome. Both runs list their turns, since further runs might not
+    /// differ again.
     fn check_determinism(&self, runner: &mut Runner, seed: u64) -> Result<Ran, SimulationError> {
         let (one, two) = (runner.run(runner.drawn(seed), seed, true)?, runner.run(runner.drawn(seed), seed, true)?);
         if one.hash == two.hash {
@@ -286,7 +289,7 @@ impl Simulation {
         Err(SimulationError::Differs { test: self.name.clone(), seed, turn, first, second })
     }
 
-    /// Reads what is to be replayed.
+    /// Reads the recorded run that is to be replayed, if there is one.
     fn recorded(&self) -> Result<Option<(PathBuf, Recorded)>, SimulationError> {
         let asked = || std::env::var_os("POSTROOM_REPLAY").map(PathBuf::from);
         let Some(path) = self.replay.clone().or_else(asked) else { return Ok(None) };
@@ -368,7 +371,7 @@ impl Simulation {
         }
     }
 
-    /// Runs a failing seed again, and makes its schedule small.
+    /// Runs a failing seed again, and shrinks its schedule.
     fn explain(&self, runner: &mut Runner, seed: u64, run: (u64, u64)) -> SimulationError {
         match runner.run(runner.drawn(seed), seed, false) {
             Ok(ran) => self.report(runner, seed, run, Choices::replayed, ran.made),
@@ -438,7 +441,7 @@ impl fmt::Debug for Simulation {
 
 type TestBody = Arc<dyn Fn(Sim) + Send + Sync>;
 
-/// The runs that several threads share out.
+/// The runs of a test, which several threads share.
 struct Campaign {
     next: AtomicU64,
     /// The number of the first run that failed.
@@ -517,9 +520,9 @@ struct Runner {
 struct Ran {
     failure: Option<Panic>,
     made: Vec<u16>,
-    /// The rest of the search, if it is one and there is more.
+    /// The rest of the search, if the run is part of a search and there is more.
     explorer: Option<Explorer>,
-    /// Whether it was cut short, since what followed had been explored.
+    /// Whether the run was cut short because everything that followed had been explored.
     is_redundant: bool,
     hash: u64,
     turns: u64,
@@ -529,20 +532,20 @@ struct Ran {
     sometimes: BTreeMap<&'static str, u64>,
 }
 
-/// Returns whether they are the same failure: the values in the message may differ.
+/// Returns whether two failures are the same; the values in their messages may differ.
 fn are_alike(one: &Panic, other: &Panic) -> bool {
     let kind = |panic: &Panic| panic.message.split([':', '\n']).next().map(str::to_string);
     one.place == other.place && kind(one) == kind(other)
 }
 
-/// What a test has not done wrong.
+/// The message of a failure for which the test is not to blame.
 const BROKEN: &str = "the runtime contradicts itself, which is its fault and not the test's";
 
-/// When each run begins: the same moment, since a program may show its times.
+/// The moment at which each run begins. It is always the same, since a program may print its times.
 const BEGINNING: Moment = Moment::of_days(36_500);
 
-/// The slots of runners that are gone, for the next ones. Each list stays together: PIDs are in order of slots, and
-/// those leased later are higher.
+/// The slots of former runners, for later ones. Each list stays together, because PIDs are in the order of slots, and
+/// slots that were leased later are higher.
 static UNUSED_SLOTS: World<SegQueue<Vec<u32>>> = World::new(SegQueue::new());
 
 impl Drop for Runner {
@@ -575,7 +578,7 @@ impl Runner {
         self.run_expecting(ExpectedTurns::default(), choices, seed, recorded)
     }
 
-    /// Makes a run that replays these turns, as long as it can.
+    /// Makes a run that replays the `expected` turns while it can.
     fn run_expecting(
         &mut self,
         expected: ExpectedTurns,
@@ -636,8 +639,8 @@ impl Runner {
         if is_clean && broken.is_none() {
             runtimes.for_each(drop);
         } else {
-            // A step waits for something that no process can give, or nothing can be relied on any more: the hosts are
-            // left behind, with the thread of such a step.
+            // A step waits for something that no process can provide, or the runtime can no longer be relied on. The
+            // hosts are left behind, with the thread of such a step.
             self.slots.clear();
             runtimes.for_each(Host::leave_behind);
         }

@@ -1,10 +1,10 @@
 //! The choices of a run: which of several things happens next.
 //!
-//! A run is determined by its choices, each a number below the count of alternatives, and zero is always the dullest:
-//! go on in the order in which things became ready, inject no fault. They are drawn from a seed by a
+//! A run is determined by its choices. Each is a number below the count of alternatives, and zero is always the dullest
+//! alternative: continue in the order in which things became ready, inject no fault. Choices are drawn from a seed by a
 //! [strategy](super::strategy), and recorded; a recorded list replays the run. So a schedule is made smaller by setting
-//! choices to zero and cutting the list's end, whatever they decide (as Hypothesis does with its choice sequence,
-//! MacIver and Donaldson, 2020).
+//! choices to zero and by truncating the list, whatever the choices decide (as Hypothesis does with its choice
+//! sequence, MacIver and Donaldson, 2020).
 
 use super::explore::{Explorer, Touched};
 use super::strategy::TurnOrder;
@@ -15,11 +15,11 @@ use std::time::Duration;
 pub(crate) enum ChoiceSource {
     /// Drawn by a strategy.
     Drawn(TurnOrder),
-    /// Those of another run, as long as they last; zero after that.
+    /// The choices of another run; zero after the last of them.
     Replayed,
-    /// The same, and each time slice takes one event, which is no choice.
+    /// Like `Replayed`, but each time slice takes one event, which is not a choice.
     Exhaustive,
-    /// Those of the next path of a search; each time slice takes one event.
+    /// The choices of the next path of a search; each time slice takes one event.
     Explored(Explorer),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Choices {
     source: ChoiceSource,
     random: Random,
     made: Vec<u16>,
-    /// What is replayed.
+    /// The choices to replay.
     given: Vec<u16>,
 }
 
@@ -55,8 +55,8 @@ impl Choices {
         Self { source, random: Random::new(0, CHOICES), made: Vec::new(), given }
     }
 
-    /// Chooses one of `actors`, which are ready in this order; `turn` is the number of the turn, and `touched` what the
-    /// one before has touched. `None`: what follows has been explored.
+    /// Chooses one of `actors`, which are ready in this order. `turn` is the number of the turn, and `touched` is what
+    /// the previous turn has touched. Returns `None` if everything that follows has been explored.
     pub(crate) fn actor(&mut self, actors: &[u32], turn: u64, touched: Touched) -> Option<usize> {
         if let ChoiceSource::Explored(explorer) = &mut self.source {
             let chosen = explorer.turn(actors, touched)?;
@@ -68,7 +68,7 @@ impl Choices {
         Some(self.choose(actors.len(), |strategy, random| strategy.choose(actors, turn, random)))
     }
 
-    /// Chooses one of `count` workers and others.
+    /// Chooses one of `count` alternatives, which are workers and other things that are ready.
     pub(crate) fn worker(&mut self, count: usize) -> usize {
         self.choose(count, |_, random| random.below(count))
     }
@@ -82,12 +82,12 @@ impl Choices {
         BUDGETS[chosen]
     }
 
-    /// Chooses whether a fault happens, which has that probability.
+    /// Chooses whether a fault with this probability happens.
     pub(crate) fn fault(&mut self, probability: f64) -> bool {
         self.choose(2, |_, random| usize::from(random.unit() < probability)) == 1
     }
 
-    /// Chooses a part of a time, in 256ths, of which zero is one.
+    /// Chooses a part of a time, from zero to all of it, in 255 steps.
     pub(crate) fn part_of(&mut self, time: Duration) -> Duration {
         if time.is_zero() {
             return time;
@@ -110,12 +110,13 @@ impl Choices {
         chosen
     }
 
-    /// More than 65,536 are never ready at once in a test that ends: a list that has such a choice replays another run.
+    /// Records a choice. A number above 65,535 is recorded as 65,535, and the list then replays another run; but a test
+    /// that ends never has so many alternatives.
     fn record(&mut self, chosen: usize) {
         self.made.push(u16::try_from(chosen).unwrap_or(u16::MAX));
     }
 
-    /// Replays no more: what follows are zeros.
+    /// Stops the replay: all further choices are zero.
     pub(crate) fn stop_replaying(&mut self) {
         self.given.truncate(self.made.len());
     }
@@ -134,17 +135,17 @@ impl Choices {
     }
 }
 
-/// The stream of a seed's numbers that choices are drawn from.
+/// The random stream of a seed from which choices are drawn.
 const CHOICES: u64 = 1 << 40;
 
-/// The events that a time slice may take; the first is as in production.
+/// The numbers of events that a time slice may take; the first is that of production.
 const BUDGETS: [u32; 4] = [crate::process::slice::BUDGET, 1, 2, 8];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Catches: a replay that goes on with choices that were made elsewhere.
+    /// Catches a stopped replay that continues with the choices of another run.
     #[test]
     fn a_replay_that_is_stopped_goes_on_with_the_dullest() {
         let mut choices = Choices::replayed(vec![1; 4]);

@@ -1,13 +1,13 @@
-//! All schedules of a small test, each once.
+//! The exploration of all schedules of a small test, each once.
 //!
-//! Turns of two processes commute unless both touch the same process: they share nothing else. So of the orders that
-//! differ only in turns that commute one is enough. A depth-first search with *sleep sets* (Godefroid, 1996) takes one:
-//! when a turn has been explored from a state, the other branches of that state do not begin with it, until a turn that
-//! it does not commute with. "Touches the same receiver" is transitive, which is what makes the reduction good for
-//! actors (TransDPOR: Tasharofi et al., 2012).
+//! Turns of two processes commute unless both touch the same process, since processes share nothing else. So of the
+//! orders that differ only in turns that commute, one is enough. A depth-first search with *sleep sets* (Godefroid,
+//! 1996) takes one: when a turn has been explored from a state, the other branches of that state do not take it until
+//! after a turn with which it does not commute. "Touches the same receiver" is transitive, which makes the reduction
+//! effective for actors (TransDPOR: Tasharofi et al., 2012).
 //!
-//! What a turn touches: its process, those that it sends to, answers or signals, and *everything* if it spawns, ends,
-//! or changes names or groups. Memory that processes share behind the runtime's back is not seen.
+//! A turn touches its process, the processes that it sends to, answers or signals, and *everything* if it spawns, ends,
+//! or changes names or groups. Memory that processes share without the runtime is not considered.
 
 use smallvec::SmallVec;
 
@@ -27,39 +27,40 @@ impl Touched {
 
 /// A state in which there was a choice.
 enum Branch {
-    /// Who goes next.
+    /// A choice of which actor goes next.
     Turn {
         actors: SmallVec<[u32; 8]>,
         chosen: usize,
-        /// The turns that need not come next, with what they touch.
+        /// The actors whose turns need not come next, with what these touch.
         asleep: Vec<(u32, Touched)>,
     },
-    /// Anything else, such as whether a fault happens.
+    /// Any other choice, such as whether a fault happens.
     Other { count: usize, chosen: usize },
 }
 
-/// The search, from run to run.
+/// The search, which is passed from run to run.
 #[derive(Default)]
 pub(crate) struct Explorer {
     path: Vec<Branch>,
-    /// How many of its nodes the run has passed.
+    /// Number of nodes of the path that the run has passed.
     depth: usize,
-    /// The node of the last turn, in this run.
+    /// The node of the last turn in this run.
     last: Option<usize>,
-    /// What was asleep after the turns that left no choice.
+    /// The current sleep set: the turns that need not come next, with what they touch.
     asleep: Vec<(u32, Touched)>,
-    /// Who made the last turn.
+    /// The actor of the last turn.
     actor: Option<u32>,
 }
 
 impl Explorer {
-    /// Begins a run, along the path that the last one has left.
+    /// Begins a run along the current path of the search.
     pub(crate) fn begin(&mut self) {
         (self.depth, self.last, self.actor) = (0, None, None);
         self.asleep.clear();
     }
 
-    /// Chooses who goes next; `touched` is what the turn before has. `None` if all that can go next has been explored.
+    /// Chooses which actor goes next; `touched` is what the previous turn has touched. Returns `None` if all turns that
+    /// can come next have been explored.
     pub(crate) fn turn(&mut self, actors: &[u32], touched: Touched) -> Option<usize> {
         self.turn_ended(touched);
         let node = self.depth;
@@ -79,7 +80,7 @@ impl Explorer {
         Some(*chosen)
     }
 
-    /// Chooses one of `count`.
+    /// Chooses one of `count` alternatives that are not turns.
     pub(crate) fn other(&mut self, count: usize) -> usize {
         if self.depth == self.path.len() {
             self.path.push(Branch::Other { count, chosen: 0 });
@@ -95,8 +96,8 @@ impl Explorer {
         self.asleep.iter().any(|(other, _)| *other == actor)
     }
 
-    /// Wakes what does not commute with the turn that has ended, and remembers what it touches for the other branches
-    /// of its node.
+    /// Removes turns that do not commute with the ended turn from the sleep set, and records what the ended turn has
+    /// touched for the other branches of its node.
     fn turn_ended(&mut self, mut touched: Touched) {
         let Some(actor) = self.actor.take() else { return };
         touched.actors.push(actor);
@@ -110,8 +111,8 @@ impl Explorer {
         }
     }
 
-    /// Goes on to the next path, when a run has ended; `touched` is what its last turn has. Returns false if there is
-    /// none.
+    /// Advances to the next path when a run has ended; `touched` is what its last turn has touched. Returns false if
+    /// there is no next path.
     pub(crate) fn advance(&mut self, touched: Touched) -> bool {
         self.turn_ended(touched);
         while let Some(node) = self.path.last_mut() {

@@ -1,4 +1,4 @@
-//! Faults that a test asks for, drawn from its seed.
+//! Faults that a test requests, drawn from its seed.
 //!
 //! Each is *active* in a run with a probability of a quarter, so that most runs show few faults at once (swarm testing:
 //! Groce et al., 2012; FoundationDB's BUGGIFY), and then happens with the probability that the test gave.
@@ -11,22 +11,22 @@ use std::time::Duration;
 /// The probability that a fault is active in a run.
 const ACTIVE: f64 = 0.25;
 
-/// What a test asks to go wrong.
+/// A fault that a test requests.
 pub(crate) struct Rule {
-    /// The type of process, or of command.
+    /// The type of the process or command.
     pub(crate) of: TypeId,
     pub(crate) mishap: Mishap,
     pub(crate) probability: f64,
-    /// How long it may last, if it lasts.
+    /// Maximum duration of the fault, if it has one.
     pub(crate) most: Duration,
 }
 
 /// The faults of one run.
 pub(crate) struct Faults {
-    /// Whether there are any.
+    /// Whether faults may happen in this run.
     are_wanted: bool,
     active: Vec<Rule>,
-    /// How late timers are at most.
+    /// Maximum lateness of timers.
     late: Duration,
 }
 
@@ -46,12 +46,12 @@ impl Faults {
         }
     }
 
-    /// Makes timers late by up to that much, if that is active in this run.
+    /// Makes timers up to `late` late, if this fault is active in this run.
     pub(crate) fn set_late(&mut self, choices: &mut Choices, late: Duration) {
         self.late = if self.are_wanted && choices.fault(ACTIVE) { late } else { Duration::ZERO };
     }
 
-    /// Returns whether that goes wrong now, and for how long.
+    /// Returns how long the fault lasts, if it happens now.
     pub(crate) fn happens(&self, choices: &mut Choices, mishap: Mishap, of: TypeId) -> Option<Duration> {
         let asked = self
             .active

@@ -1,14 +1,14 @@
-//! What holds after each run, whatever the test: the runtime's own promises to itself.
+//! The invariants of the runtime itself, which are checked after each run, whatever the test.
 //!
-//! A fault in the runtime that has no consequence in a short test is seen here all the same: a lost token is a process
-//! that never runs again, and a name that stays with the dead is a leak.
+//! They reveal faults in the runtime that have no consequence in a short test: a lost token is a process that never
+//! runs again, and a name that stays with an ended process is a leak.
 //!
 //! * Between turns each token is in one place: parked in its mailbox, or ready. A process that is parked as idle has
-//!   nothing to do; one that is suspended waits for a mailbox that will have room; one that awaits an answer waits for
-//!   a process that lives; and links, monitors and names are those of the living, and known on both sides.
+//!   nothing to do; a suspended process waits for a mailbox that will have room; a process that awaits an answer waits
+//!   for a live process; and links, monitors and names belong to live processes, and are known on both sides.
 //! * When all processes have been killed, nothing of them is left.
 //!
-//! Each was seen to fail by a fault that no assertion of a test sees: `unasserted` in `tests/faults/list`.
+//! Each check was seen to fail, with a fault that no assertion of a test detects: `unasserted` in `tests/faults/list`.
 
 use super::run::SimRun;
 use crate::api::runtime::Host;
@@ -20,7 +20,7 @@ use crate::sync::lock;
 use std::collections::BTreeMap;
 
 impl SimRun {
-    /// Returns what does not hold, if anything does not. Called by the test's thread, between turns.
+    /// Describes an invariant that does not hold, if there is one. Called by the test's thread, between turns.
     pub(crate) fn broken_between_turns(&self, host: Host) -> Option<String> {
         for host in [host].into_iter().chain(self.nodes()) {
             if let Some((name, holder)) = host.scheduler().names.held_by_the_dead() {
@@ -48,7 +48,7 @@ impl SimRun {
         broken_token.or_else(|| at_rest.find_map(broken_bindings))
     }
 
-    /// Returns what is left after the end of all processes, if anything is.
+    /// Describes what is left after the end of all processes, if anything is.
     pub(crate) fn broken_at_the_end(&self) -> Option<String> {
         let slots: Vec<_> = self.used_slots().into_iter().filter_map(|index| TABLE.slot(index)).collect();
         let schedulers = self.schedulers();
@@ -63,7 +63,8 @@ impl SimRun {
     }
 }
 
-/// Returns what is wrong with where the token of a live process is, which the simulation has `ready` times.
+/// Describes what is wrong with the token of a live process, which is `ready` times among the ready ones, if anything
+/// is.
 fn broken_token(slot: &'static Slot, ready: usize) -> Option<String> {
     let (is_idle, waits) = slot.lanes.glance();
     let what = match (ready, is_idle || waits) {
@@ -77,13 +78,13 @@ fn broken_token(slot: &'static Slot, ready: usize) -> Option<String> {
     Some(what.to_string())
 }
 
-/// Returns what is wrong with what a process waits for.
+/// Describes what is wrong with the wait of a process, if anything is.
 fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
     if is_ready {
-        // It has not looked yet.
+        // A ready process has yet to check.
         return None;
     }
-    // At another node it is known only there whether there is room.
+    // If the process is suspended at another node, only that node knows whether there is room.
     if let Some(at) = suspended_at(slot).and_then(|at| at.mailbox()?.resident()) {
         let Some(receiver) = TABLE.living(at) else {
             return Some(format!("is suspended at the mailbox of {at}, which has ended"));
@@ -96,10 +97,11 @@ fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
     Some(format!("waits for the answer of {method} from {on}, which has ended"))
 }
 
-/// Returns what is wrong with the links and monitors of a process at rest: all that was said to it has been heard.
+/// Describes what is wrong with the links and monitors of a process at rest, which has received everything that was
+/// sent to it, if anything is.
 fn broken_bindings(slot: &'static Slot, is_at_rest: &impl Fn(&Slot) -> bool) -> Option<String> {
     let pid = slot.resident()?;
-    // SAFETY: between turns, and this is no process whose step waits on its stack: nothing uses its token.
+    // SAFETY: this runs between turns, for a process without a step that waits on its stack, so nothing uses its token.
     let (bindings, is_unlinking) = unsafe { slot.bindings_at_rest() };
     if is_unlinking {
         return Some("has unlinked from another one, and the answer has not counted".to_string());
@@ -109,7 +111,7 @@ fn broken_bindings(slot: &'static Slot, is_at_rest: &impl Fn(&Slot) -> bool) -> 
     {
         let tie = if is_linked { "linked with" } else { "a monitor of" };
         let Some(other_slot) = TABLE.living(other) else {
-            // Of another host, or behind an alias: not looked at.
+            // A process of another host, or behind an alias, is not checked.
             let is_ours = TABLE.slot(other.slot()).is_some_and(|slot| slot.has_carried(other));
             if is_ours {
                 return Some(format!("is {tie} {other}, which has ended, and has not been told"));

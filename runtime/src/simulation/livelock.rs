@@ -1,8 +1,8 @@
-//! Timers that fire for ever without a turn of any process: the clock of such a run would never stop.
+//! Detects timers that fire for ever without a turn of any process. Without this check, such a run would never end.
 //!
-//! A timer that is set again by its own action needs no process for it, so the bound of turns does not end the run, and
-//! if it is due at the same moment, the bound of time does not either. All timers that are pending may fire at one
-//! moment, however many they are: what counts are those beyond.
+//! A timer that its own action sets again needs no process, so the bound of turns does not end the run. If it is due at
+//! the same moment, the bound of time does not either. All pending timers may fire at one moment, however many they
+//! are: only further timers count.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct FiredTimers {
     count: u64,
-    /// How many were pending at first.
+    /// Number of timers that were pending before the first one fired.
     pending: u64,
     of: BTreeMap<u32, u64>,
-    /// Whom the timer that fires now has sent something.
+    /// The process to which the timer that fires now has sent something.
     receiver: Option<u32>,
     are_endless: bool,
-    /// How many have fired in the whole run.
+    /// Number of timers that have fired in the whole run.
     total: u64,
 }
 
 impl FiredTimers {
-    /// Notes a turn: what has fired had consequences.
+    /// Resets the count after a turn, since the fired timers had consequences.
     pub(crate) fn end(&mut self) {
         if self.count > 0 {
             *self = Self { total: self.total, ..Self::default() };
@@ -29,18 +29,18 @@ impl FiredTimers {
         self.receiver = None;
     }
 
-    /// Notes that timers may fire now: what was sent before was not theirs.
+    /// Prepares for timers that may fire now: earlier sends are not theirs.
     pub(crate) fn begin(&mut self) {
         self.receiver = None;
     }
 
-    /// Notes that something is sent, perhaps by a timer.
+    /// Records that something is sent, perhaps by a timer.
     pub(crate) fn sent(&mut self, to: u32) {
         self.receiver.get_or_insert(to);
     }
 
-    /// Notes that a timer has fired, after which that many are `pending`. Returns whether more than `most` have fired
-    /// that were not pending at first.
+    /// Records that a timer has fired, after which `pending` timers are pending. Returns whether more than `most`
+    /// timers have fired that were not pending at first.
     pub(crate) fn fired(&mut self, pending: impl FnOnce() -> usize, most: u64) -> bool {
         if self.count == 0 {
             self.pending = 1 + pending() as u64;
@@ -54,7 +54,7 @@ impl FiredTimers {
         self.are_endless
     }
 
-    /// Returns whether too many have fired.
+    /// Returns whether too many timers have fired.
     pub(crate) fn are_endless(&self) -> bool {
         self.are_endless
     }
@@ -67,8 +67,8 @@ impl FiredTimers {
         self.total
     }
 
-    /// Returns the processes that most of them were for, and how many they were; `None` stands for those that have sent
-    /// nothing.
+    /// Returns the processes for which the most timers fired, with the number of timers for each; `None` stands for
+    /// timers that have sent nothing.
     pub(crate) fn busiest(&self, most: usize) -> Vec<(Option<u32>, u64)> {
         let others = self.count - self.of.values().sum::<u64>();
         let of = self.of.iter().map(|(actor, count)| (Some(*actor), *count));
@@ -89,7 +89,7 @@ mod tests {
     use crate::env::clock::{Moment, TimeKeeper};
     use std::time::Duration;
 
-    /// Sets a timer for this moment, which sets the next one, and so on.
+    /// Sets a timer for the current moment, which sets the next one, and so on.
     fn set_again(host: &'static Scheduler, left: u32) {
         if left > 0 {
             let due = Moment::now_by(host.clock_override());
@@ -97,8 +97,8 @@ mod tests {
         }
     }
 
-    /// Catches a clock that stays at a moment for ever, on the thread of the test as on that of processes. Without the
-    /// bound these runs pass, after 10,000 timers.
+    /// Catches a clock that stays at one moment for ever, both on the thread of the test and on that of processes.
+    /// Without the bound these runs pass, after 10,000 timers.
     #[test]
     fn a_timer_that_sets_itself_again_for_its_moment_ends_the_run() {
         let bodies: [fn(&Sim); 2] = [
@@ -115,12 +115,12 @@ mod tests {
         }
     }
 
-    /// Catches a bound that counts timers which a test has set, or that a turn does not lift.
+    /// Catches a bound that counts timers that the test has set, and a bound that a turn does not reset.
     #[test]
     fn those_that_were_pending_do_not_count_and_a_turn_begins_anew() {
         let mut fired = FiredTimers::default();
         for round in 0..3 {
-            // Of 100 that are pending at one moment each sets another one.
+            // Each of the 100 timers that are pending at one moment sets another one.
             let endless = (0..110).filter(|_| fired.fired(|| 99, 10)).count();
             assert_eq!((endless, fired.count()), (0, 110), "in round {round}");
             assert!(fired.fired(|| 99, 10) && fired.are_endless(), "in round {round}");
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(fired.total(), 333);
     }
 
-    /// Catches a timer that is counted for a process to which another one has sent.
+    /// Catches a timer that is counted for a process to which another timer has sent.
     #[test]
     fn each_counts_for_the_first_that_it_sends_to() {
         let mut fired = FiredTimers::default();

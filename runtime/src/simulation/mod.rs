@@ -1,15 +1,15 @@
-//! Tests under chance and time: a program runs under many seeded schedules, and one that fails is replayed and made
-//! small.
+//! Simulated tests: a program runs under many seeded schedules, and a failing one is replayed and shrunk.
 //!
 //! Processes share nothing, so two runs of a program differ only in the order of its processes' turns, in time, and in
-//! faults. A simulation decides all three, and nothing else is simulated: mailboxes, tokens, steps, timers, links,
-//! supervision, pools and names are those of production. What threads can do to each other *within* a turn is the
-//! models' to check (`tests/models`).
+//! faults. A simulation decides all three, and simulates nothing else: mailboxes, tokens, steps, timers, links,
+//! supervision, pools and names are the production code. What threads can do to each other *within* a turn is checked
+//! by the models (`tests/models`).
 //!
-//! From the bottom up: [`strategy`] and [`choices`] decide, [`faults`] and [`trace`] are what they decide upon and what
-//! came of it, [`livelock`] bounds the timers that fire in vain, [`baton`] has the threads, [`run`] is one run,
-//! [`invariants`] is what holds after each, [`campaign`] runs many and reports, [`shrink`] makes a failing schedule
-//! small, [`trace_file`] writes it down and reads it, and [`sim`] is what a test holds.
+//! From the bottom up: [`strategy`], [`choices`] and [`explore`] make the decisions; [`faults`] are part of what they
+//! decide on; [`trace`] records the outcome; [`livelock`] bounds the timers that fire in vain; [`baton`] manages the
+//! threads; [`run`] is one run; [`invariants`] are checked after each run; [`campaign`] makes many runs, and [`report`]
+//! describes the result; [`shrink`] makes a failing schedule smaller; [`trace_file`] writes it to a file and reads it;
+//! [`sim`] is the API for the body of a test.
 
 pub(crate) mod baton;
 pub(crate) mod campaign;

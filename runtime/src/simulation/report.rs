@@ -1,4 +1,4 @@
-//! What a simulation says in the end.
+//! The result of a simulation.
 
 use super::run::Abort;
 use super::trace::Listed;
@@ -7,31 +7,32 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the runs of a simulation have covered.
+/// The coverage of the runs of a simulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coverage {
-    /// How many runs there were.
+    /// Number of runs.
     pub runs: u64,
-    /// How many turns they took in all.
+    /// Number of turns in all runs.
     pub turns: u64,
-    /// How many different schedules they were.
+    /// Number of different schedules.
     pub schedules: u64,
-    /// Whether these stand for all there are: the test is proved for every order of its processes' turns. (Orders that
-    /// differ only in turns that commute are one schedule. Runs that turned out to be such are among `runs`.)
+    /// Whether these schedules represent all possible ones: the test is proved for every order of its processes' turns.
+    /// (Orders that differ only in turns that commute are one schedule. Runs that turned out to repeat a schedule in
+    /// this sense count in `runs`.)
     pub is_exhaustive: bool,
-    /// In how many runs each condition of [`sometimes!`](crate::test::sometimes) held.
+    /// For each condition of [`sometimes!`](crate::test::sometimes), the number of runs in which it held.
     pub sometimes: BTreeMap<&'static str, u64>,
 }
 
-/// Why a simulated test failed. Its text is the report.
+/// The reason why a simulated test failed. Its text is the report.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulationError {
     /// A run failed.
     #[error("{0}")]
     Failed(Box<FailedRun>),
-    /// Two runs of one seed differed.
+    /// Two runs with the same seed differed.
     #[error(
         "`{test}` is not deterministic: with seed {seed}, turn {turn} of its first run was\n    {first}\nand of its \
          second run\n    {second}\nThe usual reasons: a `HashMap` that is iterated, `Instant::now()` or `SystemTime` \
@@ -42,11 +43,11 @@ pub enum SimulationError {
         test: String,
         /// The seed.
         seed: u64,
-        /// The first turn that differed, from 1.
+        /// The number of the first turn that differed, from 1.
         turn: usize,
-        /// What it was first.
+        /// The turn in the first run.
         first: String,
-        /// What it was then.
+        /// The turn in the second run.
         second: String,
     },
     /// A condition of [`sometimes!`](crate::test::sometimes) never held.
@@ -57,12 +58,12 @@ pub enum SimulationError {
     Never {
         /// The name of the test.
         test: String,
-        /// How many runs there were.
+        /// Number of runs.
         runs: u64,
-        /// What never happened.
+        /// The conditions that never held.
         what: Vec<&'static str>,
     },
-    /// A replay ended otherwise than the run that it replays.
+    /// A replay passed, but departed from the run that it replays.
     #[error(
         "`{test}` passed, but its replay proves nothing: it departed from the schedule in {}. Replay it with the \
          program that wrote the file, or run the test with other seeds",
@@ -71,15 +72,15 @@ pub enum SimulationError {
     Departed {
         /// The name of the test.
         test: String,
-        /// Where.
+        /// Where it departed.
         departure: Departure,
     },
     /// A trace cannot be replayed.
     #[error("the trace {} cannot be replayed: {reason}", .path.display())]
     Unreadable {
-        /// Its path.
+        /// The path of the trace.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The runtime cannot be simulated.
@@ -87,17 +88,17 @@ pub enum SimulationError {
     Unsupported {
         /// The name of the test.
         test: String,
-        /// Why, and what to do instead.
+        /// The reason, and what to do instead.
         reason: String,
     },
-    /// An environment variable is not understood.
+    /// An environment variable has an invalid value.
     #[error("{variable} is `{came}`; expected {expected}")]
     Variable {
-        /// Its name.
+        /// The name of the variable.
         variable: &'static str,
-        /// Its value.
+        /// The value of the variable.
         came: String,
-        /// What it may be.
+        /// The expected values.
         expected: &'static str,
     },
 }
@@ -106,17 +107,17 @@ fn list(what: &[&str]) -> String {
     what.iter().map(|what| format!("\"{what}\"")).collect::<Vec<_>>().join(", nor that ")
 }
 
-/// Where a replay departed from the run that it replays: the program has changed.
+/// The point where a replay departed from the run that it replays, because the program has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Departure {
-    /// The first turn that differed, from 1.
+    /// The number of the first turn that differed, from 1.
     pub turn: usize,
-    /// What it was.
+    /// The turn in the recorded run.
     pub was: String,
-    /// What it is now.
+    /// The turn in the replay.
     pub is: String,
-    /// The trace that is replayed.
+    /// The path of the trace that is replayed.
     pub trace: PathBuf,
 }
 
@@ -135,34 +136,34 @@ pub struct FailedRun {
     pub test: String,
     /// The seed; with the same build it fails again.
     pub seed: u64,
-    /// The number of the run, from 1, and how many there were to be.
+    /// The number of the run, from 1, and the planned number of runs.
     pub run: (u64, u64),
     /// The message of the panic, or why the run was cut short.
     pub message: String,
     /// The place of the panic: file, line and column.
     pub place: String,
-    /// How much of the simulation's time had passed.
+    /// The simulation time that had passed.
     pub time: Duration,
-    /// How many turns the run had taken.
+    /// The number of turns that the run had taken.
     pub turns: u64,
     /// The file with the smallest failing schedule, for Perfetto and for a replay; or why it was not written.
     pub trace: Result<PathBuf, String>,
-    /// Where the run departed from the one that it replays, if it does.
+    /// Where the run departed from the one that it replays, if it did.
     pub departure: Option<Departure>,
-    /// How many choices the run made, how many of them the smallest failing schedule needs, and how many runs it took
-    /// to find that.
+    /// The number of choices that the run made, the number that the smallest failing schedule needs, and the number of
+    /// runs that it took to find that.
     pub(crate) choices: (usize, usize, usize),
     pub(crate) smallest: Listed,
     pub(crate) replay: String,
 }
 
 impl FailedRun {
-    /// Returns the smallest failing schedule that was found, a turn each line.
+    /// Returns the smallest failing schedule that was found, one turn per line.
     pub fn schedule(&self) -> String {
         self.smallest.to_string()
     }
 
-    /// Returns the command that makes the run again.
+    /// Returns the command that repeats the run.
     pub fn replay_command(&self) -> &str {
         &self.replay
     }

@@ -1,12 +1,11 @@
-//! One run of a test: who goes next, on which thread, and what time it is.
+//! One run of a test: which process goes next, on which thread, and at what time.
 //!
-//! The host is an ordinary one without threads. After each turn everything that production code has queued for its
-//! workers is taken out of their queues (*swept*) into one list of what is ready, and a [choice](super::choices)
-//! decides what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock
-//! leaps to the next timer. If there is none either, the test is stuck.
+//! The host is an ordinary one without threads. After each turn, everything that production code has queued for its
+//! workers is moved (*swept*) from their queues into one list of what is ready, and a [choice](super::choices) decides
+//! what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock leaps to
+//! the next timer. If there is no timer either, the test is stuck.
 //!
-//! With several workers nothing is swept: the choice is which of them goes next, and what that runs is the scheduler's
-//! decision.
+//! With several workers nothing is swept: the choice is which worker goes next, and the scheduler decides what it runs.
 //!
 //! Only the thread with the baton runs the code of the test, of a process, or [`SimRun::drive`], so no thread waits for
 //! a lock here.
@@ -47,7 +46,7 @@ pub(crate) struct Bounds {
     pub(crate) time: Duration,
 }
 
-/// What is settled before a run.
+/// The settings of a run.
 pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) bounds: Bounds,
@@ -56,23 +55,24 @@ pub(crate) struct Settings {
     pub(crate) recorded: bool,
     /// The turns that it replays.
     pub(crate) expected: ExpectedTurns,
-    /// How many workers each thread plays for each host. With several, the scheduler decides what each runs.
+    /// Number of workers that each thread simulates for each host. If there are several, the scheduler decides what
+    /// each of them runs.
     pub(crate) workers: usize,
-    /// How the test has its hosts built.
+    /// Applies the test's options to its hosts.
     pub(crate) build: BuildHost,
 }
 
-/// Makes the options of a host those that a test asks for.
+/// A function that sets the options of a host that a test requests.
 pub(crate) type BuildHost = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 
 /// A host of a run.
 struct SimulatedHost {
     scheduler: &'static Scheduler,
-    /// How many drivers play its threads.
+    /// Number of drivers that simulate its threads.
     drivers: usize,
 }
 
-/// A host as one driver plays it.
+/// One driver's simulation of a host.
 struct PlayedHost {
     thread: SimulatedThread,
     scratches: Vec<StepScratch>,
@@ -81,27 +81,27 @@ struct PlayedHost {
 /// Why a run was cut short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Abort {
-    /// Nothing can go on.
+    /// Nothing can continue.
     Stuck(Vec<String>),
-    /// All that could follow has been explored.
+    /// Everything that could follow has been explored.
     Explored,
-    /// It took more turns or time than it may.
+    /// It took more turns or time than allowed.
     Endless { turns: u64, time: Duration, busiest: Vec<(String, u64)> },
-    /// That many timers fired, the last of them then, without a turn of any process.
+    /// `timers` timers fired without a turn of any process, the last of them at `time`.
     Livelock { timers: u64, time: Duration, busiest: Vec<(String, u64)> },
 }
 
 /// The payload with which the stack of a test or a step is unwound when its run is cut short.
 pub(crate) struct Aborted;
 
-/// What a thread waits for.
+/// The condition for which a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// To be unparked, or that moment.
+    /// The thread is unparked, or this moment is reached.
     Unparked(Moment),
-    /// That nothing can go on without time passing.
+    /// Nothing can continue without time passing.
     Idle,
-    /// That no process is left.
+    /// No process is left.
     Ended,
 }
 
@@ -110,46 +110,46 @@ struct Waiting {
     until: Until,
 }
 
-/// What is ready to go on.
+/// Something that is ready to continue.
 enum Ready {
     Process(Token),
-    /// A process that was not run for a while, and is run now.
+    /// A process that was not run for a while and may run now.
     Slowed(Token),
     Thread(ThreadId),
 }
 
-/// What a driver does next.
+/// The next action of a driver.
 enum NextTurn {
-    /// A time slice of that budget, or a crash.
+    /// A time slice with this budget, or a crash.
     Slice(Token, u32, Option<Panic>),
-    /// A time slice of production on that worker.
+    /// A time slice as in production, on this worker.
     UsualSlice(usize, Token),
     Thread(Arc<Seat>),
     Leap(Moment, Duration),
 }
 
-/// What is known of a run that has ended.
+/// The results of a run that has ended.
 pub(crate) struct Remembered {
     pub(crate) choices: Choices,
     pub(crate) touched: Touched,
     pub(crate) trace: Trace,
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
     pub(crate) turns: u64,
-    /// How many timers have fired.
+    /// Number of timers that have fired.
     pub(crate) timers: u64,
 }
 
 pub(crate) struct State {
     ready: Vec<Ready>,
-    /// Processes that are not run until then.
+    /// Processes that are not run before the given moment.
     slowed: Vec<(Moment, Token)>,
     waiting: Vec<Waiting>,
     members: Vec<SimThread>,
     /// Drivers that wait for the baton.
     idle: Vec<Arc<Seat>>,
-    /// The hosts, that of the test first.
+    /// The hosts; the first is that of the test.
     hosts: Vec<SimulatedHost>,
-    /// Hosts of which nothing runs until then, by place.
+    /// The indices of paused hosts, and the moments at which they continue.
     paused: BTreeMap<usize, Moment>,
     pub(crate) choices: Choices,
     pub(crate) trace: Trace,
@@ -157,18 +157,18 @@ pub(crate) struct State {
     turns: u64,
     turns_of_body: u64,
     fired: FiredTimers,
-    /// The numbers that the test draws.
+    /// The source of the random numbers that the test draws.
     pub(crate) random: Random,
     /// Which places of `buggify` are active.
     pub(crate) buggified: BTreeMap<(&'static str, u32), bool>,
-    /// How often what `sometimes` asks for has happened.
+    /// How often each condition of `sometimes` has held.
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
-    /// What the current turn has touched, and what the last one of the body has.
+    /// What the current turn has touched, and what the last turn of the body has.
     touched: Touched,
     touched_by_body: Touched,
-    /// Whether the body of the test is over, and processes are ended.
+    /// Whether the body of the test is over, so that processes are being ended.
     is_ending: bool,
-    /// Whether steps that wait on their stacks are unwound: nothing else would end them.
+    /// Whether steps that wait on their stacks are unwound, since nothing else would end them.
     gives_up: bool,
     abort: Option<Abort>,
 }
@@ -182,7 +182,7 @@ pub(crate) struct SimRun {
     workers: usize,
     seed: u64,
     build: BuildHost,
-    /// The runtimes of further nodes.
+    /// The runtimes of additional nodes.
     nodes: Mutex<Vec<Runtime>>,
     /// The free slots of the simulation.
     slots: Mutex<Vec<u32>>,
@@ -198,21 +198,21 @@ pub(crate) fn with_current<R>(body: impl FnOnce(Option<&SimRun>) -> R) -> R {
     body(run)
 }
 
-/// How long the processes of a run may take to end, in the time of the simulation: their calls and sleeps time out.
+/// Simulation time that the processes of a run have to end, long enough for their calls and sleeps to time out.
 const ENDING: Duration = Duration::from_secs(24 * 3600);
 
-/// How many turns they may take for it.
+/// Number of turns that the processes of a run have to end.
 const ENDING_TURNS: u64 = 100_000;
 
-/// The node ID of the first further node. Those of a run are in the order in which they were added. A guess: no program
-/// draws an ID that low.
+/// The node ID of the first additional node. The IDs of a run are in the order in which the nodes were added. A guess:
+/// no program draws an ID that low.
 const FIRST_NODE: u64 = 1 << 20;
 
-/// How many slots a simulation takes at a time.
+/// Number of slots that a simulation leases at a time.
 const LEASE: u32 = 64;
 
 impl SimRun {
-    /// Prepares a run on a host without threads; `main` is the calling thread's seat.
+    /// Prepares a run on a host without threads. The calling thread is that of the test.
     pub(crate) fn new(
         (scheduler, clock): (&'static Scheduler, Clock),
         drivers: Arc<Drivers>,
@@ -277,7 +277,7 @@ impl SimRun {
         body()
     }
 
-    /// Ends all processes, and has all drivers leave; called by the test's thread. Returns whether nothing is left.
+    /// Ends all processes, and makes all drivers leave. Called by the test's thread. Returns whether nothing is left.
     pub(crate) fn end(self: &Arc<Self>) -> bool {
         self.end_body();
         let schedulers = self.schedulers();
@@ -292,7 +292,7 @@ impl SimRun {
         is_clean
     }
 
-    /// Has all drivers leave, whatever is left to do: for a runtime that cannot be relied on any more.
+    /// Makes all drivers leave, whatever is left to do, when the runtime can no longer be relied on.
     pub(crate) fn abandon(&self) {
         self.end_body();
         self.dismiss();
@@ -318,7 +318,7 @@ impl SimRun {
         }
     }
 
-    /// Takes what the run is remembered by, when it has ended.
+    /// Takes the results of the run after it has ended.
     pub(crate) fn remembered(&self) -> Remembered {
         let state = &mut *self.state();
         let choices = std::mem::replace(&mut state.choices, Choices::replayed(Vec::new()));
@@ -334,15 +334,16 @@ impl SimRun {
         self.state().abort.clone()
     }
 
-    /// Returns the free slots of the simulation, in order.
+    /// Takes the free slots of the simulation, in order, so that the lowest is used first.
     pub(crate) fn take_slots(&self) -> Vec<u32> {
         let mut slots = std::mem::take(&mut *lock(&self.slots));
         slots.sort_unstable_by(|one, other| other.cmp(one));
         slots
     }
 
-    /// Returns the processes of which the simulation has the token: they are ready, or not run for a while. `None` if
-    /// a step waits on its stack: its process has the token then, and so has each that it is about to spawn.
+    /// Returns the slots of the processes whose tokens the simulation holds, because they are ready or not run for a
+    /// while. Returns `None` if a step waits on its stack: the step holds the token of its process, and the token of
+    /// each process that it is about to spawn.
     pub(crate) fn ready_slots(&self) -> Option<Vec<u32>> {
         let state = &mut *self.state();
         self.sweep(state);
@@ -356,7 +357,7 @@ impl SimRun {
         (!waits).then(|| ready.chain(slowed).collect())
     }
 
-    /// Returns the slots of all processes that there have been.
+    /// Returns the slots of all processes so far.
     pub(crate) fn used_slots(&self) -> Vec<u32> {
         let mut used = self.state().trace.used_slots().to_vec();
         used.sort_unstable();
@@ -364,25 +365,25 @@ impl SimRun {
         used
     }
 
-    /// Adds a fault that a test asks for.
+    /// Adds a fault that a test requests.
     pub(crate) fn add_fault(&self, rule: Rule) {
         let state = &mut *self.state();
         state.faults.add(&mut state.choices, rule);
     }
 
-    /// Makes timers late by up to that much.
+    /// Makes timers up to `late` late.
     pub(crate) fn set_late(&self, late: Duration) {
         let state = &mut *self.state();
         state.faults.set_late(&mut state.choices, late);
     }
 
-    /// Returns whether a fault happens that the test has asked something else for.
+    /// Returns whether a fault with this probability, which the test or a library defines, happens.
     pub(crate) fn chance(&self, probability: f64) -> bool {
         let state = &mut *self.state();
         !state.is_ending && state.faults.are_wanted() && probability > 0.0 && state.choices.fault(probability)
     }
 
-    /// Returns how late such a thing is.
+    /// Returns the delay of such a fault, at most `most`.
     pub(crate) fn delay(&self, most: Duration) -> Duration {
         let state = &mut *self.state();
         if state.is_ending || !state.faults.are_wanted() { Duration::ZERO } else { state.choices.part_of(most) }
@@ -394,17 +395,17 @@ impl SimRun {
         let is_ours =
             |owner: &SlotOwner| self.state().hosts.iter().any(|host| ptr::eq(owner, host.scheduler.slot_owner()));
         match slot.filter(|slot| slot.owner().is_some_and(is_ours)) {
-            // SAFETY: a process of the simulation, whose steps do not run while its test does. Others may send to it,
-            // which adds nodes and removes none.
+            // SAFETY: this is a process of the simulation, whose steps do not run while the test does. Others may send
+            // to it, which adds nodes but removes none.
             Some(slot) => unsafe { slot.lanes.queued_types(slot.last()) },
             None => Vec::new(),
         }
     }
 
-    /// Drives the run on the calling thread, which has been passed the baton, until it is told to leave.
+    /// Drives the run on the calling thread, which has received the baton, until it is told to leave.
     pub(crate) fn drive(self: &Arc<Self>, seat: &Arc<Seat>) {
         self.state().members.push(SimThread::of_this_thread(seat.clone()));
-        // The report of a run that fails says what has panicked.
+        // The report of a failed run contains the panic.
         silence(true);
         self.within(|| {
             as_simulated_thread(|| {
@@ -444,7 +445,7 @@ impl SimRun {
         self.main.give(Instruction::Go);
     }
 
-    /// Has the calling driver play the hosts that there are by now.
+    /// Makes the calling driver simulate the hosts that have been added since the last call.
     fn play_all(&self, played: &mut Vec<PlayedHost>) {
         let state = &mut *self.state();
         for host in state.hosts.iter_mut().skip(played.len()) {
@@ -466,7 +467,7 @@ impl SimRun {
         Host::of_scheduler(self.state().hosts.first()?.scheduler)
     }
 
-    /// Runs nothing of a host for that long. A host that is paused already stays so until the later moment.
+    /// Pauses a host for `time`. A host that is already paused stays so until the later of the two moments.
     pub(crate) fn pause(&self, host: Host, time: Duration) {
         let until = self.clock.moment().after(time);
         let state = &mut *self.state();
@@ -480,7 +481,7 @@ impl SimRun {
     /// Adds a host that is a node of its own.
     ///
     /// # Errors
-    /// The reason why it cannot be built.
+    /// Returns the reason why the host cannot be built.
     pub(crate) fn add_node(&self) -> Result<Host, String> {
         static NEXT: World<AtomicU64> = World::new(AtomicU64::new(FIRST_NODE));
         let node = NodeId::new(NEXT.fetch_add(1, Ordering::Relaxed)).ok_or("there are no more node IDs")?;
@@ -494,12 +495,12 @@ impl SimRun {
         Ok(host)
     }
 
-    /// Takes the runtimes of the further nodes, when the run has ended.
+    /// Takes the runtimes of the additional nodes after the run has ended.
     pub(crate) fn take_nodes(&self) -> Vec<Runtime> {
         std::mem::take(&mut *lock(&self.nodes))
     }
 
-    /// Returns the hosts of the further nodes.
+    /// Returns the hosts of the additional nodes.
     pub(crate) fn nodes(&self) -> Vec<Host> {
         lock(&self.nodes).iter().map(|runtime| runtime.host()).collect()
     }
@@ -546,14 +547,15 @@ impl SimRun {
                 let stuck = self.describe_stuck(state);
                 state.abort = Some(Abort::Stuck(stuck));
             }
-            // The test's thread is unwound first, and when its processes have been killed, the steps that still wait.
+            // The test's thread is unwound first. When its processes have been killed, the steps that still wait are
+            // unwound, too.
             state.gives_up = state.is_ending;
             let is_ending = state.is_ending;
             return state.resume_waiting(|until| !is_ending || until != Until::Ended, now, self.began);
         }
     }
 
-    /// Returns whether the run has taken too long, and notes it.
+    /// Returns whether the run has taken too long, and records it.
     fn is_over(&self, state: &mut State, now: Moment) -> bool {
         if state.fired.are_endless() {
             return true;
@@ -570,12 +572,12 @@ impl SimRun {
         true
     }
 
-    /// Returns how many turns the run may take, and how many timers may fire without one.
+    /// Returns how many turns the run may take, and how many timers may fire without a turn.
     fn most_turns(&self, state: &State) -> u64 {
         if state.is_ending { ENDING_TURNS } else { self.bounds.turns }
     }
 
-    /// Takes everything out of the queues of the host's workers.
+    /// Moves everything from the queues of the hosts' workers to the list of what is ready.
     fn sweep(&self, state: &mut State) {
         if self.has_workers(state) {
             return;
@@ -596,13 +598,14 @@ impl SimRun {
         }
     }
 
-    /// Returns whether the scheduler decides what each worker runs. The order in which processes end is no choice.
+    /// Returns whether the scheduler decides what each worker runs. It does not while processes are ended, since the
+    /// order of their ends is not a choice.
     fn has_workers(&self, state: &State) -> bool {
         self.workers > 1 && !state.is_ending
     }
 
-    /// Chooses a worker, and takes what that runs next; or chooses something else that is ready. `None` if no worker
-    /// finds anything.
+    /// Chooses a worker, and takes the process that it runs next; or chooses something else that is ready. Returns
+    /// `None` if no worker finds anything.
     fn choose_worker(&self, state: &mut State, played: &[PlayedHost]) -> Option<(usize, Ready)> {
         state.follow();
         let workers: smallvec::SmallVec<[&ThreadContext; 4]> =
@@ -623,7 +626,7 @@ impl SimRun {
                 return Some((worker, Ready::Process(token)));
             }
         }
-        // What lies in the run-next slot of a worker whose step waits is taken only now, as in production.
+        // The run-next slot of a worker whose step waits is taken only now, as in production.
         state.hosts.iter().enumerate().find_map(|(place, SimulatedHost { scheduler, drivers })| {
             let mut all = (0..drivers * self.workers).filter_map(|index| scheduler.threads.get(index));
             let token = all.find_map(|thread| thread.local.take_next())?;
@@ -631,10 +634,10 @@ impl SimRun {
         })
     }
 
-    /// Chooses one of those that are ready. `None` if it is not run after all.
+    /// Chooses something that is ready. Returns `None` if it is not run after all.
     fn choose(&self, state: &mut State, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
-            // What is ready stays so.
+            // Everything that is ready stays ready.
             return Some(state.resume_waiting(|_| true, now, self.began));
         }
         state.trace.name_spawned(|index| TABLE.slot(index));
@@ -652,7 +655,7 @@ impl SimRun {
         self.take_turn(state, ready, None, now)
     }
 
-    /// Has it take its turn, on that worker if there are several. `None` if it is not run after all.
+    /// Makes `ready` take its turn, on `worker` if there are several. Returns `None` if it is not run after all.
     fn take_turn(&self, state: &mut State, ready: Ready, worker: Option<usize>, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
             state.ready.push(ready);
@@ -694,7 +697,7 @@ impl SimRun {
         }
     }
 
-    /// Describes what waits for what.
+    /// Describes which processes wait, and for what.
     fn describe_stuck(&self, state: &State) -> Vec<String> {
         let mut lines = Vec::new();
         for waiting in &state.waiting {
@@ -721,7 +724,7 @@ impl SimRun {
         lines
     }
 
-    /// Lets others run until the calling thread may go on.
+    /// Lets others run until the calling thread may continue.
     fn wait(&self, until: Until) {
         let id = current_thread().id();
         let (seat, next) = {
@@ -756,7 +759,7 @@ impl SimRun {
 }
 
 impl State {
-    /// Returns the place of a process's host.
+    /// Returns the index of the host of a process.
     fn place_of(&self, token: &Token) -> usize {
         let place = self.place_of_slot(token.slot());
         place.unwrap_or_else(|| unreachable!("a token is that of a process of a host of the simulation"))
@@ -768,7 +771,7 @@ impl State {
         slot.owner().and_then(is_its)
     }
 
-    /// Puts aside what is ready if its host is paused; returns it otherwise.
+    /// Sets `ready` aside if its host is paused; returns it otherwise.
     fn stop_if_paused(&mut self, ready: Ready, now: Moment) -> Option<Ready> {
         if self.paused.is_empty() {
             return Some(ready);
@@ -799,19 +802,20 @@ impl State {
         self.hosts.iter().any(|host| host.scheduler.gate.inside() > 0)
     }
 
-    /// Returns whether that goes wrong now, and for how long.
+    /// Returns how long the fault lasts, if it happens now.
     fn happens(&mut self, mishap: Mishap, of: TypeId) -> Option<Duration> {
         if self.is_ending { None } else { self.faults.happens(&mut self.choices, mishap, of) }
     }
 
-    /// Stops replaying a run that this one has departed from.
+    /// Stops the replay if this run has departed from the run that it replays.
     fn follow(&mut self) {
         if self.trace.has_diverged() {
             self.choices.stop_replaying();
         }
     }
 
-    /// Runs the first of those that are ready, whose number is `actor`: the order in which processes end is no choice.
+    /// Runs the first ready process or thread, whose actor number is `actor`: the order in which processes end is not a
+    /// choice.
     fn go_first(&mut self, actor: u32) -> NextTurn {
         self.begin_turn();
         match self.ready.remove(0) {
@@ -828,7 +832,7 @@ impl State {
         self.fired.end();
     }
 
-    /// Notes the process that the calling thread runs.
+    /// Records the process that the calling thread runs.
     fn note_running(&mut self, actor: u32) {
         let id = current_thread().id();
         if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
@@ -850,7 +854,7 @@ impl State {
         }
     }
 
-    /// Makes ready what waits for a moment that has come.
+    /// Makes everything ready that waits for a moment that has come.
     fn wake(&mut self, now: Moment) {
         for waiting in &mut self.waiting {
             if matches!(waiting.until, Until::Unparked(deadline) if deadline <= now) {
@@ -868,7 +872,8 @@ impl State {
         }
     }
 
-    /// Passes the baton to the first thread that waits in that way; the test's comes first.
+    /// Passes the baton to a waiting thread that `which` accepts: the test's thread if possible, otherwise the first
+    /// one.
     fn resume_waiting(&mut self, which: impl Fn(Until) -> bool, now: Moment, began: Moment) -> NextTurn {
         self.fired.begin();
         let mut those = self.waiting.iter().filter(|waiting| which(waiting.until));
@@ -991,10 +996,10 @@ impl Simulator for SimRun {
     }
 }
 
-/// The stream of a seed's numbers that tests draw from.
+/// The random stream of a seed from which tests draw.
 const TESTS: u64 = (1 << 40) + 2;
 
-/// The first of the streams from which further nodes have their seeds.
+/// The first of the random streams from which the seeds of additional nodes are drawn.
 const NODES: u64 = 1 << 41;
 
 #[cfg(test)]
@@ -1016,7 +1021,7 @@ mod tests {
         }
     }
 
-    /// Has requesters counted for a while by another thread, as those of another simulation are.
+    /// Counts requesters on another thread for a while, as another simulation does.
     fn ask(owner: &'static SlotOwner) {
         let (counted, are_counted) = channel();
         std::thread::spawn(move || {
@@ -1027,8 +1032,8 @@ mod tests {
         are_counted.recv().expect("it counts");
     }
 
-    /// Catches: a run that uses other slots than the one before, since another simulation's host has the record of its
-    /// last one. (If the requesters are gone before the run spawns, this catches nothing.)
+    /// Catches a run that uses other slots than the run before, because the host of another simulation has the record
+    /// of its last host. (If the requesters are gone before the run spawns, this catches nothing.)
     #[test]
     fn the_slots_of_a_run_do_not_depend_on_requests_elsewhere() {
         let last: Mutex<Option<&SlotOwner>> = Mutex::new(None);

@@ -1,24 +1,24 @@
-//! Makes a failing schedule small: fewer choices that are not the dullest.
+//! Shrinks a failing schedule to few choices other than the dullest.
 //!
-//! First the end of the list is cut, then blocks of choices are set to zero, in halves, quarters and so on (delta
-//! debugging: Zeller and Hildebrandt, 2002), as long as the same failure remains.
+//! First the end of the list is cut off, then blocks of choices are set to zero, in halves, quarters and so on (delta
+//! debugging: Zeller and Hildebrandt, 2002), while the same failure remains.
 
-/// The most runs that it may take.
+/// Maximum number of runs.
 const MOST: usize = 2_000;
 
-/// How many turns and timers these runs may take, but for the last of them. One that never ends takes as many as the
+/// Number of turns and timers in total after which no further run begins. A run that never ends takes as many as the
 /// test allows, each time.
 const MOST_WORK: u64 = 3_000_000;
 
-/// A schedule made small.
+/// A shrunk schedule.
 pub(crate) struct Shrunk {
     pub(crate) choices: Vec<u16>,
-    /// How many runs it took.
+    /// Number of runs that the search took.
     pub(crate) tries: usize,
 }
 
-/// Makes `choices` small; `fails` runs a list, and returns whether it fails in the same way, and how many turns and
-/// timers it took.
+/// Shrinks `choices`. `fails` runs a list, and returns whether it fails in the same way, and how many turns and timers
+/// it took.
 pub(crate) fn shrink(choices: Vec<u16>, mut fails: impl FnMut(&[u16]) -> (bool, u64)) -> Shrunk {
     let (mut best, mut tries, mut work) = (choices, 0, 0_u64);
     let mut attempt = |candidate: Vec<u16>, best: &mut Vec<u16>, tries: &mut usize| {
@@ -79,7 +79,7 @@ mod tests {
         assert!(shrunk.choices.len() == 124 && shrunk.tries < 100, "{} tries", shrunk.tries);
     }
 
-    /// Returns how many runs it takes to find that all choices are needed, if each takes that many turns.
+    /// Returns how many runs it takes to find that all choices are needed, if each run takes `turns` turns.
     fn runs_in_vain(turns: u64) -> usize {
         let (choices, mut runs) = (vec![1; 4_000], 0);
         let shrunk = shrink(choices.clone(), |_| {
@@ -90,7 +90,7 @@ mod tests {
         runs
     }
 
-    /// Catches a search that goes on until it has tried everything. (Mutation: either bound of `attempt` is gone.)
+    /// Catches a search that continues until it has tried everything. (Mutation: either bound in `attempt` is removed.)
     #[test]
     fn a_search_in_vain_ends_after_so_many_runs_or_turns() {
         assert_eq!(runs_in_vain(1), MOST);

@@ -1,4 +1,4 @@
-//! What a simulated test holds.
+//! The API for the body of a simulated test.
 
 use super::faults::Rule;
 use super::run::{SimRun, with_current};
@@ -13,11 +13,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-/// The simulated host of a test, to which it dereferences: spawn, send and wait as on any other. Given to the body of a
-/// [`postroom::test`](macro@crate::test) and of [`Simulation::run`](super::campaign::Simulation::run).
+/// The simulated host of a test. Dereferences to the host: spawn, send and wait as on any other. Passed to the body of
+/// a [`postroom::test`](macro@crate::test) and of [`Simulation::run`](super::campaign::Simulation::run).
 ///
-/// Nothing runs while the body runs. When it waits (`.wait()`, `.await`, `until_idle`, `advance`, a probe), processes
-/// take their turns, in an order that is chosen by the seed, and if none can go on, time leaps to the next timer.
+/// No process runs while the body runs. When the body waits (`.wait()`, `.await`, `until_idle`, `advance`, a probe),
+/// processes take their turns, in an order that the seed chooses. If none can continue, time leaps to the next timer.
 ///
 /// Clones are handles of the same simulation.
 #[derive(Clone)]
@@ -45,11 +45,11 @@ impl Sim {
         self.host
     }
 
-    /// Adds a node to the simulation: a host of its own, built like that of the test, whose processes reach the others
+    /// Adds a node to the simulation: a separate host, built like that of the test, whose processes reach the others
     /// only through what is connected to its router. See `Builder::logical_node`; the test itself observes all nodes.
     ///
-    /// Whole nodes of a cluster, with a broker between them, are made by `postroom_cluster::testing`: see the guide's
-    /// page "Test a cluster".
+    /// `postroom_cluster::testing` creates whole nodes of a cluster, with a broker between them: see the guide's page
+    /// "Test a cluster".
     ///
     /// All hosts of a simulation take turns on its threads, in an order that the seed chooses, and share its clock.
     ///
@@ -73,7 +73,7 @@ impl Sim {
     /// ```
     ///
     /// # Panics
-    /// If the builder of the test refuses.
+    /// If the test's builder fails to build the host.
     #[track_caller]
     pub fn node(&self) -> Host {
         match self.run.add_node() {
@@ -82,37 +82,39 @@ impl Sim {
         }
     }
 
-    /// Pauses a node of the simulation for `time`, as a virtual machine is paused: none of its processes takes a turn,
-    /// and then all that was due meanwhile is late.
+    /// Pauses a node of the simulation for `time`, like a paused virtual machine: none of its processes takes a turn,
+    /// and afterwards everything that was due in the meantime is late.
     pub fn pause(&self, node: Host, time: Duration) {
         self.run.pause(node, time);
     }
 
-    /// Ends all processes of a node of the simulation, and no more can be spawned there: its program was killed.
+    /// Ends all processes of a node of the simulation and prevents further spawns there, as if its program had been
+    /// killed.
     pub fn kill(&self, node: Host) {
         node.scheduler().kill_all(&self.run.used_slots());
     }
 
-    /// Returns whether a fault happens that has this probability: for faults of a library's own, such as a network
-    /// that loses messages. Never, in a test without faults. A failing schedule is made smaller by leaving them out.
+    /// Returns whether a fault with this probability happens, for a library's own faults, such as a network that loses
+    /// messages. Always false in a test without faults. Shrinking a failing schedule removes these faults where it can.
     pub fn chance(&self, probability: f64) -> bool {
         self.run.chance(probability)
     }
 
-    /// Returns a part of `most`, by which something is late; like [`chance`](Self::chance), zero without faults.
+    /// Returns a random delay of at most `most`, for something that is late. Like [`chance`](Self::chance), zero in a
+    /// test without faults.
     pub fn delay(&self, most: Duration) -> Duration {
         self.run.delay(most)
     }
 
-    /// Returns how much of the simulation's time has passed.
+    /// Returns the simulation time that has passed.
     pub fn elapsed(&self) -> Duration {
         self.run.elapsed()
     }
 
-    /// Advances the time by `duration`, timer by timer; all processes become idle before each step, and in the end.
+    /// Advances the time by `duration`, timer by timer. All processes become idle before each step and at the end.
     ///
     /// # Panics
-    /// Inside a process.
+    /// If it is called inside a process.
     #[track_caller]
     pub fn advance(&self, duration: Duration) {
         if let Err(error) = self.run.clock.advance(duration) {
@@ -135,7 +137,7 @@ impl Sim {
         }
     }
 
-    /// Returns a random number, which follows from the seed.
+    /// Returns a random number, which depends only on the seed.
     pub fn random(&self) -> u64 {
         self.run.state().random.next()
     }
@@ -144,49 +146,50 @@ impl Sim {
         self.run.add_fault(Rule { of: TypeId::of::<T>(), mishap, probability, most });
     }
 
-    /// Returns the types of the messages in the mailbox of a process of this simulation, in order; of any other, and on
-    /// any other thread than the test's, none.
+    /// Returns the types of the messages in the mailbox of a process of this simulation, in order. Empty for any other
+    /// process, and on any thread other than the test's.
     pub fn mailbox(&self, pid: impl Into<Pid>) -> Vec<&'static str> {
         self.run.mailbox(pid.into())
     }
 
-    /// Makes processes of type `P` panic now and then, between two messages: in a quarter of the runs, before a turn
-    /// with that probability. Links, supervisors and callers see what they would see of any other panic.
+    /// Makes processes of type `P` panic now and then, between two messages: in a quarter of the runs, before each turn
+    /// with this probability. Links, supervisors and callers react as to any other panic.
     pub fn crash<P: 'static>(&self, probability: f64) {
         self.ask::<P>(Mishap::Crash, probability, Duration::ZERO);
     }
 
-    /// Makes processes of type `P` slow now and then: in a quarter of the runs, with that probability, one that is
-    /// ready is not run for up to `most`.
+    /// Makes processes of type `P` slow now and then: in a quarter of the runs, a ready process is not run for up to
+    /// `most`, with this probability.
     pub fn slow<P: 'static>(&self, probability: f64, most: Duration) {
         self.ask::<P>(Mishap::Slow, probability, most);
     }
 
     /// Makes the start of a process of type `P` fail now and then, as if its entry had panicked: in a quarter of the
-    /// runs, with that probability.
+    /// runs, with this probability.
     pub fn fail_start<P: 'static>(&self, probability: f64) {
         self.ask::<P>(Mishap::Start, probability, Duration::ZERO);
     }
 
-    /// Makes mailboxes of processes of type `P` seem full now and then to those that are refused then, `try_send` and
-    /// senders outside: in a quarter of the runs, with that probability for each message.
+    /// Makes mailboxes of processes of type `P` seem full now and then, to senders that a full mailbox refuses
+    /// (`try_send`, and senders outside of processes): in a quarter of the runs, with this probability for each
+    /// message.
     pub fn fill<P: 'static>(&self, probability: f64) {
         self.ask::<P>(Mishap::Full, probability, Duration::ZERO);
     }
 
     /// Makes commands of type `C` fail now and then, as if their handler had dropped them: in a quarter of the runs,
-    /// with that probability.
+    /// with this probability.
     pub fn fail_command<C: 'static>(&self, probability: f64) {
         self.ask::<C>(Mishap::FailedCommand, probability, Duration::ZERO);
     }
 
-    /// Makes commands of type `C` late now and then: in a quarter of the runs, with that probability, one is handled up
-    /// to `most` later.
+    /// Makes commands of type `C` late now and then: in a quarter of the runs, a command is handled up to `most` later,
+    /// with this probability.
     pub fn delay_command<C: 'static>(&self, probability: f64, most: Duration) {
         self.ask::<C>(Mishap::LateCommand, probability, most);
     }
 
-    /// Makes timers up to `most` late, in a quarter of the runs. They are never early.
+    /// Makes timers up to `most` late, in a quarter of the runs. Timers are never early.
     pub fn late_timers(&self, most: Duration) {
         self.run.set_late(most);
     }
@@ -206,10 +209,11 @@ impl fmt::Debug for Sim {
     }
 }
 
-/// The probability that a place of `buggify` is active in a run, and that an active one then says yes.
+/// The probability that a place of `buggify` is active in a run, and the probability that an active place then
+/// misbehaves.
 const BUGGIFIED: f64 = 0.25;
 
-/// For [`buggify!`](crate::test::buggify): whether that place misbehaves now.
+/// Returns whether this place misbehaves now. Called by [`buggify!`](crate::test::buggify).
 #[doc(hidden)]
 pub fn is_buggified(file: &'static str, line: u32) -> bool {
     with_current(|run| {
@@ -221,7 +225,7 @@ pub fn is_buggified(file: &'static str, line: u32) -> bool {
     })
 }
 
-/// For [`sometimes!`](crate::test::sometimes): notes whether it happened.
+/// Records whether the condition held. Called by [`sometimes!`](crate::test::sometimes).
 #[doc(hidden)]
 pub fn note_sometimes(happened: bool, what: &'static str) {
     with_current(|run| {

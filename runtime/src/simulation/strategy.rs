@@ -1,4 +1,4 @@
-//! Strategies: who goes next.
+//! Strategies, which decide who goes next.
 
 use crate::env::chance::Random;
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ pub enum Schedules {
     /// A third of the seeds each: [`Random`](Self::Random), [`Pct`](Self::Pct) and [`Rare`](Self::Rare).
     #[default]
     Portfolio,
-    /// Each process that is ready is equally likely to go next.
+    /// Each ready process is equally likely to go next.
     Random,
     /// Random priorities, changed at a few random moments: probabilistic concurrency testing (Burckhardt et al., 2010).
-    /// Finds what needs few, exact preemptions. The number of changes cycles with the seed from 1 to 4.
+    /// Finds failures that need few, exact preemptions. The number of changes cycles with the seed from 1 to 4.
     Pct,
-    /// That of production: the seed chooses which of several workers goes next, and the scheduler what that runs, from
-    /// its own queues or stolen, in time slices of the usual length.
+    /// The schedules of production: the seed chooses which of several workers goes next, and the scheduler chooses what
+    /// that worker runs, from its own queues or stolen, in time slices of the usual length.
     Production,
-    /// Random with rare preemption: most of the time, the process that ran last goes on, or the one that it has woken.
-    /// Finds failures that need one process to get far ahead of another.
+    /// Random with rare preemption: most of the time, the process that ran last continues, or the one that it has
+    /// woken. Finds failures that need one process to get far ahead of another.
     Rare,
     /// All schedules, one after the other: for small tests. Each time slice takes one event.
     Exhaustive,
@@ -28,24 +28,24 @@ pub enum Schedules {
 
 /// The strategy of one run.
 pub(crate) enum TurnOrder {
-    /// Each is equally likely.
+    /// Each ready actor is equally likely.
     Uniform,
-    /// The last one goes on while it can, and then what became ready last, such as the one that it has sent to, but for
-    /// one turn in [`RARE`]. So a conversation goes on while others wait.
+    /// The last actor continues while it can, then the actor that became ready last, such as one to which it has sent;
+    /// one turn in [`RARE`] is drawn instead. So a conversation continues while others wait.
     Rare {
         last: u32,
     },
     Pct(Priorities),
 }
 
-/// One in how many turns is drawn.
+/// One turn in this many is drawn.
 const RARE: usize = 16;
 
-/// The lengths of runs that [`Schedules::Pct`] is made for, as powers of two: the length of a run is not known in
-/// advance.
+/// The lengths of runs that [`Schedules::Pct`] assumes, as powers of two: the length of a run is not known in advance.
 const LENGTHS: std::ops::Range<usize> = 4..13;
 
-/// After how many turns the strategy becomes fair, lest a process that waits for one of lower priority waits for ever.
+/// Number of turns after which the strategy becomes fair, so that a process does not wait for ever for one of lower
+/// priority.
 const FAIR: u64 = 20_000;
 
 /// The state of [`Schedules::Pct`].
@@ -66,10 +66,10 @@ impl Schedules {
         ("exhaustive", Self::Exhaustive),
     ];
 
-    /// Their names, for an error.
+    /// The names of all schedules, for an error.
     pub(crate) const EXPECTED: &str = "`portfolio`, `random`, `pct`, `rare`, `production` or `exhaustive`";
 
-    /// Returns the schedules that are called so in attributes and variables.
+    /// Returns the schedules with this name in attributes and variables.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, schedules)| *schedules)
     }
@@ -78,7 +78,7 @@ impl Schedules {
         Self::NAMES.iter().find(|(_, schedules)| *schedules == self).map_or("portfolio", |(name, _)| name)
     }
 
-    /// Returns how many workers a run plays.
+    /// Returns the number of workers that a run simulates.
     pub(crate) fn workers(self, seed: u64) -> usize {
         match self {
             Self::Production => WORKERS.start + Random::new(seed, STRATEGY).below(WORKERS.len()),
@@ -87,11 +87,11 @@ impl Schedules {
     }
 }
 
-/// How many workers [`Schedules::Production`] plays.
+/// Number of workers that [`Schedules::Production`] simulates.
 const WORKERS: std::ops::Range<usize> = 2..5;
 
 impl TurnOrder {
-    /// Returns the strategy of that seed.
+    /// Returns the strategy for a seed.
     pub(crate) fn of(schedules: Schedules, seed: u64) -> Self {
         let mut random = Random::new(seed, STRATEGY);
         let kind = match schedules {
@@ -112,7 +112,7 @@ impl TurnOrder {
         }
     }
 
-    /// Chooses one of `actors`, of which there are at least two.
+    /// Chooses one of at least two `actors`.
     pub(crate) fn choose(&mut self, actors: &[u32], turn: u64, random: &mut Random) -> usize {
         match self {
             Self::Pct(priorities) if turn < FAIR => priorities.choose(actors, turn, random),
@@ -141,7 +141,7 @@ impl TurnOrder {
 impl Priorities {
     fn choose(&mut self, actors: &[u32], turn: u64, random: &mut Random) -> usize {
         for &actor in actors {
-            // Above all that were put last.
+            // Above the priorities of all actors that were put last.
             self.of.entry(actor).or_insert_with(|| (1 << 33) + random.next() % (1 << 32));
         }
         let highest = |this: &Self| (0..actors.len()).max_by_key(|&at| this.of[&actors[at]]).unwrap_or(0);
@@ -155,5 +155,5 @@ impl Priorities {
     }
 }
 
-/// The stream of a seed's numbers that strategies are drawn from.
+/// The random stream of a seed from which strategies are drawn.
 const STRATEGY: u64 = (1 << 40) + 1;

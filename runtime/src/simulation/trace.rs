@@ -1,26 +1,26 @@
-//! What happened in a run: a hash of it, by which two runs are compared, and if wanted a list of its turns.
+//! The trace of a run: a hash, by which two runs are compared, and optionally a list of turns.
 //!
 //! Processes are named by their types and the order in which they were spawned, never by PID or address, so that the
-//! same run reads the same each time.
+//! same run always has the same trace.
 
 use crate::slots::Slot;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// The test itself, among the actors.
+/// The number of the test itself among the actors.
 pub(crate) const TEST: u32 = 0;
 
 /// One turn, or one event between turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
-    /// The simulation's time since it began.
+    /// The simulation time since the run began.
     pub(crate) at: Duration,
     pub(crate) actor: u32,
     pub(crate) kind: TurnKind,
     /// The types of the messages that were delivered.
     pub(crate) got: Vec<&'static str>,
-    /// To whom messages were sent.
+    /// The actors to which something was sent.
     pub(crate) sent: Vec<u32>,
 }
 
@@ -28,16 +28,16 @@ pub(crate) struct Turn {
 pub(crate) enum TurnKind {
     /// A process ran for a time slice.
     Slice,
-    /// A thread went on that had waited: the test's, or that of a step.
+    /// A waiting thread continued: that of the test, or that of a step.
     Resumed,
     /// A process was made to panic.
     Crashed,
-    /// A process was not run for a while.
+    /// A process was not run for this time.
     Slowed(Duration),
 }
 
 impl TurnKind {
-    /// Returns a word for it, by which turns of two runs are compared.
+    /// Returns the name of the kind, by which turns of two runs are compared.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Slice => "runs",
@@ -48,7 +48,7 @@ impl TurnKind {
     }
 }
 
-/// What a replayed run is compared with: the process and the kind of each turn.
+/// The turns with which a replayed run is compared: the process and the kind of each turn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExpectedTurns(pub(crate) Vec<(String, String)>);
 
@@ -57,8 +57,8 @@ impl ExpectedTurns {
         self.0.get(number).is_none_or(|(expected, what)| expected == process && what == kind.name())
     }
 
-    /// Returns the first turn, from 1, in which a run differs, with what it was and what it is. A run that goes on
-    /// after the last turn does not differ.
+    /// Returns the number of the first turn that differs, from 1, with the expected and the actual turn. A run that
+    /// continues after the last expected turn does not differ.
     pub(crate) fn difference(&self, listed: &Listed) -> Option<(usize, String, String)> {
         let line = |(process, kind): &(String, String)| format!("{process} {kind}");
         let differs =
@@ -71,14 +71,14 @@ impl ExpectedTurns {
 
 /// The trace of a run.
 pub(crate) struct Trace {
-    /// The numbers of the processes in slots.
+    /// The actor numbers of processes, by slot.
     actors: BTreeMap<u32, u32>,
-    /// The slots of all processes that there have been.
+    /// The slots of all processes so far.
     slots: Vec<u32>,
-    /// The type of each, and which of that type it is. The first is the test.
+    /// The type of each actor, and its number among the actors of that type. The first is the test.
     labels: Vec<(&'static str, usize)>,
     counts: BTreeMap<&'static str, usize>,
-    /// How many turns each actor had.
+    /// Number of turns of each actor.
     turns_of: Vec<u64>,
     hash: u64,
     /// The turns, if they are recorded.
@@ -87,7 +87,7 @@ pub(crate) struct Trace {
     is_closed: bool,
     /// The turns of the run that this one replays.
     expected: ExpectedTurns,
-    /// Whether a turn has differed from those.
+    /// Whether a turn has differed from the expected ones.
     has_diverged: bool,
 }
 
@@ -107,7 +107,7 @@ impl Trace {
         }
     }
 
-    /// Compares the turns with those of another run.
+    /// Sets the turns of another run, with which the turns of this one are compared.
     pub(crate) fn expect(&mut self, expected: ExpectedTurns) {
         self.expected = expected;
     }
@@ -117,19 +117,19 @@ impl Trace {
         self.has_diverged
     }
 
-    /// Numbers the process that is spawned in that slot.
+    /// Assigns a number to the process that is spawned in this slot.
     pub(crate) fn spawned(&mut self, slot: u32) {
         self.actors.insert(slot, self.turns_of.len() as u32);
         self.slots.push(slot);
         self.turns_of.push(0);
     }
 
-    /// Returns the number of the process in that slot.
+    /// Returns the number of the process in this slot.
     pub(crate) fn actor(&self, slot: &Slot) -> u32 {
         self.actors.get(&slot.index()).copied().unwrap_or(TEST)
     }
 
-    /// Returns the slot of the process with that number.
+    /// Returns the slot of the process with this number.
     pub(crate) fn slot_of(&self, actor: u32) -> Option<u32> {
         self.slots.get((actor as usize).checked_sub(1)?).copied()
     }
@@ -150,7 +150,7 @@ impl Trace {
         &self.slots
     }
 
-    /// Adds nothing from here on.
+    /// Closes the trace: nothing is added from here on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
@@ -167,7 +167,7 @@ impl Trace {
             TurnKind::Slowed(_) => 3,
         };
         for part in [u64::from(actor), what, at.as_nanos() as u64] {
-            // FNV-1a (Fowler, Noll, Vo), by words.
+            // FNV-1a (Fowler, Noll, Vo), on words instead of bytes.
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01b3);
         }
         self.turns_of[actor as usize] += 1;
@@ -179,7 +179,7 @@ impl Trace {
         }
     }
 
-    /// Adds to the last turn that a message was delivered.
+    /// Records in the last turn that a message was delivered.
     pub(crate) fn delivered(&mut self, message: &'static str) {
         if self.is_closed {
             return;
@@ -189,7 +189,7 @@ impl Trace {
         }
     }
 
-    /// Adds to the last turn that something was sent to that process.
+    /// Records in the last turn that something was sent to this process.
     pub(crate) fn sent(&mut self, to: u32) {
         if let Some(turn) = self.turns.as_mut().filter(|_| !self.is_closed).and_then(|turns| turns.last_mut()) {
             turn.sent.push(to);
@@ -200,7 +200,7 @@ impl Trace {
         self.hash
     }
 
-    /// Returns the processes that had most turns.
+    /// Returns the processes with the most turns.
     pub(crate) fn busiest(&self, most: usize) -> Vec<(String, u64)> {
         let labels = (0..self.labels.len() as u32).map(|actor| self.label(actor));
         let mut all: Vec<_> = labels.zip(self.turns_of.iter().copied()).skip(1).collect();
@@ -224,14 +224,14 @@ impl Trace {
     }
 }
 
-/// A list of turns that can be read.
+/// A readable list of turns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listed {
     turns: Vec<Turn>,
     labels: Vec<String>,
 }
 
-/// How many turns a report shows; of longer runs the last ones.
+/// Maximum number of turns in a report, which shows the last turns of a longer run.
 const SHOWN: usize = 60;
 
 impl Listed {

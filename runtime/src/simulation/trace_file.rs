@@ -1,9 +1,9 @@
-//! The file of a failing run: its turns in the [trace event format] of Chrome, which Perfetto shows, and its choices,
-//! by which it is replayed.
+//! The file of a failing run: its turns in Chrome's [trace event format], which Perfetto displays, and its choices,
+//! from which the run is replayed.
 //!
-//! The time of the format is the number of the turn, since many turns happen at one moment of virtual time; that
-//! moment is among the arguments of each. A process is a thread of the format. An arrow leads from a turn to the next
-//! one of each process that it has sent something to.
+//! The number of the turn serves as the time, since many turns happen at one moment of virtual time; that moment is
+//! among the arguments of each turn. A process is shown as a thread. An arrow leads from a turn to the next turn of
+//! each process to which it has sent something.
 //!
 //! [trace event format]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many turns a file shows, from the first one. The choices are complete.
+/// Maximum number of turns in a file, from the first one. The choices are complete.
 const SHOWN: usize = 100_000;
 
-/// The longest name of a test in the name of a file, in bytes: file systems allow 255 for all of it.
+/// Maximum length of a test's name in the name of a file, in bytes: file systems allow 255 for the whole name.
 const LONGEST: usize = 200;
 
-/// The file by which Cargo and other tools mark a folder of build products.
+/// The file with which Cargo and other tools mark a folder of build products.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 
-/// What is written.
+/// The contents of a trace file.
 pub(crate) struct TraceFile<'a> {
     pub(crate) test: &'a str,
     pub(crate) seed: u64,
@@ -41,7 +41,7 @@ impl TraceFile<'_> {
         let folder = build_folder().join("postroom");
         std::fs::create_dir_all(&folder)?;
         let path = folder.join(format!("{}-{}.json", file_name(self.test), self.seed));
-        // Another program or thread may write or read the same file.
+        // Renamed when it is complete, because another program or thread may write or read the same file.
         let unfinished = folder.join(format!("{}-{:?}", this_node(), current_thread().id()));
         let written = std::fs::write(&unfinished, self.to_json().to_string());
         let written = written.and_then(|()| std::fs::rename(&unfinished, &path));
@@ -96,7 +96,7 @@ impl TraceFile<'_> {
     }
 }
 
-/// Makes an event of that phase, with the members of all these objects.
+/// Creates an event of the given phase, with the members of both objects.
 fn event(phase: &str, name: &str, mut track: Value, rest: Value) -> Value {
     if let (Value::Object(event), Value::Object(rest)) = (&mut track, rest) {
         event.extend([("ph".into(), phase.into()), ("name".into(), name.into()), ("cat".into(), "postroom".into())]);
@@ -105,16 +105,16 @@ fn event(phase: &str, name: &str, mut track: Value, rest: Value) -> Value {
     track
 }
 
-/// Replaces what a file's name cannot have everywhere.
+/// Replaces characters that are not allowed everywhere in the name of a file.
 fn file_name(test: &str) -> String {
     let name = test.replace("::", ".");
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
     name.chars().map(plain).take(LONGEST).collect()
 }
 
-/// Returns where Cargo's build products are: what `CARGO_TARGET_DIR` says if that is no relative path, since tests run
-/// in the folder of their package; the folder marked as such in which the test program lies; or the one for temporary
-/// files, for programs that lie elsewhere.
+/// Returns the folder of Cargo's build products: `CARGO_TARGET_DIR` if it is an absolute path (tests run in the folder
+/// of their package, so a relative one is useless); otherwise the folder that is marked as such and contains the test
+/// program; otherwise the folder for temporary files.
 fn build_folder() -> PathBuf {
     let said = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let found = || {
@@ -124,7 +124,7 @@ fn build_folder() -> PathBuf {
     said.or_else(found).unwrap_or_else(std::env::temp_dir)
 }
 
-/// A run that was written, to be replayed.
+/// A run from a trace file, to be replayed.
 pub(crate) struct Recorded {
     pub(crate) test: String,
     pub(crate) seed: u64,
@@ -134,10 +134,10 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Reads a file.
+    /// Reads a trace file.
     ///
     /// # Errors
-    /// Why it cannot be replayed.
+    /// Returns the reason why the run cannot be replayed.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read(path).map_err(|error| error.to_string())?;
         let file: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;

@@ -58,7 +58,7 @@ pub(super) struct Spec {
 
 pub(super) type StartChild = dyn FnMut(ChildSpawn) -> Result<StartedChild, Box<dyn Error + Send + Sync>> + Send;
 
-/// What the closure returned, with its type erased.
+/// The value that the closure returned, with its type erased.
 pub(super) struct StartedChild {
     pub(super) pid: Pid,
     pub(super) subtree: Option<AnyRegistry>,
@@ -70,8 +70,8 @@ pub(super) struct StartedChild {
 struct StartedOnce;
 
 impl<S: Spawned> Child<S> {
-    /// Describes a permanent child with five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its
-    /// own children take). Its unhandled messages become dead letters when it ends.
+    /// Describes a permanent child that has five seconds to end when it is told to; a [`Tree`](super::Tree) has as long
+    /// as its own children take. The child's unhandled messages become dead letters when it ends.
     ///
     /// An error or a panic of `start` counts as a failure of the child, and is retried.
     pub fn new<E>(name: impl Into<Arc<str>>, mut start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static) -> Self
@@ -96,7 +96,7 @@ impl<S: Spawned> Child<S> {
     }
 
     /// Describes a child that is started once, such as a session with a client: it is [`temporary`](Self::temporary),
-    /// so the closure may give away what it captured.
+    /// so the closure may move out what it captured.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -137,13 +137,13 @@ impl<S: Spawned> Child<S> {
 }
 
 impl<S> Child<S> {
-    /// Sets after which ends the child is restarted.
+    /// Sets the ends after which the child is restarted.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.spec.rules.restart = restart;
         self
     }
 
-    /// Restarts the child however it ends: the default.
+    /// Restarts the child no matter how it ends. This is the default.
     pub fn permanent(self) -> Self {
         self.restart(Restart::Permanent)
     }
@@ -165,17 +165,17 @@ impl<S> Child<S> {
         self
     }
 
-    /// Hands unhandled messages of a failed child to its successor, and up to 1,024 messages that are sent to its
-    /// address while it is down; calls continue. The message that it was handling is not delivered again.
+    /// Passes unhandled messages of a failed child to its successor, and also up to 1,024 messages that are sent to its
+    /// address while it is down; calls stay pending. The message that it was handling is not delivered again.
     ///
-    /// Costs each message to its address two atomic operations on a shared cache line.
+    /// Each message to its address then costs two additional atomic operations on a shared cache line.
     pub fn keep_messages(self) -> Self {
         self.keep_at_most(KEEPS)
     }
 
     /// Like [`keep_messages`](Self::keep_messages), with another limit for messages sent while the child is down:
     /// further ones are refused as [`Full`](crate::error::SendFailure::Full). The limit does not apply to its mailbox,
-    /// which is handed on whole.
+    /// which is passed on whole.
     pub fn keep_at_most(mut self, messages: usize) -> Self {
         self.spec.keeps = Some(messages);
         self

@@ -1,4 +1,5 @@
-//! What waits behind a child's address, and for which process: the part of its slot that is under a lock.
+//! Messages and requests that wait behind a child's address, and the process that they are for: the part of the child's
+//! slot that is under a lock.
 
 use super::held::{EndWaits, FirstRequest};
 use crate::sync::MutexGuard;
@@ -7,37 +8,38 @@ use std::{collections::VecDeque, sync::Arc};
 
 pub(super) struct ChildQueue {
     pub(super) state: SlotState,
-    /// The process that serves or is ending.
+    /// The process that serves, or that is ending.
     pub(super) process: Option<Pid>,
     /// The last process that takes no more waits for its end.
     pub(super) ended: Option<Pid>,
-    /// Whether there has been a process.
+    /// Whether the child has ever had a process.
     pub(super) has_begun: bool,
     pub(super) waits: EndWaits,
     pub(super) first: Vec<FirstRequest>,
     /// Waiting messages, in this order: those left by the process that is ending (complete when it has ended), those
-    /// left by earlier ones that no successor got, those sent since.
+    /// left by earlier processes and not given to a successor, those sent since.
     pub(super) left: VecDeque<Package>,
     pub(super) older: VecDeque<KeptItem>,
     pub(super) kept: VecDeque<KeptItem>,
-    /// Signalled when there may be a process again.
+    /// Waiters that are signalled when there may be a process again.
     pub(super) waiters: Vec<Arc<Oneshot<()>>>,
 }
 
-/// What waits for the next process in the order of its mailbox.
+/// An item that waits for the next process, in the order of its mailbox.
 pub(super) enum KeptItem {
     Message(Package),
-    /// A request to stop after all before it: only for a process that has not begun, or gets what waits.
+    /// A request to stop after all items before it: only for a process that has not begun, or that is still being given
+    /// the waiting items.
     Stop,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotState {
-    /// Not started yet: messages wait, whatever is kept later.
+    /// Not started yet: messages wait, even if the child does not keep messages later.
     New,
     Up,
     Down,
-    /// The child will not come back by itself.
+    /// The child will not be restarted automatically.
     Shut,
 }
 
@@ -57,7 +59,7 @@ impl ChildQueue {
         }
     }
 
-    /// Takes all messages. A request to stop among them remains for a process that has not begun.
+    /// Takes all messages. A request to stop among them remains, for a process that has not begun.
     pub(super) fn take_messages(&mut self) -> VecDeque<Package> {
         let mut all = std::mem::take(&mut self.left);
         let mut stop = None;
@@ -71,17 +73,17 @@ impl ChildQueue {
         all
     }
 
-    /// Returns whether there is a process that has not ended, as far as is known.
+    /// Returns whether there is a process that is not known to have ended.
     pub(super) fn has_process(&self) -> bool {
         self.process.is_some() && self.process != self.ended
     }
 
-    /// Returns whether a request to end waits for the process that comes.
+    /// Returns whether a request to end waits for the first process.
     pub(super) fn waits_to_begin(&self) -> bool {
         !self.has_begun && self.state != SlotState::Shut
     }
 
-    /// Nothing else matters to a process that is killed before it begins.
+    /// Queues a kill for the first process, once: nothing else matters to a process that is killed before it begins.
     pub(super) fn hold_kill(&mut self) {
         if !self.first.iter().any(|request| matches!(request, FirstRequest::Kill)) {
             self.first.push(FirstRequest::Kill);
@@ -89,7 +91,7 @@ impl ChildQueue {
     }
 
     pub(super) fn hold_stop(&mut self) -> bool {
-        // Also while a process gets what has waited: the stop comes after that.
+        // Also while a process is given the waiting items: the stop comes after them.
         let is_getting = self.has_process() && self.state != SlotState::Up;
         if !self.waits_to_begin() && !is_getting {
             return false;
@@ -103,7 +105,7 @@ impl ChildQueue {
 
 pub(super) fn wake_waiters(mut queue: MutexGuard<'_, ChildQueue>) {
     let waiters = std::mem::take(&mut queue.waiters);
-    // Outside the lock: wakers may do anything.
+    // Outside the lock, since wakers may do anything.
     drop(queue);
     waiters.iter().for_each(|waiter| _ = waiter.put(()));
 }

@@ -1,30 +1,31 @@
-//! The stable target of a child's address: the process that serves now, and messages that wait for the next.
+//! The stable target of a child's address: the process that serves now, and messages that wait for the next one.
 //!
 //! A slot is *up* while a process serves, and forwards messages to it. When the process ends:
 //!
-//! 1. the slot no longer gives out its PID, and waits until the senders that already have it are done (they are within
-//!    a few instructions of that; only a slot that keeps messages counts them);
+//! 1. the slot no longer hands out its PID, and waits until the senders that already have the PID are done (they are
+//!    within a few instructions of that; only a slot that keeps messages counts them);
 //! 2. so no message can enter the dead process's mailbox after it was emptied into the slot;
 //! 3. later messages wait in the slot, behind those from the mailbox;
-//! 4. the successor gets all of them in order once it has started, and the slot is up only when none is left. If it is
-//!    on another node and there is no room on the way, the rest waits in the slot, and the supervisor goes on with them
-//!    when there is.
+//! 4. the successor gets all of them in order once it has started, and the slot is up only when none is left. If the
+//!    successor is on another node and the transport has no room, the rest waits in the slot, and the supervisor
+//!    continues with it when there is room.
 //!
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 //!
-//! Requests to the process are passed on, or wait: see [`held`](super::held). A *wait* for the end must reach a process
-//! that will tell it, or wait for the next process. The race is that with a process that ends:
+//! Requests to the process are passed on, or wait: see [`held`](super::held). A *wait* for the end (a join, link or
+//! monitor) must reach a process that will report its end, or wait for the next process. It may race with a process
+//! that ends:
 //!
-//! 1. a wait is counted as being on its way, under the lock, if the process has not said that it takes no more;
-//! 2. the process says so under the lock ([`ending`](ChildSlot::ending)), then waits until none is on its way, as for
-//!    senders of messages, and only then empties its mailbox for the last time;
-//! 3. so a wait that was passed on is in that mailbox, and any other one waits here;
-//! 4. what waits here is taken by the process before it tells anyone of its end ([`settle`](ChildSlot::settle)): those
-//!    that are told and wait again wait for the next.
+//! 1. a wait is counted as being on its way, under the lock, if the process has not declared that it takes no more;
+//! 2. the process declares that under the lock ([`ending`](ChildSlot::ending)), then waits until none is on its way, as
+//!    for senders of messages, and only then empties its mailbox for the last time;
+//! 3. so a wait that was passed on is in that mailbox, and any other wait stays here;
+//! 4. the process takes the waits that are here before it notifies anyone of its end ([`settle`](ChildSlot::settle)): a
+//!    waiter that is notified and waits again waits for the next process.
 //!
-//! The end of a process that was not spawned through the supervisor's `ChildSpawn`, as a pool's, is not part of this: a
-//! wait that is passed on as it ends is told that there is no process. For one on another node all waits are here until
-//! the supervisor's node hears of its end.
+//! A process that was not spawned through the supervisor's `ChildSpawn`, such as a pool's, does not take part in this:
+//! a wait that is passed on as it ends is told that there is no process. For a process on another node, all waits stay
+//! here until the supervisor's node is notified of its end.
 
 use super::child_queue::{ChildQueue, KeptItem, SlotState, wake_waiters};
 use super::held::{EndWaits, FirstRequest};
@@ -47,46 +48,46 @@ use crate::{
 };
 use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
 
-/// The default limit of messages that wait for a child that is down.
+/// Default limit of messages that wait for a child that is down.
 pub(crate) const KEEPS: usize = 1_024;
 
 /// How long an ending process waits for concurrent senders. They need some nanoseconds, unless their thread is
-/// preempted: on an overloaded machine for more than a tenth of a second. The wait is bounded because a sender that
-/// never returns, from a user's hook for dead letters, would keep a worker for ever; a message that takes longer
+/// preempted: on an overloaded machine, for more than a tenth of a second. The wait is bounded because a sender that
+/// never returns from a user's hook for dead letters would occupy a worker for ever. A message that takes longer
 /// becomes a dead letter.
 const SENDERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The children of a child that is a supervisor.
 pub(super) trait Subtree: Any + Send + Sync {
-    /// Called when they have no supervisor and none will follow by itself.
+    /// Called when the children have no supervisor, and none will follow automatically.
     fn shut(&self, reason: &ExitReason);
 
-    /// Called when no supervisor can follow at all: their PIDs are retired.
+    /// Called when no supervisor can follow at all: retires the children's PIDs.
     fn retire(&self, reason: &ExitReason);
 }
 
-/// How many times `quiesce` polls for remaining senders before it lends its worker, and the pause between polls after
-/// that. Guesses: most are gone before the first poll.
+/// Number of times that `quiesce` polls for remaining senders before it lends its worker, and the pause between later
+/// polls. Guesses: most senders are gone before the first poll.
 const POLLS: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
 pub(crate) struct ChildSlot {
     pub(crate) name: Arc<str>,
-    /// The process type, if the closure that the supervisor was built with tells it.
+    /// The process type, if it is known from the closure that the supervisor was built with.
     pub(crate) kind: Option<&'static ProcessKind>,
-    /// The type of the closure that starts it next, which may have been replaced.
+    /// The process type of the closure for the next start, which may have been replaced.
     next_kind: Mutex<Option<&'static ProcessKind>>,
-    /// How many messages wait while the child is down; `None`: they are returned to their senders.
+    /// Maximum number of messages that wait while the child is down; `None` if they are returned to their senders.
     pub(crate) keeps: Option<usize>,
     host: &'static Scheduler,
-    /// The PID of the serving process, in two words. The second, slot and generation, is zero if there is none.
+    /// The PID of the serving process, in two words. The second, slot and generation, is zero if there is no process.
     place: AtomicU64,
     incarnation: AtomicU64,
-    /// The number of senders that hold the PID; not counted if nothing is kept.
+    /// Number of senders that hold the PID; not counted if no messages are kept.
     inside: AtomicUsize,
     queue: Mutex<ChildQueue>,
     pub(super) status: Mutex<ChildStatus>,
-    /// What follows when its process ends, as the supervisor's plan has it.
+    /// What follows when its process ends, according to the supervisor's plan.
     pub(super) after: Mutex<AfterExit>,
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
@@ -115,12 +116,12 @@ impl ChildSlot {
         }
     }
 
-    /// Returns the type of the next start, if its closure tells it.
+    /// Returns the process type of the next start, if it is known from the closure.
     pub(crate) fn next_kind(&self) -> Option<&'static ProcessKind> {
         *lock(&self.next_kind)
     }
 
-    /// Sets the type of the closure that starts the child from here on.
+    /// Sets the process type of the closure that starts the child from now on.
     pub(crate) fn redefine(&self, kind: Option<&'static ProcessKind>) {
         *lock(&self.next_kind) = kind;
     }
@@ -129,11 +130,11 @@ impl ChildSlot {
         self.name.chars().take(80).collect()
     }
 
-    /// Sets the serving process and sends it all waiting messages. If it is on another node and there is no room for
-    /// all, returns where there will be: the rest waits in its order until this is called again.
+    /// Sets the serving process and sends it all waiting messages. If the process is on another node and the transport
+    /// has no room for all of them, returns the queue to wait at; the rest waits, in order, until this is called again.
     #[must_use = "the rest of the messages waits for another call"]
     pub(crate) fn up(&self, pid: Pid) -> Option<TransportQueue> {
-        // Counted like other senders: if it ends meanwhile, its end waits for this hand-over.
+        // Counted like other senders, so that the process waits for this hand-over if it ends meanwhile.
         self.inside.fetch_add(1, Ordering::SeqCst);
         let _left = defer(|| _ = self.inside.fetch_sub(1, Ordering::SeqCst));
         // The supervisor, whose step this is, must not be suspended at a full mailbox.
@@ -143,7 +144,7 @@ impl ChildSlot {
         })
     }
 
-    /// Passes on what comes before all messages. The process counts as serving when none is left.
+    /// Passes on the requests that precede all messages. When none is left, records the process as the child's.
     fn pass_first(&self, pid: Pid) {
         loop {
             let mut queue = lock(&self.queue);
@@ -170,7 +171,7 @@ impl ChildSlot {
             if queue.state == SlotState::Shut {
                 queue.state = SlotState::Down;
             }
-            // Sent outside the lock: a message that is refused is shown to a user's hook.
+            // Sent outside the lock, since a refused message is passed to a user's hook.
             let mut waiting = std::mem::take(&mut queue.older);
             waiting.append(&mut queue.kept);
             drop(queue);
@@ -181,15 +182,16 @@ impl ChildSlot {
                 };
                 if let Err(Undeliverable { package, reason }) = redeliver(pid, package) {
                     let is_full = matches!(reason, SendFailure::Full(_));
-                    // On another node, and there is no room on the way.
+                    // The process is on another node, and the transport has no room.
                     let room = is_full.then(|| queue_abroad(pid)).flatten();
                     if room.is_none() && !is_over(reason) {
-                        // It cannot travel, or the transport does not tell when there is room.
+                        // The message cannot be sent there, or the transport does not report when there is room.
                         let why = if is_full { DeadLetterReason::Overflow } else { DeadLetterReason::Ended };
                         package.fail(self.host, why, reason.into());
                         continue;
                     }
-                    // Or it has ended already. Messages sent to it return as its remains, ahead of this one.
+                    // There is no room, or the process has ended already. In that case, messages that were sent to it
+                    // return as its unhandled ones, ahead of this one.
                     waiting.push_front(KeptItem::Message(package));
                     let mut queue = lock(&self.queue);
                     queue.older = waiting;
@@ -199,13 +201,13 @@ impl ChildSlot {
         }
     }
 
-    /// Stops giving out the PID of a process that ends, to senders and to those that wait for its end.
+    /// Stops handing out the PID of a process that ends, both to senders and to those that wait for its end.
     pub(crate) fn ending(&self, pid: Pid) {
         self.incarnation.store(0, Ordering::SeqCst);
         lock(&self.queue).ended = Some(pid);
     }
 
-    /// Called when a process has ended and none has been told. Returns those that wait for the end here.
+    /// Called when a process has ended and no one has been notified. Returns the waits for its end that are held here.
     pub(super) fn settle(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> EndWaits {
         let mut queue = lock(&self.queue);
         (queue.ended, queue.has_begun) = (Some(pid), true);
@@ -216,25 +218,25 @@ impl ChildSlot {
         waits
     }
 
-    /// Notes the end of that process, or that none could be started.
+    /// Records the end of that process, or that none could be started (`None`).
     pub(super) fn note_end(&self, pid: Option<Pid>, end: LastEnd) {
         let mut status = lock(&self.status);
         status.ended = pid;
         let before = status.last.replace(end);
         drop(status);
-        // It may hold a user's error: dropped without the lock.
+        // Dropped without the lock, since it may hold a user's error.
         dispose(Site::ReasonDrop, before);
     }
 
-    /// Returns the reason of its last end, or `otherwise`.
+    /// Returns the reason of the child's last end, or `otherwise`.
     pub(super) fn last_reason(&self, otherwise: &ExitReason) -> ExitReason {
         lock(&self.status).last.as_ref().map_or_else(|| otherwise.clone(), |last| last.reason.clone())
     }
 
-    /// Returns its published state. If its process has ended and its supervisor has not been told, that is how it
-    /// ended, and what follows.
+    /// Returns the child's published state. If its process has ended and its supervisor has not been notified, the
+    /// state is what follows from that end.
     pub(super) fn status(&self) -> ChildStatus {
-        // Before the status: what that says of this process's end is all there then.
+        // Read before the status, which then contains everything about the end of this process.
         let process = lock(&self.queue).process;
         let mut status = lock(&self.status).clone();
         if process.is_some() && process == status.ended {
@@ -243,7 +245,7 @@ impl ChildSlot {
         status
     }
 
-    /// Publishes what follows from its last end, before the supervisor's plan says so and the process is forgotten.
+    /// Publishes what follows from the last end, before the supervisor's plan decides and the process is forgotten.
     pub(super) fn show_end(&self) {
         let mut status = lock(&self.status);
         status.state = self.state_after(&status);
@@ -254,7 +256,7 @@ impl ChildSlot {
         if status.last.as_ref().is_some_and(is_over) { ChildState::Down } else { ChildState::BackingOff }
     }
 
-    /// Waits for the senders that hold the PID.
+    /// Waits until no sender holds the PID, for at most [`SENDERS_PATIENCE`].
     pub(crate) fn quiesce(&self) {
         let until = instant_now().checked_add(SENDERS_PATIENCE);
         let is_over = || self.inside.load(Ordering::SeqCst) == 0 || until.is_some_and(|until| instant_now() >= until);
@@ -264,7 +266,7 @@ impl ChildSlot {
             }
             yield_now();
         }
-        // A sender may need this worker to continue: a process that waits for room inside its step.
+        // A sender may need this worker in order to continue, such as a process that waits for room inside its step.
         while_blocked(|| {
             while !is_over() {
                 park(Some(PAUSE));
@@ -274,7 +276,7 @@ impl ChildSlot {
 
     pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
-        // A tick of the process's own is not for its successor, whose timers send others.
+        // A process's own tick is not for its successor, whose timers send their own.
         if self.keeps.is_none() || queue.state == SlotState::Shut || package.is_tick() {
             return Err(package);
         }
@@ -307,9 +309,9 @@ impl ChildSlot {
         self.make_dead_letters(unwanted, reason);
     }
 
-    /// Marks the child as not coming back: waiting messages become dead letters, whose callers learn the reason.
-    /// Returns those that wait for its end, to be told once its name is free. If its process is still there, that tells
-    /// them.
+    /// Marks the child as not coming back: waiting messages become dead letters, and their callers get the reason.
+    /// Returns the waits for its end, to be notified once its name is free. If its process still exists, that process
+    /// notifies them.
     pub(super) fn shut(&self, reason: &ExitReason) -> EndWaits {
         self.incarnation.store(0, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
@@ -324,7 +326,8 @@ impl ChildSlot {
         waits
     }
 
-    /// Called when no supervisor is left that could restart it, after [`shut`](Self::shut): retires its children.
+    /// Retires the child's children. Called after [`shut`](Self::shut), when no supervisor is left that could restart
+    /// it.
     pub(crate) fn retire(&self, reason: &ExitReason) {
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
@@ -343,12 +346,12 @@ impl ChildSlot {
         }
     }
 
-    /// Keeps a package for the next process; `ended` no longer serves. Returns the package without a reason if another
-    /// process already serves.
+    /// Keeps a package for the next process; the process `ended` no longer serves. Returns the package, without a
+    /// reason if another process already serves.
     fn keep(&self, package: Package, ended: Option<Pid>) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
         let mut queue = lock(&self.queue);
-        // As a whole: processes of two nodes can have the same incarnation.
+        // PIDs are compared as a whole, since processes of two nodes can have the same incarnation.
         if queue.state == SlotState::Up && self.now().is_some_and(|now| Some(now) != ended) {
             drop(queue);
             return Err((package, None));
@@ -360,7 +363,7 @@ impl ChildSlot {
         };
         match most {
             None if queue.state == SlotState::Shut => Err((package, Some(SendFailure::Gone(pid)))),
-            // Also between the end of its process and the supervisor's decision.
+            // This also applies between the end of the process and the supervisor's decision.
             None => Err((package, Some(SendFailure::Restarting(pid)))),
             Some(most) if queue.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
             Some(_) => {
@@ -384,7 +387,7 @@ impl AliasTarget for ChildSlot {
         loop {
             let incarnation = self.incarnation.load(Ordering::SeqCst);
             let place = NonZeroU64::new(self.place.load(Ordering::Acquire)).filter(|_| incarnation != 0)?;
-            // On another node it has another place: both are to be of one process.
+            // A process on another node has another place, so both words must belong to the same process.
             if self.incarnation.load(Ordering::SeqCst) == incarnation {
                 return Some(Pid::of_words(place, incarnation));
             }
@@ -414,12 +417,12 @@ impl AliasTarget for ChildSlot {
         let to = package.to();
         loop {
             let mut ended = None;
-            // It may have come up since the sender looked.
+            // The child may have come up since the sender looked.
             if let Some(pid) = self.enter() {
                 ended = Some(pid);
-                // Also if a transport panics: the end of the process would wait for this sender.
+                // Done even if a transport panics; otherwise the end of the process would wait for this sender.
                 let left = defer(|| self.left());
-                // It may be on another node.
+                // The process may be on another node.
                 let sent = route(package.readdressed(pid));
                 drop(left);
                 let Err(Undeliverable { package: back, reason }) = sent else { return Ok(()) };
@@ -452,7 +455,7 @@ impl AliasTarget for ChildSlot {
         if !takes_waits || !is_here(process) {
             return None;
         }
-        // Under the lock: see the head of this file.
+        // Under the lock: see the comment at the top of this file.
         self.inside.fetch_add(1, Ordering::SeqCst);
         Some(process)
     }
@@ -489,8 +492,8 @@ impl AliasTarget for ChildSlot {
         Ok(())
     }
 
-    /// Returns the type of the process, which may have been upgraded, or that of the next start. The process of an
-    /// alias, such as a pool's, is not what addresses are checked against.
+    /// Returns the type of the process, which may have been upgraded, or else that of the next start. Addresses are not
+    /// checked against the process of an alias, such as a pool's.
     fn kind(&self) -> Option<&'static ProcessKind> {
         let process = self.life().filter(|pid| !pid.is_alias());
         process.and_then(alias::kind).or_else(|| self.next_kind())
@@ -500,7 +503,7 @@ impl AliasTarget for ChildSlot {
         self.host.number()
     }
 
-    /// Signals when a process serves again, or when none will.
+    /// Returns a signal that a process serves again, or that none will; `None` if either is already the case.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         let mut queue = lock(&self.queue);
         let is_settled = queue.state == SlotState::Shut || self.incarnation.load(Ordering::SeqCst) != 0;
@@ -514,8 +517,8 @@ impl AliasTarget for ChildSlot {
     }
 }
 
-/// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process
-/// has ended, or if it is on another node and cannot get it, also not beyond the bound of the way there.
+/// Delivers a package that was accepted before to a process, however full its mailbox is. Returns the package if the
+/// process has ended, or if it is on another node and the transport cannot take the package, even beyond its bound.
 fn redeliver(pid: Pid, package: Package) -> Result<(), Undeliverable> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();
@@ -531,7 +534,7 @@ fn is_over(refusal: SendFailure) -> bool {
     matches!(refusal, SendFailure::Gone(_) | SendFailure::UnknownNode(_))
 }
 
-/// No supervisor is left that could restart it.
+/// Fails everything that waits, since no supervisor is left that could restart the child.
 impl Drop for ChildSlot {
     fn drop(&mut self) {
         let waits = std::mem::take(&mut lock(&self.queue).waits);

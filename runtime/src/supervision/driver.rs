@@ -22,11 +22,11 @@ use crate::{
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The timers of starts have tags above this, and those of the plan, which counts from one, below.
+/// Timers of starts have tags above this; timers of the plan, which counts from one, have tags below it.
 const FIRST_LIMIT: u64 = 1 << 62;
 
-/// How many events that follow from one another are processed in one step: a child that fails to start and is retried
-/// without delay would keep a worker for ever.
+/// Maximum number of consecutive events that are processed in one step. Without a limit, a child that fails to start
+/// and is retried without delay would occupy a worker for ever.
 const IN_ONE_GO: usize = 64;
 
 pub(super) struct Add {
@@ -50,7 +50,7 @@ struct SupervisedChild {
     slot: Arc<ChildSlot>,
     start: Box<StartChild>,
     pid: Option<Pid>,
-    /// Its start on another node, which has not been answered, and the tag of the timer that limits it.
+    /// The start on another node that has not been answered, and the tag of the timer that limits it.
     starting: Option<(Arc<ChildRun>, u64)>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct SupervisorProcess {
     registry: Arc<ChildRegistry>,
     plan: SupervisorPlan,
     host: Host,
-    /// The children to begin with, until the start.
+    /// The initial children, until the supervisor starts.
     first: Vec<(Arc<ChildSlot>, Spec)>,
     members: BTreeMap<Id, SupervisedChild>,
     names: BTreeMap<Arc<str>, Id>,
@@ -66,19 +66,19 @@ pub(super) struct SupervisorProcess {
     numbers: BTreeMap<u64, TimerOf>,
     /// The timers of starts on other nodes, by their tags.
     start_limits: BTreeMap<u64, (Id, TimerKey)>,
-    /// The last of those tags.
+    /// The last of these tags.
     last_limit: u64,
     /// Events that the plan has not been told.
     happened: VecDeque<SupervisorEvent>,
     random: Random,
-    /// Its own PID, once it has been started.
+    /// The supervisor's own PID and its listener, once it has been started.
     own: Option<(Pid, ExitListener)>,
-    /// Whether it has a supervisor.
+    /// Whether this supervisor has a supervisor itself.
     is_child: bool,
     end: Option<SupervisorEnd>,
-    /// Whether it was killed: it then kills its children.
+    /// Whether the supervisor was killed: it then kills its children.
     killed: bool,
-    /// The name of the child that failed too often, and the message in which it did.
+    /// The name of the child that failed too often, and the type of the message that it was handling.
     failed_child: Option<(Arc<str>, Option<&'static str>)>,
 }
 
@@ -135,7 +135,7 @@ impl SupervisorProcess {
             let before = failure.as_ref().map_or(0, |(id, _)| self.plan.restarts(*id));
             let was_ending = self.plan.is_ending();
             let actions = self.plan.on(now, event, chance);
-            // Before the actions: a child that is told to end by one of them may end at once.
+            // Before the actions, since a child that is told to end by one of them may end at once.
             match self.plan.is_ending() && !was_ending {
                 true => self.members.keys().for_each(|id| self.show_after(*id)),
                 false => about.into_iter().for_each(|id| self.show_after(id)),
@@ -149,7 +149,7 @@ impl SupervisorProcess {
             if self.plan.is_ending() {
                 self.abandon_starts();
             }
-            // After the actions: a child that is shown as stopping has been told.
+            // After the actions, since a child that is shown as stopping must have been told to stop.
             about.into_iter().for_each(|id| self.show(id));
             if self.plan.is_small() {
                 let ids: Vec<Id> = self.members.keys().copied().collect();
@@ -223,7 +223,7 @@ impl SupervisorProcess {
                             self.numbers.insert(number, of);
                             self.timers.insert(of, (number, key));
                         }
-                        // The timer table is full: at once rather than never.
+                        // The timer table is full, so the timer is due at once rather than never.
                         None => self.happened.push_back(SupervisorEvent::Due(of, number)),
                     }
                 }
@@ -231,7 +231,8 @@ impl SupervisorProcess {
             SupervisorAction::Unset(of) => self.unset(of),
             SupervisorAction::Over(id) => {
                 self.show(id);
-                // A child that is stopped on behalf of a supervisor above may have a successor: messages wait.
+                // A child that is stopped on behalf of a supervisor above may have a successor, so its messages
+                // continue to wait.
                 let may_return = self.is_child && self.plan.is_ending() && self.plan.gave_up_on().is_none();
                 if !may_return {
                     self.shut(id);
@@ -239,16 +240,16 @@ impl SupervisorProcess {
             }
             SupervisorAction::Forgotten(id) => {
                 if let Some(member) = self.members.remove(&id) {
-                    // The name may have another child by now.
+                    // Another child may have the name by now.
                     if self.names.get(&member.slot.name) == Some(&id) {
                         self.names.remove(&member.slot.name);
                     }
-                    // Those that wait for its end are told when its name is free.
+                    // Processes that wait for the child's end are notified when its name is free.
                     let reason = member.slot.last_reason(&ExitReason::Shutdown);
                     let waits = member.slot.shut(&reason);
                     self.registry.remove(&member.slot);
                     waits.tell(&reason);
-                    // The closure is the user's.
+                    // Dropping the closure runs user code.
                     dispose(Site::ChildDrop, member);
                 }
             }
@@ -282,7 +283,7 @@ impl SupervisorProcess {
     }
 
     /// Publishes what follows when the child's process ends, see [`Restart::is_over`](super::plan::Restart::is_over),
-    /// and how often it was restarted.
+    /// and how often the child was restarted.
     fn show_after(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             *lock(&slot.after) = self.plan.after(id);
@@ -294,7 +295,7 @@ impl SupervisorProcess {
         if let Some(SupervisedChild { slot, pid, .. }) = self.members.get(&id) {
             let phase = self.plan.phase(id);
             let mut status = lock(&slot.status);
-            // Otherwise its end is shown already, and the plan is told next.
+            // Otherwise the end of its process is published already, and the plan is told next.
             if pid.is_some() || !phase.is_some_and(Phase::is_alive) {
                 status.state = ChildState::of(phase);
             }
@@ -321,12 +322,12 @@ impl SupervisorProcess {
     fn asked(&mut self, package: Package) {
         let package = match package.take::<Add>() {
             Ok(Add { slot, rules, start }) => {
-                // One that was asked of the supervisor before this was retired when this began.
+                // A child that was added to an earlier run of the supervisor was retired when this run began.
                 if self.plan.is_ending() || !self.registry.has(&slot) {
                     let waits = slot.shut(&ExitReason::Shutdown);
                     self.registry.remove(&slot);
                     waits.tell(&ExitReason::Shutdown);
-                    // The closure is the user's.
+                    // Dropping the closure runs user code.
                     return dispose(Site::ChildDrop, start);
                 }
                 self.add(slot, rules, start);
@@ -355,7 +356,7 @@ impl SupervisorProcess {
             slot.redefine(kind);
             std::mem::swap(&mut member.start, &mut start);
         }
-        // The closure that is not needed is the user's, too.
+        // Dropping the unneeded closure runs user code.
         dispose(Site::ChildDrop, start);
     }
 
@@ -387,14 +388,14 @@ impl Process for SupervisorProcess {
             return Err(unknown_entry("Supervisor", entry, &[]).into());
         };
         self.own = Some((pid, ExitListener { slot, generation: pid.generation(), node: pid.node() }));
-        // Its children are stopped in order whatever linked process fails.
+        // Exits are trapped so that the children are stopped in order, whichever linked process fails.
         crate::actor::send::links::trap_exits(true);
         self.registry.begun(pid);
         for (slot, spec) in std::mem::take(&mut self.first) {
             self.add(slot, spec.rules, spec.start);
         }
         self.happened.push_back(SupervisorEvent::Begin);
-        // Each start is an event, and so is the beginning. Starts that are retried wait for the first step.
+        // Each start is an event, and so is `Begin`. Retried starts wait for the first step.
         for _ in 0..=self.members.len() / IN_ONE_GO {
             self.go_on();
         }
@@ -421,7 +422,7 @@ impl Process for SupervisorProcess {
                 },
                 Some(Event::Completed { tag, .. }) if tag > FIRST_LIMIT => self.start_is_late(tag),
                 Some(Event::Completed { tag, .. }) => {
-                    // A cancelled timer's message may be on its way.
+                    // The message of a cancelled timer may have been on its way.
                     if let Some(of) = self.numbers.remove(&tag) {
                         self.timers.remove(&of);
                         self.happened.push_back(SupervisorEvent::Due(of, tag));
@@ -430,7 +431,8 @@ impl Process for SupervisorProcess {
                 Some(Event::Message(package)) => self.asked(package),
                 Some(Event::Signal(Signal::Cancel(Cancel { reason }))) => {
                     if let ExitReason::Killed = reason {
-                        // It ends after its children, whose names and files a successor would find taken.
+                        // The supervisor ends after its children; otherwise a successor would find their names and
+                        // files taken.
                         self.killed = true;
                         self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());
                     }
@@ -445,7 +447,7 @@ impl Process for SupervisorProcess {
         }
     }
 
-    /// A supervisor that ends before its children, at the deadline of a shutdown, ends them too.
+    /// Kills the remaining children if the supervisor ends before them, at the deadline of a shutdown.
     fn close(&mut self) {
         for pid in self.members.values().rev().filter_map(|member| member.pid) {
             pid.kill();

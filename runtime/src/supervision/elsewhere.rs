@@ -1,13 +1,13 @@
-//! Children on other nodes: where they start, and how their supervisor hears of them.
+//! Children on other nodes: where they start, and how their supervisor learns of their ends.
 //!
-//! A start elsewhere takes time, and its answer may be lost. So the supervisor does not wait for it in its step:
+//! A start on another node takes time, and its answer may be lost. So the supervisor does not wait for it in its step:
 //!
 //! 1. the child's closure asks the [`Placement`] for a node and passes the request on, with a [`StartReport`];
-//! 2. the supervisor's plan keeps the child in its phase *starting* until the report or the limit of time comes;
-//! 3. a report is a message to the supervisor. It owns the process: one that comes too late, after the limit of time or
-//!    the end of the supervisor, kills the process when it is dropped, so none is left that nobody knows;
-//! 4. the [`EndReport`] that the start was exchanged for tells of the end. It is dropped with the session in which the
-//!    process was started, and then says [`ExitReason::NodeLost`].
+//! 2. the supervisor's plan keeps the child in its phase *starting* until the report arrives or the time limit passes;
+//! 3. a report is a message to the supervisor, and owns the process: a report that comes too late, after the time limit
+//!    or the end of the supervisor, kills the process when it is dropped, so no process is left without a supervisor;
+//! 4. the [`EndReport`] for which the start report was exchanged reports the end. It is dropped with the session in
+//!    which the process was started, and then reports [`ExitReason::NodeLost`].
 
 use super::errors::ChildError;
 use super::incarnation::{ChildRun, Elsewhere};
@@ -19,30 +19,30 @@ use crate::sync::Arc;
 use crate::{ChildSpawn, ExitReason, NodeId, Payloads, Pid};
 use std::{error::Error, fmt, marker::PhantomData, time::Duration};
 
-/// How long a supervisor waits for the answer to a start elsewhere unless it is told otherwise. A guess: longer than it
-/// takes to notice that a node is lost, which is the usual end of such a wait.
+/// How long a supervisor waits for the answer to a start on another node by default. A guess: longer than it takes to
+/// notice that a node is lost, which is what usually ends such a wait.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
-/// Where children of a supervisor can be started other than on its own host: one node of a cluster, or any. The
-/// argument of [`ChildSpawn::on`]; implemented by what connects nodes.
+/// A place where children of a supervisor can be started, other than its own host: one node of a cluster, or any. The
+/// argument of [`ChildSpawn::on`]; implemented by libraries that connect nodes.
 pub trait Placement {
     /// Chooses where a process of that type starts. Called in a step of the supervisor, for each start.
     ///
     /// # Errors
-    /// Why there is no such place: the start has failed for that reason.
+    /// Returns the reason why there is no such place; the start fails with it.
     fn choose(&self, process: &'static str) -> Result<Place, Box<dyn Error + Send + Sync>>;
 }
 
-/// Where a child starts: chosen by a [`Placement`].
+/// The place where a child starts, chosen by a [`Placement`].
 #[non_exhaustive]
 pub enum Place {
     /// On the supervisor's own host, where the type must be [registered](crate::Host::register_type).
     Here,
     /// On another node.
     Elsewhere {
-        /// The name of the node, as trees show it.
+        /// The name of the node, as shown in trees.
         node: Arc<str>,
-        /// Passes the request on, and returns. The answer is given to its report.
+        /// Function that passes the request on, and returns at once. The answer goes to the request's report.
         start: Box<dyn FnOnce(ChildStart)>,
     },
 }
@@ -64,18 +64,18 @@ pub struct ChildStart {
 }
 
 impl ChildStart {
-    /// Takes the request apart: the name of the type, that of the entry, its inputs, and whom to tell.
+    /// Splits the request into the name of the type, the name of the entry, its inputs, and the report for the answer.
     pub fn take_apart(self) -> (&'static str, String, Payloads, StartReport) {
         (self.process, self.entry, self.inputs, self.report)
     }
 }
 
-/// Tells a supervisor what came of a start on another node. Dropped, it tells that the start has failed.
+/// Reports the outcome of a start on another node to the supervisor. If dropped, it reports that the start has failed.
 #[must_use = "dropping it fails the start"]
 pub struct StartReport(Option<Arc<ChildRun>>);
 
 impl StartReport {
-    /// The process was started. It is killed if the supervisor has given up waiting for it, or has ended.
+    /// Reports that the process was started. It is killed if the supervisor has given up waiting for it, or has ended.
     pub fn started(mut self, pid: Pid) -> EndReport {
         if let Some(run) = &self.0 {
             run.report_start(Ok(pid));
@@ -83,7 +83,7 @@ impl StartReport {
         EndReport { run: self.0.take(), pid }
     }
 
-    /// The process was not started.
+    /// Reports that the process was not started.
     pub fn failed(mut self, error: impl Into<Box<dyn Error + Send + Sync>>) {
         if let Some(run) = self.0.take() {
             run.report_start(Err(ExitReason::error(error)));
@@ -99,7 +99,7 @@ impl Drop for StartReport {
     }
 }
 
-/// Tells a supervisor of the end of a child on another node. Dropped, it tells that the node is lost.
+/// Reports the end of a child on another node to its supervisor. If dropped, it reports that the node is lost.
 #[must_use = "dropping it tells that the node is lost"]
 pub struct EndReport {
     run: Option<Arc<ChildRun>>,
@@ -107,12 +107,12 @@ pub struct EndReport {
 }
 
 impl EndReport {
-    /// The process has ended.
+    /// Reports that the process has ended.
     pub fn ended(self, reason: ExitReason) {
         self.ended_while(reason, None);
     }
 
-    /// The process has ended, in a message of this type: as trees and logs show it.
+    /// Reports that the process has ended while handling a message of this type, which trees and logs show.
     pub fn ended_while(mut self, reason: ExitReason, handling: Option<&'static str>) {
         if let Some(run) = self.run.take() {
             run.report_end(self.pid, &reason, handling);
@@ -128,7 +128,7 @@ impl Drop for EndReport {
     }
 }
 
-/// A child that is about to be started on another node: made by [`ChildSpawn::on`].
+/// A child that is about to be started on another node. Created by [`ChildSpawn::on`].
 #[must_use = "nothing is started until `.start(…)`"]
 pub struct SpawnElsewhere<'a> {
     spawn: ChildSpawn,
@@ -142,8 +142,8 @@ impl ChildSpawn {
     ///
     /// The supervisor treats it like a child of its own node. The loss of its node is a failure with
     /// [`ExitReason::NodeLost`], and a start that cannot be done is a failed start. The process ends when its
-    /// supervisor does, or when the session between the two nodes ends: it is killed then, whatever signals it traps.
-    /// Its unhandled messages are not handed to its successor; those sent while it is down are, if
+    /// supervisor does; when the session between the two nodes ends, the process is killed, whatever signals it traps.
+    /// Its unhandled messages are not passed to its successor; those sent while it is down are, if
     /// [kept](super::Child::keep_messages).
     pub fn on(self, place: &impl Placement) -> SpawnElsewhere<'_> {
         SpawnElsewhere { spawn: self, place, within: START_WITHIN }
@@ -151,8 +151,8 @@ impl ChildSpawn {
 }
 
 impl SpawnElsewhere<'_> {
-    /// Sets how long the supervisor waits for the answer; 30 seconds unless it is said here. After that the start has
-    /// failed, and a process that was started all the same is killed.
+    /// Sets how long the supervisor waits for the answer; 30 seconds by default. After that, the start has failed, and
+    /// if the process was started nevertheless, it is killed.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = time;
         self
@@ -161,8 +161,8 @@ impl SpawnElsewhere<'_> {
     /// Begins to start a `P` at this entry, with inputs as for [`Host::start`](crate::Host::start).
     ///
     /// # Errors
-    /// Why there is no place for it; and [`ChildError::Unsupervised`] if this is not the child of a supervisor. What
-    /// happens later is told to the supervisor.
+    /// Returns an error if there is no place for the process, and [`ChildError::Unsupervised`] if this is not the child
+    /// of a supervisor. Later failures are reported to the supervisor.
     pub fn start<P: Actor>(
         self,
         entry: &str,
@@ -186,12 +186,12 @@ impl SpawnElsewhere<'_> {
     }
 }
 
-/// Returns what stands for a process that is being started: a PID that no process ever has.
+/// Returns a placeholder for a process that is being started: a PID that no process ever has.
 pub(super) fn no_process(node: NodeId) -> Pid {
     Pid::of_alias(node, HOSTLESS, 0, 0)
 }
 
-/// A child whose start on another node has begun: to be returned by its closure.
+/// A child whose start on another node has begun. The child's closure must return it.
 #[must_use = "return it from the child's closure"]
 pub struct StartingChild<P> {
     pid: Pid,
@@ -201,8 +201,8 @@ pub struct StartingChild<P> {
 impl<P: Actor> Spawned for StartingChild<P> {
     type Process = P;
 
-    /// Returns a PID that no process has: only the supervisor learns which the child has. Its own if it was started on
-    /// the supervisor's host.
+    /// Returns a PID that no process has, since only the supervisor learns the PID of the child. If the child was
+    /// started on the supervisor's host, returns the PID of the child.
     fn pid(&self) -> Pid {
         self.pid
     }

@@ -11,10 +11,10 @@ pub enum SupervisorError {
     /// Two children have the same name.
     #[error("two children are called `{name}`; a supervisor knows its children by name, so give each its own")]
     Duplicate {
-        /// Their name.
+        /// The name of both children.
         name: String,
     },
-    /// It has no children, and its strategy cannot add any later.
+    /// The supervisor has no children, and its strategy cannot add any later.
     #[error(
         "a {strategy} supervisor without children has nothing to do; add one with `.child(…)`, or use \
             `Supervisor::dynamic()`"
@@ -23,7 +23,7 @@ pub enum SupervisorError {
         /// The name of its strategy.
         strategy: &'static str,
     },
-    /// The window for counting restarts has no length.
+    /// The window for counting restarts is zero.
     #[error(
         "an intensity of {most} restarts within a window of zero counts none; use a longer window, or `u32::MAX` \
          restarts for no limit"
@@ -32,12 +32,12 @@ pub enum SupervisorError {
         /// The number of restarts to allow.
         most: u32,
     },
-    /// Its process could not be spawned.
+    /// The process of the supervisor could not be spawned.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
 }
 
-/// The reason why a supervisor refused a request for a child.
+/// The reason why a supervisor refused a request about a child.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChildError {
@@ -46,7 +46,7 @@ pub enum ChildError {
     Unknown {
         /// The requested name.
         name: String,
-        /// The children: all, or the sixteen with the most similar names.
+        /// The names of the children: all, or the sixteen most similar ones.
         has: Vec<String>,
         /// The number of children.
         count: usize,
@@ -58,7 +58,7 @@ pub enum ChildError {
         name: String,
         /// The requested type.
         expected: &'static str,
-        /// Its type.
+        /// The type of the child.
         found: String,
     },
     /// The child is not a supervisor.
@@ -66,10 +66,10 @@ pub enum ChildError {
     NoTree {
         /// The name of the child.
         name: String,
-        /// Its type.
+        /// The type of the child.
         found: String,
     },
-    /// The child is a hand-written process that has not been started: its type is unknown.
+    /// The child is a hand-written process that has not been started, so its type is unknown.
     #[error(
         "the type of the child `{name}` is unknown until it runs; ask for its PID with \
             `child_pid`, or with `sibling_pid` in a child's closure"
@@ -81,10 +81,10 @@ pub enum ChildError {
     /// Another child has the name.
     #[error("a child `{name}` already exists; stop that one and wait for its end, or choose another name")]
     Duplicate {
-        /// That name.
+        /// The requested name.
         name: String,
     },
-    /// The supervisor does not take further children.
+    /// The supervisor takes no further children.
     #[error(
         "a {strategy} supervisor accepts no children while it runs; use `Supervisor::dynamic()` for those that \
             come and go"
@@ -113,14 +113,14 @@ pub enum ChildError {
     Unsupervised,
 }
 
-/// For closures that start a supervisor as a child and ask for a sibling.
+/// Lets closures that start a supervisor as a child ask for a sibling with `?`.
 impl From<ChildError> for SupervisorError {
     fn from(error: ChildError) -> Self {
         Self::Spawn(error.into())
     }
 }
 
-/// For closures that start a child and ask for a sibling: the child cannot start.
+/// Lets closures that start a child ask for a sibling with `?`; the error makes the child's start fail.
 impl From<ChildError> for SpawnError {
     fn from(error: ChildError) -> Self {
         Self::Init(InitError::failed(error))
@@ -150,15 +150,15 @@ fn are(has: &[String], count: usize) -> String {
 pub struct GaveUp {
     /// The child that failed last.
     pub child: Arc<str>,
-    /// How often it had been restarted.
+    /// Number of times that the child had been restarted.
     pub restarts: u64,
-    /// How many restarts of all children are allowed within `within`.
+    /// Number of restarts, of all children together, that are allowed within `within`.
     pub most: u32,
     /// The window for counting restarts.
     pub within: Duration,
     /// The reason of the last failure.
     pub reason: ExitReason,
-    /// The type of the message that it was handling, if any.
+    /// The type of the message that the child was handling, if any.
     pub handling: Option<&'static str>,
 }
 

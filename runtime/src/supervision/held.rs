@@ -1,14 +1,14 @@
-//! What is asked of a child that has no process, besides messages.
+//! Requests, other than messages, to a child that has no process.
 //!
-//! * Waits for its end: joins, links and monitors. They are for the next process: its end is told to those that wait
-//!   then. The child has a half of the links of its own for this ([`Links`]), which ends with the process.
-//! * Requests to end, before its first process: that gets them before its first message. (A `stop` lies among the
-//!   messages, since it comes after those before it.) Later they are for the process of that moment, and an end between
-//!   two processes is what they asked for: none waits for the next.
+//! * Waits for its end: joins, links and monitors. They apply to the next process; when that ends, all that wait are
+//!   notified. For this, the child has its own half of the links ([`Links`]), which ends with the process.
+//! * Requests to end that arrive before its first process, which gets them before its first message. (A `stop` waits
+//!   among the messages, since it comes after those before it.) Later requests apply only to the current process.
+//!   Between two processes, the requested end has already happened, so no request waits for the next process.
 //!
-//! A wait is passed to a process that is there; see [`ChildSlot`](super::child_slot::ChildSlot) for the race with its
-//! end. A link with the child itself is not passed on: the other end knows it by the name of the child. So the failure
-//! of the other end is brought to the process as three messages: the link, and both that tell of a failure.
+//! A wait is passed to a process if there is one; see [`ChildSlot`](super::child_slot::ChildSlot) for the race with its
+//! end. A link with the child itself is not passed on, since the other end knows it by the child's alias. So a failure
+//! of the other end is delivered to the process as three messages: the link, and the two that report a failure.
 
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::{ConnectionId, LinkEffect, LinkMessage, Links};
@@ -19,7 +19,7 @@ use crate::slots::TABLE;
 use crate::util::panics::{Site, contain, dispose};
 use crate::{ExitReason, Pid};
 
-/// What waits for the end of the next process.
+/// Waits for the end of the next process.
 #[derive(Default)]
 #[must_use = "those that wait are to be told"]
 pub(super) struct EndWaits {
@@ -28,11 +28,11 @@ pub(super) struct EndWaits {
     ties: Option<(Pid, Links<Pid>)>,
 }
 
-/// What the first process, or that of a link, gets before its first message.
+/// A request that a process gets before its first message.
 pub(super) enum FirstRequest {
     Cancel(ExitReason),
     Kill,
-    /// The process that it is linked with has failed.
+    /// The process with which the child is linked has failed.
     Failure(PartnerFailure),
 }
 
@@ -43,10 +43,11 @@ pub(super) struct PartnerFailure {
     reason: ExitReason,
 }
 
-/// What follows from a message about a link or monitor.
+/// Consequences of a message about a link or monitor.
 #[derive(Default)]
 pub(super) struct TieEffect {
-    /// Where it came from, and what is answered. To be dropped, like the message, when no lock is held.
+    /// The sender, its endpoint, the child's alias, and the answer. Must be dropped, like the message, when no lock is
+    /// held.
     answer: Option<(Pid, &'static dyn LinkEndpoint, Pid, LinkMessage<ExitReason>)>,
     heard: Option<LinkMessage<ExitReason>>,
     pub(super) failure: Option<PartnerFailure>,
@@ -62,7 +63,7 @@ impl EndWaits {
         let alias = sent.to();
         let (sender, back, Some(message)) = sent.open() else { return TieEffect::default() };
         let (_, ties) = self.ties.get_or_insert_with(|| (alias, Links::default()));
-        // Otherwise the failure of a partner would be the child's own end, which its process decides.
+        // Otherwise the failure of a partner would be the child's own end, which the child's process must decide.
         ties.trap(true);
         let (partner, by) = sender;
         let mut effect = TieEffect::default();
@@ -75,7 +76,7 @@ impl EndWaits {
         effect
     }
 
-    /// Tells all of the end. Not to be called under a lock: they have wakers.
+    /// Notifies all waits of the end. Must not be called under a lock: they have wakers.
     pub(super) fn tell(self, reason: &ExitReason) {
         if let Some((alias, ties)) = self.ties {
             let (_, messages) = ties.end(reason);
@@ -112,12 +113,12 @@ impl FirstRequest {
 }
 
 impl PartnerFailure {
-    /// Has the process fail with the partner, or, if it traps exits, hear of its failure.
+    /// Makes the process fail with the partner; if it traps exits, notifies it of the failure instead.
     pub(super) fn pass_to(self, process: Pid) {
         let Self { partner, by, reason } = self;
         let Some(process) = process.resolve() else { return };
         if !is_here(process) {
-            // It cannot be linked with the partner from here, but it ends as if it were.
+            // The process cannot be linked with the partner from here, but it ends as if it were.
             process.cancel(ExitReason::linked(partner, reason));
             return;
         }

@@ -9,8 +9,8 @@ use crate::{ExitReason, NodeId, Package, Payload, Pid, slots::Slot};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The tag of ends of children, of what came of starts elsewhere, and of room on the way there; timers have smaller
-/// ones.
+/// The tag of notifications about children: of ends, of outcomes of starts on other nodes, and of room on the way
+/// there. Timers have smaller tags.
 pub(super) const ENDED: u64 = u64::MAX;
 
 pub(super) struct ChildEnded {
@@ -20,11 +20,12 @@ pub(super) struct ChildEnded {
     pub(super) settled: Settled,
 }
 
-/// Who brings the child up to date for an end.
+/// Tells who updates the published state of the child after an end.
 pub(super) enum Settled {
-    /// Its guardian has: whether the child is removed already.
+    /// The guardian has done so already, and may have removed the child.
     Done { is_removed: bool },
-    /// The supervisor, which alone knows whether the process is the child. It had a message of that type, if known.
+    /// The supervisor must do so, since it alone knows whether the process is the child. The process was handling a
+    /// message of that type, if known.
     Left(Arc<ChildRun>, Option<&'static str>),
 }
 
@@ -47,12 +48,12 @@ pub(super) struct ChildRun {
     slot: Arc<ChildSlot>,
     registry: Arc<ChildRegistry>,
     listener: ExitListener,
-    /// What follows from its end, between the two moments in which its guardian is called.
+    /// Consequences of the child's end, stored between the two calls of its guardian.
     settled: Mutex<Option<SettledEnd>>,
     spawned: OnceLock<Pid>,
     /// Whether the closure returned another process.
     disowned: AtomicBool,
-    /// Set when the closure has begun to start it on another node.
+    /// Set when the closure has begun to start the child on another node.
     elsewhere: OnceLock<Elsewhere>,
 }
 
@@ -64,14 +65,14 @@ pub(super) struct Elsewhere {
     pub(super) within: Duration,
 }
 
-/// There is room again on the way to a child on another node, for which messages wait.
+/// Notification that there is room again on the way to a child on another node, for which messages wait.
 #[derive(Clone, Copy)]
 pub(super) struct RoomAbroad {
     pub(super) id: Id,
     pub(super) pid: Pid,
 }
 
-/// Waits for that on behalf of the supervisor.
+/// Listener that waits for this room on behalf of the supervisor.
 pub(super) struct RoomWait {
     pub(super) listener: ExitListener,
     pub(super) room: RoomAbroad,
@@ -95,10 +96,10 @@ impl RoomListener for RoomWait {
     }
 }
 
-/// What came of a start on another node. If the supervisor does not take the process, it is killed.
+/// The outcome of a start on another node. If the supervisor does not take the process, it is killed.
 pub(super) struct StartedElsewhere {
     run: Arc<ChildRun>,
-    /// `None` when it was taken.
+    /// `None` after it was taken.
     started: Option<Result<Pid, ExitReason>>,
     /// The supervisor's node.
     node: NodeId,
@@ -122,7 +123,7 @@ impl Drop for StartedElsewhere {
     }
 }
 
-/// What follows from the end of a process.
+/// Consequences of the end of a process.
 struct SettledEnd {
     waits: EndWaits,
     is_removed: bool,
@@ -134,15 +135,15 @@ impl ChildRun {
         Arc::new(Self { id, slot, registry, listener, settled: Mutex::new(None), spawned, disowned, elsewhere })
     }
 
-    /// Brings all that others see of the child up to date, before others are told of the end. A dynamic child that does
-    /// not come back is removed.
+    /// Updates everything that others see of the child, before others are notified of the end. A dynamic child that
+    /// does not come back is removed.
     fn settle_end(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> SettledEnd {
         let waits = self.slot.settle(pid, reason, handling);
         let restart = lock(&self.slot.status).restart;
         let is_over = restart.is_over(*lock(&self.slot.after), reason);
         let is_removed = is_over && self.registry.strategy() == Strategy::Dynamic;
         if is_removed {
-            // Told when its name is free.
+            // Notified after the removal, when the name is free.
             let late = self.slot.shut(reason);
             self.registry.remove(&self.slot);
             late.tell(reason);
@@ -150,8 +151,8 @@ impl ChildRun {
         SettledEnd { waits, is_removed }
     }
 
-    /// Brings the child up to date, and tells those that waited for the end at its address. Returns whether the child
-    /// is removed.
+    /// Updates the child, and notifies those that waited for the end at its address. Returns whether the child was
+    /// removed.
     pub(super) fn settle_and_tell(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> bool {
         let SettledEnd { waits, is_removed } = self.settle_end(pid, reason, handling);
         waits.tell(reason);
@@ -167,7 +168,7 @@ impl ChildRun {
         self.spawned.get().copied()
     }
 
-    /// Marks that process as not being the child.
+    /// Marks the spawned process as not being the child.
     pub(super) fn disown(&self) {
         self.disowned.store(true, Ordering::SeqCst);
     }
@@ -181,7 +182,7 @@ impl ChildRun {
         self.listener.node
     }
 
-    /// Returns the start on another node that has begun through the `ChildSpawn`.
+    /// Returns the start on another node that was begun through the `ChildSpawn`, if there is one.
     pub(super) fn elsewhere(&self) -> Option<&Elsewhere> {
         self.elsewhere.get()
     }
@@ -190,14 +191,14 @@ impl ChildRun {
         let _first = self.elsewhere.set(start);
     }
 
-    /// Reports what came of a start on another node.
+    /// Reports the outcome of a start on another node.
     pub(super) fn report_start(self: &Arc<Self>, started: Result<Pid, ExitReason>) {
         let node = self.listener.node;
         self.listener.notify(StartedElsewhere { run: Arc::clone(self), started: Some(started), node });
     }
 
-    /// Reports the end of a process without a guardian, such as one on another node. It is the child's only if the
-    /// supervisor has taken the process: not if its start was answered too late, when there may be another one.
+    /// Reports the end of a process without a guardian, such as one on another node. It counts as the child's end only
+    /// if the supervisor has taken the process: if its start was answered too late, the child may have another one.
     pub(super) fn report_end(self: &Arc<Self>, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
         self.notify_ended(pid, reason, Settled::Left(Arc::clone(self), handling));
     }
@@ -246,7 +247,7 @@ impl Guardian for ChildRun {
     }
 }
 
-/// Reports the end of a child that was not spawned through its `ChildSpawn`: its unhandled messages are not kept, and
+/// Reports the end of a child that was not spawned through its `ChildSpawn`. Its unhandled messages are not kept, and
 /// its host's shutdown does not wait for the supervisor to stop it.
 pub(super) struct UnguardedChild {
     pub(super) run: Arc<ChildRun>,

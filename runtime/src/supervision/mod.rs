@@ -5,7 +5,7 @@
 
 // From the bottom up:
 // * `plan`: the decisions of a supervisor as a pure state machine, with backoff and restart intensity;
-// * `errors`, and `status`: the state of a child as users see it; `held`: what is asked of a child without a process;
+// * `errors`, and `status`: the state of a child as users see it; `held`: requests to a child without a process;
 //   `child_slot`, with `child_queue`: the stable target of a child's address; `registry`: the children of a supervisor;
 //   `show`: a tree as text;
 // * `incarnation`: one run of a child; `child`: its specification; `elsewhere`: a child's start on another node;

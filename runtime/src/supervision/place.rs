@@ -1,4 +1,4 @@
-//! Where a supervisor can be spawned.
+//! Places where a supervisor can be spawned.
 
 use crate::{ChildSpawn, Context, Host, Runtime, actor::definition::Actor};
 use std::ops::Deref;
@@ -9,7 +9,7 @@ pub trait SpawnPlace: Sealed {}
 
 /// Seals the trait.
 pub trait Sealed {
-    /// Returns what to spawn through.
+    /// Returns the `ChildSpawn` to spawn through.
     #[doc(hidden)]
     fn child_spawn(self) -> ChildSpawn;
 }

@@ -1,11 +1,11 @@
 //! The children of a supervisor as others see them: their slots by name, and their states.
 //!
-//! The supervisor's process writes; handles of the tree read. The registry of a supervisor that is itself a child
+//! The supervisor's process writes it; handles of the tree read it. The registry of a supervisor that is itself a child
 //! outlives the process: its successor finds the slots of its children there, so their addresses stay valid.
 //!
 //! A child's alias is valid as long as a supervisor can start the child: also while the child is down, and while its
-//! supervisor is, if that is itself a child. When no supervisor can any more, the alias is retired, even if handles of
-//! the tree remain; it then has no names and is in no group.
+//! supervisor is down, if that is itself a child. When no supervisor can start the child any more, the alias is
+//! retired, even if handles of the tree remain; it then has no names and is in no group.
 
 use super::child_slot::{ChildSlot, Subtree};
 use super::{errors::ChildError, plan::Strategy, status::ChildState};
@@ -18,9 +18,9 @@ pub(crate) struct ChildRegistry(Mutex<Children>);
 
 struct Children {
     strategy: Strategy,
-    /// The supervisor's process; `None` before the first.
+    /// The process of the supervisor; `None` before the first one.
     supervisor: Option<Pid>,
-    /// The reason of its end, if it has ended.
+    /// The reason of the supervisor's end, if it has ended.
     end: Option<ExitReason>,
     entries: BTreeMap<Arc<str>, ChildEntry>,
     next: u64,
@@ -38,8 +38,8 @@ impl ChildRegistry {
         Arc::new(Self(Mutex::new(Children { strategy, supervisor: None, end: None, entries, next })))
     }
 
-    /// Sets the children of a supervisor that begins or restarts. Returns their slots: those of children with the same
-    /// name and kind are kept, others are dropped.
+    /// Sets the children of a supervisor that starts or restarts. Returns their slots: the slot of an earlier child
+    /// with the same name, type and limit of kept messages is reused, and all other earlier slots are retired.
     pub(crate) fn begin(&self, strategy: Strategy, slots: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
         let mut children = lock(&self.0);
         let mut before = std::mem::take(&mut children.entries);
@@ -60,7 +60,7 @@ impl ChildRegistry {
             children.add(slot.clone(), alias);
             begun.push(slot);
         }
-        // Outside the lock: waiting messages are shown to a user's hook.
+        // Outside the lock, since waiting messages are passed to a user's hook.
         drop(children);
         for ChildEntry { slot, alias, .. } in before.into_values() {
             let reason = slot.last_reason(&ExitReason::NoProcess);
@@ -75,7 +75,7 @@ impl ChildRegistry {
         lock(&self.0).supervisor = Some(supervisor);
     }
 
-    /// Adds a child. Returns its alias; refuses the slot if the name is taken.
+    /// Adds a child. Returns its alias, or `None` if the name is taken.
     pub(crate) fn add(&self, slot: Arc<ChildSlot>) -> Option<Pid> {
         let mut children = lock(&self.0);
         if children.entries.contains_key(&slot.name) {
@@ -96,7 +96,7 @@ impl ChildRegistry {
         }
     }
 
-    /// Returns whether the child is one of this supervisor's.
+    /// Returns whether the child belongs to this supervisor.
     pub(crate) fn has(&self, slot: &Arc<ChildSlot>) -> bool {
         lock(&self.0).has(slot)
     }
@@ -109,7 +109,7 @@ impl ChildRegistry {
             }
             children.entries.keys().cloned().collect()
         };
-        // Outside the lock: there may be many.
+        // Outside the lock, since there may be many names.
         Err(unknown(name, &known))
     }
 
@@ -136,8 +136,8 @@ impl ChildRegistry {
         entries.into_iter().map(|entry| (entry.slot.clone(), entry.alias.pid())).collect()
     }
 
-    /// Called when the supervisor's process has ended. If it `is_child`, a supervisor above it decides what follows:
-    /// messages for its children continue to wait, unless it gave up.
+    /// Called when the supervisor's process has ended. If it `is_child`, the supervisor above it decides what follows,
+    /// and messages for its children continue to wait, unless it gave up.
     pub(crate) fn end(&self, reason: &ExitReason, is_child: bool, gave_up: bool) {
         if !is_child {
             self.shut(reason);
@@ -169,7 +169,7 @@ impl Subtree for ChildRegistry {
     }
 }
 
-/// Retires a child that no supervisor can start. Its groups' watchers get its last exit reason, or `reason`.
+/// Retires a child that no supervisor can start any more. Watchers of its groups get its last exit reason, or `reason`.
 fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
     alias::retire(pid, &slot.last_reason(reason));
     slot.retire(reason);
@@ -187,7 +187,7 @@ impl Children {
     }
 }
 
-/// The most names that an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 16;
 
 fn unknown(name: &str, known: &[Arc<str>]) -> ChildError {

@@ -9,26 +9,26 @@ use std::{fmt, sync::Arc};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChildInfo {
-    /// Its name.
+    /// Name of the child.
     pub name: Arc<str>,
-    /// The name of its type: that of the current process, also after an [upgrade](Pid::upgrade), or that of its last
-    /// start while it is down. `None` for a hand-written process that has not been started.
+    /// Name of the child's type: that of the current process, even after an [upgrade](Pid::upgrade), or that of the
+    /// last start while the child is down. `None` for a hand-written process that has not been started.
     pub process: Option<&'static str>,
-    /// Its alias, valid across restarts.
+    /// Alias of the child, valid across restarts.
     pub address: Pid,
-    /// The PID of its current process; `None` while it is down.
+    /// PID of the current process; `None` while the child is down.
     pub pid: Option<Pid>,
-    /// The name of the node that it runs on, or ran on last, if that is [another](crate::ChildSpawn::on).
+    /// Name of the node that the child runs on, or last ran on, if that is [another](crate::ChildSpawn::on).
     pub node: Option<Arc<str>>,
-    /// Its current state.
+    /// Current state of the child.
     pub state: ChildState,
-    /// How often it has been restarted after a failure.
+    /// Number of times that the child has been restarted after a failure.
     pub restarts: u64,
-    /// How it ended last, if it has ended.
+    /// The last end of the child, if it has ended.
     pub last: Option<LastEnd>,
-    /// Its strategy if it is a supervisor: `one_for_one`, `one_for_all`, `rest_for_one` or `dynamic`.
+    /// Strategy, if this child is a supervisor: `one_for_one`, `one_for_all`, `rest_for_one` or `dynamic`.
     pub supervisor: Option<&'static str>,
-    /// Its children if it is a supervisor.
+    /// Children, if this child is a supervisor.
     pub children: Vec<ChildInfo>,
 }
 
@@ -64,7 +64,7 @@ impl ChildInfo {
     }
 }
 
-/// Prints the child as in its tree: one line, and the lines of its children below.
+/// Prints the child as in its tree: one line, followed by the lines of its children.
 impl fmt::Display for ChildInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, 0)

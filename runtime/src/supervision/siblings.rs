@@ -5,17 +5,18 @@ use crate::{Address, ChildSpawn, Pid, actor::send::Addressed, sync::Arc};
 
 impl ChildSpawn {
     /// Returns the address of another child of the same supervisor, to store in this child's state. It stays valid when
-    /// either of them is restarted.
+    /// either child is restarted.
     ///
     /// All children that the supervisor was built with have an address before the first one starts, whatever their
     /// order. The supervisor is busy while it starts a child, so an entry must not wait for the start or restart of a
-    /// sibling: a call to one that does not run would wait until its deadline. A message that is sent, not called,
-    /// waits for the sibling.
+    /// sibling: a call to a sibling that is not running would wait until its deadline. A message that is sent rather
+    /// than called waits for the sibling.
     ///
     /// A hand-written process, whose closure returns a PID, has no known type before it runs: use
     /// [`sibling_pid`](Self::sibling_pid) for it.
     ///
-    /// Like [`Tree::child`](super::Tree::child), `sibling::<dyn Storage>(name)` checks that it implements the protocol.
+    /// Like [`Tree::child`](super::Tree::child), `sibling::<dyn Storage>(name)` checks that the child implements the
+    /// protocol.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -48,13 +49,14 @@ impl ChildSpawn {
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::child`](super::Tree::child); and [`ChildError::Alone`] for a process that is not a supervisor's
-    /// child, such as a member of a pool. Returned by the closure, the error makes the child's start fail.
+    /// The same as for [`Tree::child`](super::Tree::child), and [`ChildError::Alone`] if this process is not a
+    /// supervisor's child, such as a member of a pool. If the closure returns the error, the child's start fails.
     pub fn sibling<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
         address_of(&*self.registry_of_siblings(name)?, name)
     }
 
-    /// Returns the PID of another child of the same supervisor, whatever its type. It stays valid when either restarts.
+    /// Returns the PID of another child of the same supervisor, whatever its type. It stays valid when either child
+    /// restarts.
     ///
     /// # Errors
     /// [`ChildError::Unknown`] if there is no such child, and [`ChildError::Alone`] as for [`sibling`](Self::sibling).

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChildState {
-    /// Will be started once those before it run.
+    /// To be started once the children before it run.
     Waiting,
     /// Running.
     Running,
@@ -18,7 +18,7 @@ pub enum ChildState {
     Stuck,
     /// Failed, or stopped with its group; will be restarted.
     BackingOff,
-    /// Down, and will not be restarted by itself.
+    /// Down, and not to be restarted automatically.
     #[default]
     Down,
 }
@@ -49,13 +49,13 @@ impl fmt::Display for ChildState {
     }
 }
 
-/// How a child ended last, or why it could not start.
+/// The last end of a child, or the reason why it could not start.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LastEnd {
     /// The exit reason.
     pub reason: ExitReason,
-    /// The type of the message that it was handling when it failed. That message is not delivered again.
+    /// The type of the message that the child was handling when it failed. That message is not delivered again.
     pub handling: Option<&'static str>,
 }
 
@@ -70,12 +70,12 @@ impl fmt::Display for LastEnd {
 pub(crate) struct ChildStatus {
     pub(super) state: ChildState,
     pub(super) restarts: u64,
-    /// After which ends it is restarted.
+    /// The ends after which the child is restarted.
     pub(super) restart: Restart,
     pub(super) last: Option<LastEnd>,
-    /// The process of which that is the end; `None` if it is of a start.
+    /// The process whose end `last` describes; `None` if `last` is a failed start.
     pub(super) ended: Option<Pid>,
     pub(super) process: Option<&'static str>,
-    /// The name of the node that it runs on, or ran on last, if that is another.
+    /// Name of the node that the child runs on, or last ran on, if that is another node.
     pub(super) node: Option<Arc<str>>,
 }

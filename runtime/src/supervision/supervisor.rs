@@ -77,8 +77,8 @@ impl Supervisor {
         Self::of(Strategy::OneForAll)
     }
 
-    /// Describes a supervisor that, when one child fails, stops those after it in reverse order, and starts it and them
-    /// again.
+    /// Describes a supervisor that, when one child fails, stops the children after it in reverse order, and starts all
+    /// of these again.
     pub fn rest_for_one() -> Self {
         Self::of(Strategy::RestForOne)
     }
@@ -107,7 +107,7 @@ impl Supervisor {
         self
     }
 
-    /// Registers the supervisor's process under a name on its host.
+    /// Registers the process of the supervisor under a name on its host.
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
@@ -133,16 +133,16 @@ impl Supervisor {
         self
     }
 
-    /// Spawns the supervisor, which starts its children in order, on the calling thread, before this returns. A child
-    /// whose start fails is retried like after any failure, so it and those after it may still be down then.
+    /// Spawns the supervisor, which starts its children in order, on the calling thread, before this method returns. A
+    /// start that fails is retried like any other failure, so that child and those after it may still be down by then.
     ///
     /// The supervisor runs until it is stopped, its host is shut down, or it gives up; dropping the [`Tree`] does not
     /// stop it.
     ///
     /// # Errors
-    /// [`SupervisorError::Duplicate`] for two children of one name, [`SupervisorError::Childless`] and
+    /// [`SupervisorError::Duplicate`] if two children have the same name, [`SupervisorError::Childless`] and
     /// [`SupervisorError::Window`] for a supervisor that could do nothing, and [`SupervisorError::Spawn`] if its
-    /// process cannot be spawned, such as for a name that is taken.
+    /// process cannot be spawned, for example because its name is taken.
     #[track_caller]
     pub fn spawn(self, place: impl SpawnPlace) -> Result<Tree, SupervisorError> {
         let at = Location::caller();
@@ -161,7 +161,7 @@ impl Supervisor {
         let is_child = guardian.is_some();
         let driver = SupervisorProcess::new(registry.clone(), plan, host, children, is_child);
         let process = SpawnProcess::new(host.reference(), at, driver).for_parent(guardian, false).noted(noted);
-        // Requests are never refused; a requester that is not a process cannot be suspended.
+        // Unbounded, since requests must not be refused, and a requester that is not a process cannot be suspended.
         let process = process.told_to_stop().mailbox(Bound::Unbounded);
         let process = match name {
             Some(name) => process.named(name),

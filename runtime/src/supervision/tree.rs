@@ -60,7 +60,7 @@ pub(super) fn address_of<P: Addressed + ?Sized>(
         let found = format!("{} supervisor", registry.strategy().name());
         return Err(ChildError::Type { name, expected, found });
     }
-    // Unless its closure returns an address, only the running process tells which protocols it implements.
+    // Unless its closure returns an address, the protocols that the child implements are known only from its process.
     let wanted = TypeId::of::<P>();
     let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
     let kinds = [slot.next_kind(), pid.resolve().and_then(alias::kind)];
@@ -78,15 +78,16 @@ impl Tree {
         Self { pid, registry }
     }
 
-    /// Returns the PID of the supervisor; its alias if it is itself a child.
+    /// Returns the PID of the supervisor, or its alias if it is itself a child.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Returns the address of a child. It stays valid when the child is restarted, and when its supervisor is, if that
-    /// is itself a child.
+    /// Returns the address of a child. It stays valid when the child is restarted, and, if the supervisor is itself a
+    /// child, when the supervisor is restarted.
     ///
-    /// `child::<Disk>(name)` checks that it is a `Disk`, `child::<dyn Storage>(name)` that it implements `Storage`.
+    /// `child::<Disk>(name)` checks that the child is a `Disk`, `child::<dyn Storage>(name)` that it implements
+    /// `Storage`.
     ///
     /// # Errors
     /// [`ChildError`] if there is no such child, if it has another type, or if it does not implement the protocol.
@@ -102,7 +103,7 @@ impl Tree {
         self.registry.find(name).map(|(_, pid)| pid)
     }
 
-    /// Returns the tree of a child that is a supervisor. It stays valid like an address.
+    /// Returns the tree of a child that is a supervisor. Like an address, the tree stays valid across restarts.
     ///
     /// # Errors
     /// [`ChildError`] if there is no such child, or if it is not a supervisor.
@@ -119,7 +120,7 @@ impl Tree {
     }
 
     /// Adds a child to a [`dynamic`](super::Supervisor::dynamic) supervisor, and returns its address at once: the child
-    /// is started on a worker, and earlier messages wait for it. A failing start is retried like after any failure.
+    /// is started on a worker, and earlier messages wait for it. A start that fails is retried like any other failure.
     ///
     /// # Errors
     /// [`ChildError`] if the supervisor is not dynamic or has ended, or if another child has the name.
@@ -130,10 +131,11 @@ impl Tree {
         self.begin(child.spec).map(Address::new)
     }
 
-    /// Like [`start`](Self::start), for a child of any type, as a [`Tree`] or hand-written process. Returns its alias.
+    /// Like [`start`](Self::start), for a child of any type, such as a [`Tree`] or a hand-written process. Returns its
+    /// alias.
     ///
     /// # Errors
-    /// As [`Tree::start`].
+    /// The same as for [`Tree::start`].
     pub fn start_any<S>(&self, child: Child<S>) -> Result<Pid, ChildError> {
         self.begin(child.spec)
     }
@@ -157,14 +159,14 @@ impl Tree {
         Ok(pid)
     }
 
-    /// Stops a child; it stays down, and a dynamic one is removed. Returns without waiting: `join` the child's PID
-    /// first to wait for its end, after which the name of a dynamic one is free.
+    /// Stops a child. It stays down, and a dynamic child is removed. Returns without waiting: `join` the child's PID
+    /// first to wait for its end, after which the name of a dynamic child is free.
     ///
     /// # Errors
     /// [`ChildError`] if there is no such child, or if the supervisor has ended.
     pub fn stop_child(&self, name: &str) -> Result<(), ChildError> {
         let (slot, _) = self.registry.find(name)?;
-        // It may end by itself before the supervisor hears of this: then it does not come back either.
+        // The child may end by itself before the supervisor handles the request; then it must stay down, too.
         *lock(&slot.after) = AfterExit::Stay;
         self.ask(ChildRequest::Stop(slot))
     }
@@ -173,7 +175,7 @@ impl Tree {
     /// affects no other child. Returns without waiting.
     ///
     /// # Errors
-    /// As [`Tree::stop_child`].
+    /// The same as for [`Tree::stop_child`].
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         let (slot, _) = self.registry.find(name)?;
         self.ask(ChildRequest::Restart(slot))
@@ -182,9 +184,9 @@ impl Tree {
     /// Replaces the closure that starts a child, from its next start on. The running process continues; its address,
     /// name, restart rules and kept messages stay. Returns without waiting.
     ///
-    /// Use it for a child that is [upgraded](Pid::upgrade): otherwise a restart uses the old definition, by the closure
-    /// that the supervisor was built with. Call it before the upgrade, so that a failure in between restarts the new
-    /// definition. When this supervisor is itself restarted, it is built anew from its original closures.
+    /// Use it for a child that is [upgraded](Pid::upgrade): otherwise a restart uses the old definition, from the
+    /// closure that the supervisor was built with. Call it before the upgrade, so that a failure in between restarts
+    /// the new definition. When this supervisor is itself restarted, it is built anew from its original closures.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -211,8 +213,8 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::stop_child`]; [`ChildError::NoTree`] and [`ChildError::Type`] if a process would replace a
-    /// supervisor, or the other way round.
+    /// The same as for [`Tree::stop_child`]; [`ChildError::NoTree`] and [`ChildError::Type`] if a process would replace
+    /// a supervisor, or vice versa.
     pub fn redefine<S, E>(
         &self,
         name: &str,
@@ -242,7 +244,8 @@ impl Tree {
         crate::routing::router::send(self.pid, what).map_err(|_| ChildError::Gone(self.pid))
     }
 
-    /// Returns a snapshot of the children, in order of addition; after the supervisor's end, their last states.
+    /// Returns a snapshot of the children, in order of addition. After the supervisor's end, it shows their last
+    /// states.
     pub fn children(&self) -> Vec<ChildInfo> {
         show::children(&self.registry)
     }
@@ -255,12 +258,12 @@ impl Tree {
     /// Waits for the end of the supervisor, which comes after that of its children: await it, or `wait` on a plain
     /// thread. A supervisor that gave up ends with an error that holds a [`GaveUp`](super::GaveUp).
     pub fn join(&self) -> Ended {
-        // The registry knows the reason of one that had already ended.
+        // If the supervisor had already ended, the registry has the reason.
         self.pid.join().or_known(self.registry.supervisor().1)
     }
 }
 
-/// For the closure of a child that is a supervisor.
+/// Lets the closure of a child return a supervisor.
 impl Spawned for Tree {
     type Process = ();
 

@@ -2,28 +2,28 @@
 //! comes rarely.
 //!
 //! Thread T stores x, passes [`light_barrier`] and loads y; thread R stores y, passes [`heavy_barrier`] and loads x.
-//! Then T sees R's store or R sees T's, as if both had passed a sequentially consistent fence. On Linux the light one
-//! costs nothing but an instruction order that the compiler keeps: the heavy one has the kernel interrupt each
+//! Then T sees R's store or R sees T's, as if both had passed a sequentially consistent fence. On Linux the light
+//! barrier costs only an instruction order that the compiler must keep. The heavy barrier has the kernel interrupt each
 //! processor that runs a thread of this program (`membarrier`, expedited; 0.5 to 20 µs), which is a full barrier
-//! wherever T is. Until the kernel is [ready](prepare) for that, and where it never is, T adds a fence.
+//! wherever T is. Until the kernel is [ready](prepare) for that, or if it never is, T adds a fence.
 //!
-//! Why the change from fences is safe: a heavy barrier that the kernel has refused has passed its fence before the
-//! kernel was ready, so R's store was visible everywhere by then; and a T that omits its fence has seen that it is
-//! ready.
+//! Switching from fences to light barriers is safe. If the kernel has refused a heavy barrier, R passed its fence
+//! before the kernel was ready, so R's store was visible everywhere by then; and a T that omits its fence has seen that
+//! the kernel is ready.
 
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// Whether the kernel makes each heavy barrier one for all threads.
+/// Whether the kernel makes each heavy barrier a barrier for all threads.
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Asks the kernel to serve heavy barriers; once for a program. In one with several threads this takes some 10 ms, so
-/// it is for a thread that nobody waits for.
+/// Asks the kernel to serve heavy barriers, once for a program. In a program with several threads this takes some 10
+/// ms, so it belongs on a thread that no other thread waits for.
 pub(crate) fn prepare() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| READY.store(kernel::register(), Ordering::SeqCst));
 }
 
-/// Returns whether light barriers work. Until then each is to be followed by a fence.
+/// Returns whether light barriers work. Until then, each must be followed by a fence.
 pub(crate) fn is_light_barrier_enough() -> bool {
     READY.load(Ordering::SeqCst)
 }
@@ -52,8 +52,8 @@ pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// The kernel refuses what it has agreed to: a filter of system calls was installed since, or it has no memory. Without
-/// a barrier two threads may run one process.
+/// Handles a kernel that refuses what it has granted: a filter of system calls was installed since, or it has no
+/// memory. Aborts the program if a slow barrier fails too: without a barrier, two threads may run one process.
 #[cold]
 fn fall_back() {
     if !kernel::slow_barrier() {
@@ -64,7 +64,7 @@ fn fall_back() {
     }
 }
 
-// Miri has no such call.
+// Miri does not support this system call.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod kernel {
     use libc::{
@@ -81,12 +81,12 @@ mod kernel {
         membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
     }
 
-    /// Returns whether it was one: never before [`register`] has returned true.
+    /// Returns whether the call acted as a barrier: never before [`register`] has returned true.
     pub(super) fn barrier() -> bool {
         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }
 
-    /// As [`barrier`], in some milliseconds, and without memory. Returns whether it was one.
+    /// Like [`barrier`], but takes some milliseconds, and needs no memory. Returns whether the call acted as a barrier.
     pub(super) fn slow_barrier() -> bool {
         membarrier(MEMBARRIER_CMD_GLOBAL)
     }

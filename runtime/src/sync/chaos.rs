@@ -1,10 +1,10 @@
-//! Sleeps at the places where threads meet, planted by the feature `chaos` for the runtime's own tests: a window of a
-//! few instructions, which a test meets once in a million, becomes one of milliseconds.
+//! Sleeps at the places where threads meet, inserted by the feature `chaos` for the runtime's own tests: a window of a
+//! few instructions, which a test hits once in a million runs, becomes one of milliseconds.
 //!
-//! The places: before and after a lock, before a park or a wait, around an unpark, a fence and an exchange of a
-//! pointer, at the start of a thread, and around each step of a process. `POSTROOM_CHAOS_SEED` switches them on, and
-//! `POSTROOM_CHAOS_MS` bounds how long all threads of the program sleep in all. Each thread draws from the seed and the
-//! number of the thread, so the same seed sleeps at similar places, and not at the same: the kernel has its say.
+//! The places are before and after a lock, before a park or a wait, around an unpark, a fence and an exchange of a
+//! pointer, at the start of a thread, and around each step of a process. `POSTROOM_CHAOS_SEED` enables the sleeps, and
+//! `POSTROOM_CHAOS_MS` limits their total over all threads of the program. Each thread draws from the seed and its own
+//! number, so the same seed sleeps at similar places, but not at the same: that also depends on the kernel.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -12,21 +12,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{self, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The first sleeps are that many places apart, on average; later ones more and more, so that short tests are
-/// disturbed and long ones too.
+/// Average number of places between the first sleeps. The distance then grows, so that both short and long tests are
+/// disturbed.
 const FIRST: u64 = 24;
-/// After how many sleeps of the program the distance has grown by [`FIRST`].
+/// Number of sleeps of the program after which the distance has grown by [`FIRST`].
 const GROWS: u64 = 8;
-/// How many milliseconds the program sleeps at most, unless `POSTROOM_CHAOS_MS` says otherwise.
+/// Maximum total sleep of the program, in milliseconds, unless `POSTROOM_CHAOS_MS` is set.
 const MOST: u64 = 1_500;
 
-/// The seed and the most microseconds, if there is chaos.
+/// The seed and the maximum total sleep in microseconds, if sleeps are enabled.
 static PLAN: OnceLock<Option<(u64, u64)>> = OnceLock::new();
 static THREADS: AtomicU64 = AtomicU64::new(0);
 static SLEPT: AtomicU64 = AtomicU64::new(0);
 static SLEEPS: AtomicU64 = AtomicU64::new(0);
 
-/// The chance of a thread: `xorshift64`, since nothing is below this file that could be imported.
+/// Random numbers of a thread: `xorshift64`, since this file can import nothing from the modules above it.
 struct Disturbance {
     state: u64,
     left: u64,
@@ -56,8 +56,8 @@ impl Disturbance {
         (self.state >> 11) % bound
     }
 
-    /// Returns how long to sleep at this place, in microseconds: mostly as long as a step or two, at times as long
-    /// as it takes another thread to be started or put to sleep, and seldom longer than any limit of a stall.
+    /// Returns how long to sleep at this place, in microseconds: mostly as long as a step or two, sometimes as long as
+    /// it takes to start a thread or put one to sleep, and rarely longer than any stall limit.
     fn next(&mut self) -> Option<u64> {
         if self.left > 0 {
             self.left -= 1;
@@ -74,15 +74,15 @@ impl Disturbance {
     }
 }
 
-/// Sleeps, if it is this place's turn.
+/// Sleeps if a sleep is due at this place.
 pub(crate) fn disturb() {
     let Some((seed, most)) = plan() else { return };
     let rest = DISTURBANCE.try_with(|own| {
-        // Borrowed only here, where nothing else is called.
+        // Borrowed only here, where no other code is called.
         let mut own = own.try_borrow_mut().ok()?;
         own.get_or_insert_with(|| Disturbance::of_thread(seed)).next()
     });
-    // A thread that ends has none any more.
+    // A thread that is ending has no `Disturbance` any more.
     let Ok(Some(rest)) = rest else { return };
     #[cfg(feature = "test")]
     if super::simulated::is_here() {
@@ -93,7 +93,7 @@ pub(crate) fn disturb() {
     }
 }
 
-/// A fence with a place before and after it.
+/// A fence that may sleep before and after.
 pub(crate) fn fence(order: Ordering) {
     disturb();
     atomic::fence(order);

@@ -1,5 +1,5 @@
-//! What stands in for the machine on the threads of a simulation (see `simulation`). It stands below the door to the
-//! machine, which asks it first, and so takes nothing from there.
+//! The replacement for the machine on the threads of a simulation (see `simulation`). The door to the machine (`sync`)
+//! asks this module first, so this module imports nothing from there.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::thread::Thread as ThreadHandle;
 use std::time::{Duration, Instant};
 
-/// Why no thread is started.
+/// The reason why no thread is started.
 pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or \
     put it behind a process that the test replaces";
 
-/// What a test may ask to go wrong.
+/// A fault that a test may inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
     /// A process panics before a time slice.
     Crash,
-    /// A process that is ready is not run for a while.
+    /// A process that is ready does not run for a while.
     Slow,
-    /// The mailbox of a process seems to be full.
+    /// The mailbox of a process appears to be full.
     Full,
     /// A process does not start.
     Start,
@@ -28,15 +28,15 @@ pub(crate) enum Mishap {
     LateCommand,
 }
 
-/// Decides when the threads of a simulation go on, and what time it is there.
+/// Decides when the threads of a simulation continue, and what time it is in the simulation.
 pub(crate) trait Simulator: Any + Send + Sync {
-    /// Lets others run until the calling thread is unparked, or `timeout` has passed.
+    /// Lets other threads run until the calling thread is unparked, or `timeout` has passed.
     fn park(&self, timeout: Option<Duration>);
 
     /// Unparks a thread of the simulation, or any other.
     fn unpark(&self, thread: &ThreadHandle);
 
-    /// Lets others run until nothing can without time passing.
+    /// Lets other threads run until none can continue without time passing.
     fn wait_until_idle(&self);
 
     fn now(&self) -> Instant;
@@ -44,27 +44,27 @@ pub(crate) trait Simulator: Any + Send + Sync {
     /// Returns whether the calling thread is the test's, rather than one that runs processes.
     fn is_test(&self) -> bool;
 
-    /// Notes that the test lets time pass, or waits until nothing can go on without.
+    /// Records that the test lets time pass, or waits until nothing can continue without that.
     fn begins_to_wait(&self);
 
-    /// Notes that a timer has fired. Returns false if too many have, in vain: no further one may.
+    /// Records that a timer has fired. Returns false if too many have fired in vain, so that no other one may.
     fn fired(&self) -> bool;
 
-    /// Returns whether that goes wrong now with that type of process or command, and for how long.
+    /// Returns how long the fault lasts, if it now occurs for that type of process or command.
     fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration>;
 
-    /// Notes that the turn has changed something that others may look at: names, groups.
+    /// Records that the current turn has changed something that other turns may read, such as names and groups.
     fn touch_everything(&self);
 
-    /// Takes the index of a free slot, in an order that is the same in each run.
+    /// Takes the index of a free slot, in the same order in each run.
     fn take_slot(&self) -> Option<u32>;
 
     fn return_slot(&self, index: u32);
 
-    /// Notes that a message of that type is delivered to the running process.
+    /// Records that a message of that type is delivered to the running process.
     fn delivered(&self, message: &'static str);
 
-    /// Notes that something is sent to the process in that slot.
+    /// Records that something is sent to the process in that slot.
     fn sent(&self, slot: u32);
 }
 
@@ -82,12 +82,12 @@ pub(crate) fn is_here() -> bool {
     HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
 }
 
-/// Returns whether that goes wrong now, if there is a simulator.
+/// Returns how long the fault lasts, if there is a simulator and the fault occurs now.
 pub(crate) fn mishap(mishap: Mishap, of: TypeId) -> Option<Duration> {
     here()?.mishap(mishap, of)
 }
 
-/// Runs `send` to a mailbox that seems to be full.
+/// Runs `send`, which then finds the mailbox full.
 pub(crate) fn while_full<R>(send: impl FnOnce() -> R) -> R {
     FULL.set(true);
     let sent = send();
@@ -95,7 +95,7 @@ pub(crate) fn while_full<R>(send: impl FnOnce() -> R) -> R {
     sent
 }
 
-/// Returns whether the mailbox that the calling thread sends to seems to be full.
+/// Returns whether the mailbox that the calling thread sends to must appear to be full.
 pub(crate) fn is_full() -> bool {
     FULL.get()
 }
@@ -112,7 +112,7 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Makes the calling thread belong to that simulation, or to none. Returns the previous one.
+/// Makes the calling thread belong to that simulation, or to none. Returns its previous one.
 pub(crate) fn enter(simulator: Option<Arc<dyn Simulator>>) -> Option<Arc<dyn Simulator>> {
     HERE.replace(simulator)
 }

@@ -1,26 +1,26 @@
-//! Windows between two steps of a protocol, which unit tests make wide: what a test has put there is done once, by the
-//! test's own thread or the one that it runs on, when that comes by.
+//! Windows between two steps of a protocol, which unit tests can widen: a test registers an action for a window, and
+//! the same thread performs it once, when it next passes the window.
 
 use std::cell::RefCell;
 
-/// Where something can happen meanwhile.
+/// A point in a protocol at which other threads can intervene.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Window {
-    /// A caller has looked who is called, and has not sent its message.
+    /// A caller has determined the called process, and has not sent its message.
     BeforeCall,
-    /// A sender has found the receiver of its message alive, and has not pushed that.
+    /// A sender has found the receiver alive, and has not pushed its message.
     BeforeMessage,
     /// A requester has found the process alive, and has not pushed its request.
     BeforeRequest,
-    /// A token has been parked, and its holder has not looked at the control lane again.
+    /// A token has been parked, and its holder has not checked the control lane again.
     AfterParking,
-    /// Something has been pushed to the control lane, and the token has not been claimed if it is parked.
+    /// Something has been pushed to the control lane, and the token, if parked, has not been claimed.
     BeforeClaim,
-    /// A process that takes the short way has seen that it leaves nothing, and its slot has not been used again.
+    /// A process on the short path of exit has found that it leaves nothing behind, and its slot has not been reused.
     BeforeReuse,
-    /// A flush has not got all tokens.
+    /// A flush has not taken all tokens.
     InFlush,
-    /// A thread has seen that it has its permit, and has not queued a process in its deque.
+    /// A thread has found that it has its permit, and has not queued a process in its deque.
     BeforeSharing,
 }
 
@@ -30,12 +30,12 @@ thread_local! {
     static ACTIONS: RefCell<Vec<(Window, Action)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Has `action` done when the calling thread next comes by that window.
+/// Registers `action`, to be performed when the calling thread next passes that window.
 pub(crate) fn do_in(window: Window, action: impl FnOnce() + 'static) {
     ACTIONS.with_borrow_mut(|actions| actions.push((window, Box::new(action))));
 }
 
-/// The calling thread comes by that window.
+/// Performs the action that the calling thread has registered for that window, if any.
 pub(crate) fn pass(window: Window) {
     let action = ACTIONS.with_borrow_mut(|actions| {
         let place = actions.iter().position(|(at, _)| *at == window)?;

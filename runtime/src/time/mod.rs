@@ -1,7 +1,8 @@
 //! Timers and clocks.
 //!
 //! * [`wheel`]: a hierarchical timer wheel, without clock, lock or thread;
-//! * [`timers`]: the wheels of a host, each under its own lock; [`next_due`]: when the earliest timer of all is due;
+//! * [`timers`]: the wheels of a host, each under its own lock; [`next_due`]: the moment when the earliest timer is
+//!   due;
 //! * [`timekeeper`]: the thread for timers of code without a host;
 //! * [`virtual_clock`]: the clock that tests advance.
 

@@ -1,25 +1,26 @@
-//! When the first timer of a host is due: one word over those of several wheels.
+//! The moment when the first timer of a host is due: one word over those of several wheels.
 //!
-//! The word of a wheel is never later than its first timer, and neither is the word of the whole. A wheel's word is
-//! written under the wheel's lock. The whole's is lowered by a thread that sets a timer ([`NextDue::lower`]), and
-//! raised by a thread that has found nothing due ([`NextDue::raise`]):
+//! The word of a wheel is never later than the first timer of that wheel, and the word of the host is never later than
+//! the first timer of all. A wheel's word is written under the wheel's lock. The host's word is lowered by a thread
+//! that sets a timer ([`NextDue::lower`]), and raised by a thread that has found nothing due ([`NextDue::raise`]):
 //!
-//! * X1 a thread that sets a timer lowers the wheel's word; X2 then, if that is earlier, the whole's.
-//! * X3 a thread that raises the whole's word reads it; X4 reads all wheels'; X5 exchanges the value of X3 for their
-//!   minimum; X6 reads all wheels' words again, and lowers the whole's to their minimum.
+//! * X1 a thread that sets a timer lowers the wheel's word; X2 then lowers the host's word, if the timer is earlier.
+//! * X3 a thread that raises the host's word reads it; X4 reads the words of all wheels; X5 exchanges the value of X3
+//!   for their minimum; X6 reads the words of all wheels again, and lowers the host's word to their minimum.
 //!
-//! No timer is lost: if X2 precedes X5 and lowers, X5 fails. If X2 finds nothing to lower before X5, X1 precedes X6,
-//! which sees it. If X2 follows X5, it compares with the value that X5 wrote. (All operations are sequentially
-//! consistent.) A thread that went to sleep by the value of X5, which X6 has lowered, is woken as if it were set at X6.
+//! No timer is lost. If X2 precedes X5 and lowers the word, X5 fails. If X2 precedes X5 and finds nothing to lower, X1
+//! precedes X6, which sees it. If X2 follows X5, it compares with the value that X5 wrote. (All operations are
+//! sequentially consistent.) A thread that went to sleep by the value of X5, which X6 has lowered, is woken as if the
+//! timer had been set at X6.
 
 use crate::env::clock::{Moment, SharedMoment};
 use crate::sync::fence_for_models;
 
-/// A moment no later than the first timer; [`Moment::NEVER`] if there is none.
+/// A moment no later than the first timer of a host; [`Moment::NEVER`] if there is none.
 pub(crate) struct NextDue(SharedMoment);
 
 impl NextDue {
-    /// Starts with empty wheels.
+    /// Creates the word of empty wheels.
     pub(crate) fn new() -> Self {
         Self(SharedMoment::new(Moment::NEVER))
     }
@@ -29,7 +30,7 @@ impl NextDue {
         self.0.load()
     }
 
-    /// X1 and X2, for a timer in that wheel, whose lock is held. Returns whether the moment precedes all others.
+    /// Performs X1 and X2, for a timer in a wheel whose lock is held. Returns whether `due` precedes all other timers.
     pub(crate) fn lower(&self, of_wheel: &SharedMoment, due: Moment) -> bool {
         if due < of_wheel.load() {
             of_wheel.store(due);
@@ -38,8 +39,8 @@ impl NextDue {
         due < self.0.load() && self.0.lower(due)
     }
 
-    /// X3 to X6; `least` reads the wheels' words. Returns whether a timer that precedes all others was set meanwhile,
-    /// so that a thread must be woken.
+    /// Performs X3 to X6; `least` returns the minimum of the wheels' words. Returns whether a timer that precedes all
+    /// others was set meanwhile, so that a thread must be woken.
     pub(crate) fn raise(&self, least: impl Fn() -> Moment) -> bool {
         let before = self.0.load();
         let raised = self.0.exchange(before, least());

@@ -1,9 +1,9 @@
 //! Timers of code without a host: calls awaited outside of processes.
 //!
-//! One thread for the program, started for the first timer and ended when there are none. What is due is performed by
-//! [notifiers](crate::util::notifiers): it may wake a task of another executor, or clone and drop a user's message,
-//! which must not delay the other timers. But messages for one receiver stay in their order, that in which they were
-//! due: each waits until the one before it was sent.
+//! One thread serves the program; it is started for the first timer and ends when there are none.
+//! [Notifiers](crate::util::notifiers) perform the due actions, which may wake a task of another executor, or clone and
+//! drop a user's message, and must not delay other timers. Messages for one receiver still arrive in the order in which
+//! they were due: each waits until the one before it was sent.
 
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
@@ -14,11 +14,11 @@ use crate::util::panics::{Site, contain};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) struct Timekeeper {
-    /// Their actions have a notifier perform what is due.
+    /// Timers whose actions have a notifier perform what is due.
     timers: Timers,
     lines: Lines,
-    /// Whether the thread runs. Checked together with the timers, under this lock, by threads that set a timer and by
-    /// the thread before it ends.
+    /// Whether the thread runs. Checked together with the timers, under this lock: by threads that set a timer, and by
+    /// the thread itself before it ends.
     running: Mutex<bool>,
     changed: Condvar,
 }
@@ -61,7 +61,8 @@ impl TimeKeeper for Timekeeper {
 }
 
 impl Timekeeper {
-    /// Calls `dispatch` at `due`, on the timekeeper's thread.
+    /// Sets a timer that calls `dispatch` at `due`, on the timekeeper's thread. Returns `None` if there are too many
+    /// timers, or if that thread cannot be started.
     fn set(&'static self, due: Moment, dispatch: impl FnOnce() + Send + 'static) -> Option<TimerKey> {
         let (key, _first) = self.timers.set(None, due, TimerAction::Run(Box::new(dispatch)))?;
         let mut running = lock(&self.running);
@@ -77,7 +78,7 @@ impl Timekeeper {
         kept.then_some(key)
     }
 
-    /// Wakes the thread. Under the lock, so that this cannot fall between its look and its wait.
+    /// Wakes the thread. Under the lock, so that the notification cannot fall between its check and its wait.
     fn tell(&self) {
         let _running = lock(&self.running);
         self.changed.notify_all();
@@ -111,7 +112,7 @@ impl Timekeeper {
     }
 }
 
-/// Actions that are due, by line. A line is there while a notifier performs its actions, one after the other.
+/// Due actions, by line. A line exists while a notifier performs its actions, one after the other.
 #[derive(Default)]
 struct Lines(Mutex<BTreeMap<u64, VecDeque<Job>>>);
 
@@ -132,7 +133,7 @@ impl Lines {
         }
     }
 
-    /// Takes the next action. After `None` the line has ended.
+    /// Takes the next action of a line. If there is none, removes the line.
     fn next(&self, line: u64) -> Option<Job> {
         let mut lines = lock(&self.0);
         let action = lines.get_mut(&line).and_then(VecDeque::pop_front);
@@ -150,7 +151,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Catches: an action that blocks, such as the waker of a task outside, delays all other timers outside.
+    /// Catches: an action that blocks, such as the waker of a task outside, and delays all other timers of code without
+    /// a host.
     #[test]
     fn no_timer_waits_for_the_action_of_another() {
         let (say, said) = channel();
@@ -163,14 +165,14 @@ mod tests {
                 let _ended = until.recv();
             };
             timekeeper().later(Moment::now(), Box::new(action)).expect("there is room");
-            // A guard against a hang only.
+            // The limit only guards against a hang.
             assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok((number, ThreadKind::Notifier)));
             ends.push(end);
         }
     }
 
-    /// Catches: an action that is performed while one of its line, due before it, still is; a line that delays others,
-    /// or that ends with a panic.
+    /// Catches: an action that is performed while an earlier one of its line still is; a line that delays others, or
+    /// that ends with a panic.
     #[test]
     fn the_actions_of_a_line_come_one_after_the_other() {
         const EACH: u64 = 50;
@@ -182,7 +184,7 @@ mod tests {
             let due = start.after(Duration::from_micros(after));
             timekeeper().later_in_line(line, due, action).expect("there is room");
         };
-        // The lines of this test only: no receiver has these numbers.
+        // No receiver has these numbers, so only this test uses these lines.
         let (first, second) = (u64::MAX, u64::MAX - 1);
         let (begin, begun) = channel();
         set(
@@ -207,13 +209,13 @@ mod tests {
             );
         }
         set(second, EACH + 1, Box::new(move || say.send(0).expect("it is waited for")));
-        // Guards against a hang only.
+        // The limit only guards against a hang.
         let next = || said.recv_timeout(Duration::from_secs(60));
         assert_eq!(next(), Ok(0), "the other line does not wait");
         assert!(lock(&done).is_empty(), "the first of the line is not done");
         drop(end);
         (1..=EACH).for_each(|number| assert_eq!(next(), Ok(number)));
-        // They end when their last actions have returned.
+        // A line ends when its last action has returned.
         while [first, second].iter().any(|line| lock(&timekeeper().lines.0).contains_key(line)) {
             std::thread::yield_now();
         }

@@ -1,25 +1,27 @@
 //! The timers of a host: several wheels, each under its own lock, and the earliest due moment of all.
 //!
-//! A thread of the host sets timers in the wheel of its permit, any other thread in the last one, so that workers do
-//! not contend. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is due:
-//! workers do between steps, the poller when it wakes; so no timer waits for the thread that set it.
+//! A thread of the host sets timers in the wheel of its permit, any other thread in the last wheel, so that workers do
+//! not contend. The locks are taken to set, cancel and fire timers, never to send or to run. Any thread may fire due
+//! timers: workers do so between steps, the poller when it wakes. So no timer waits for the thread that set it.
 //!
-//! Each wheel has a word for its next due moment, and [`NextDue`] is that of all.
+//! Each wheel has a word for its next due moment, and [`NextDue`] is the earliest of all.
 //!
 //! # Order
 //!
-//! Of a wheel, what is due is fired in the order of its moments, and what is due at the same moment in the order of
-//! setting. Of different wheels the one that is due first comes first, up to the moment that another is; workers, which
-//! fire concurrently, may overtake one that is due a millisecond before, or that another thread has taken out and not
-//! yet fired. A host with a virtual clock has one wheel only, and the thread that advances the clock fires alone.
+//! Within a wheel, due timers fire in the order of their moments, and those due at the same moment in the order in
+//! which they were set. Among wheels, the one with the first due timer fires first, up to the moment at which another
+//! wheel has one. Workers fire concurrently, so a timer may overtake one that is due a millisecond earlier, or that
+//! another thread has taken out and not yet fired. A host with a virtual clock has only one wheel, and only the thread
+//! that advances the clock fires its timers.
 //!
 //! # A million at once
 //!
-//! No thread fires for long: [`Timers::due`] does a bounded amount of work, which may be to advance a wheel by a part
-//! and nothing else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has
-//! woken; the next worker to check the clock fires what is still due (see `find`). A worker does not wait for a wheel
-//! that another thread uses: it takes the next one that is due, or none. (With a million due in one wheel, two workers
-//! that waited for each other spent a third of their time being put to sleep and woken.)
+//! No thread fires timers for long: [`Timers::due`] does a bounded amount of work, which may be only to advance a wheel
+//! part of the way, and a worker fires [`FIRED`] timers at a time. Then it runs processes, and others can take those
+//! that it has woken; the next worker to check the clock fires what is still due (see `engine/sched/find`). A worker
+//! does not wait for a wheel that another thread uses: it takes the next wheel that is due, or none. (With a million
+//! timers due in one wheel, two workers that waited for each other spent a third of their time being put to sleep and
+//! woken.)
 
 use super::next_due::NextDue;
 use super::wheel::{Wheel, WheelKey};
@@ -30,34 +32,36 @@ use crate::slots::Slot;
 use crate::sync::{CachePadded, Mutex, lock, try_lock};
 use crate::util::panics::{Site, contain};
 
-/// The most wheels of a host: each costs 2 KiB, and is checked when something is due. A guess: two workers that share
-/// one contend seldom.
+/// Maximum number of wheels of a host: each costs 2 KiB, and is checked when something is due. A guess: two workers
+/// that share a wheel seldom contend.
 const WHEELS: usize = 16;
 const _: () = assert!(WHEELS < u32::BITS as usize, "`first_due` has a bit for each");
 
-/// The most that a worker fires at a time. A guess: about as many as it runs steps until it checks the clock again.
+/// Maximum number of timers that a worker fires at a time. A guess: about the number of steps that it runs between two
+/// checks of the clock.
 pub(crate) const FIRED: u32 = 64;
 
-/// The cost, in fired timers, of a search that has only advanced a wheel by a part.
+/// Cost, in fired timers, of a search that has only advanced a wheel part of the way.
 pub(crate) const SOUGHT: u32 = 16;
 
-/// How much later than the first timer of all the first of a thread's own wheel may be and still be fired before it: in
-/// the wheel in which its own processes set timers, a thread contends with no other. A tick of the wheels.
+/// How much later than the first timer of all wheels the first timer of a thread's own wheel may be due and still be
+/// fired before it. The thread contends with no other in its own wheel, in which its own processes set timers. One tick
+/// of the wheels.
 const SLACK: u64 = 1 << 20;
 
 /// The result of a search for due timers.
 pub(crate) enum Due {
-    /// The first of them, taken out, and when it was due.
+    /// The first due timer, taken out, and the moment at which it was due.
     Fire(TimerAction, Moment),
-    /// There may be some: a bounded part of the search has been done.
+    /// Timers may be due: a bounded part of the search has been done.
     Sought,
-    /// There may be some, in a wheel that another thread uses.
+    /// Timers may be due, in a wheel that another thread uses.
     Taken,
     Nothing,
 }
 
 pub(crate) enum TimerAction {
-    /// The yield `tag` of the process of that generation is answered.
+    /// Answers the yield `tag` of the process of that generation.
     Complete {
         slot: &'static Slot,
         generation: u64,
@@ -69,7 +73,7 @@ pub(crate) enum TimerAction {
 const _: () = assert!(size_of::<TimerAction>() == 24);
 
 impl TimerAction {
-    /// Returns the process that waits for it, if it is one, in a word.
+    /// Returns the incarnation, in one word, of the process that waits for the timer; 0 if none does.
     pub(crate) fn process(&self) -> u64 {
         match self {
             Self::Complete { slot, generation, .. } => incarnation(slot.index(), *generation),
@@ -77,7 +81,7 @@ impl TimerAction {
         }
     }
 
-    /// Drops it. It may hold a user's message, whose drop may use this host.
+    /// Drops the action, which may hold a user's message, whose drop may use this host.
     pub(crate) fn discard(self) {
         let _panic = contain(Site::TimerDrop, || drop(self));
     }
@@ -105,26 +109,26 @@ struct SharedWheel {
 }
 
 impl Timers {
-    /// Timers for that many threads that set some, besides others.
+    /// Creates the wheels for that many permits, and one for threads without a permit.
     pub(crate) fn new(threads: usize) -> Self {
         let wheel = || SharedWheel { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
         let wheels = (0..=threads).take(WHEELS).map(|_| CachePadded::new(wheel())).collect();
         Self { wheels, next: NextDue::new() }
     }
 
-    /// Returns whether there are as many wheels as [`new`](Self::new) makes.
+    /// Returns whether there are as many wheels as [`new`](Self::new) creates for that many permits.
     pub(crate) fn fits(&self, threads: usize) -> bool {
         self.wheels.len() == WHEELS.min(threads + 1)
     }
 
-    /// Returns when there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
+    /// Returns the next moment with work: no later than the first timer is due; [`Moment::NEVER`] if there is no timer.
     #[inline]
     pub(crate) fn next(&self) -> Moment {
         self.next.load()
     }
 
-    /// Sets a timer, in the wheel of the calling thread's worker if it has one. Returns its key, and whether it is due
-    /// before all others, so that a thread must be told. `None` if there are too many.
+    /// Sets a timer, in the wheel of the caller's permit if it has one. Returns its key, and whether it is due before
+    /// all others, so that a thread must be woken. Returns `None` if there are too many timers.
     pub(crate) fn set(&self, permit: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
         let number = self.number(permit);
         let shared = &self.wheels[number];
@@ -159,7 +163,7 @@ impl Timers {
         Some((shared, WheelKey { index: key.place as u32, serial: key.serial }))
     }
 
-    /// Takes the first timer that is due at `now`. Does a bounded amount of work.
+    /// Takes out the first timer that is due at `now`. Does a bounded amount of work.
     pub(crate) fn due(&self, now: Moment) -> Due {
         match self.first_due(now, 0) {
             Some((number, until)) => {
@@ -169,8 +173,8 @@ impl Timers {
         }
     }
 
-    /// Takes a due timer for one of several threads, which holds this permit: skips wheels that another thread is
-    /// using, and prefers its own if that is at most [`SLACK`] late.
+    /// Takes out a due timer while other threads may do the same: skips wheels that another thread is using, and
+    /// prefers the wheel of `permit` if that is at most [`SLACK`] late.
     pub(crate) fn due_beside_others(&self, permit: Option<usize>, now: Moment) -> Due {
         let mut taken = 0_u32;
         while let Some((first, until)) = self.first_due(now, taken) {
@@ -189,21 +193,21 @@ impl Timers {
         if taken == 0 { Due::Nothing } else { Due::Taken }
     }
 
-    /// Takes the first timer of a wheel, if it is due at `until`.
+    /// Takes out the first timer of a wheel, if it is due at `until`.
     fn take_from(&self, shared: &SharedWheel, wheel: &mut Wheel<TimerAction>, now: Moment, until: Moment) -> Due {
         let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
         shared.next.store(Moment::of_nanoseconds(wheel.next()));
         action.map_or(Due::Sought, |action| Due::Fire(action, Moment::of_nanoseconds(wheel.popped())))
     }
 
-    /// Returns the wheel of a permit, or of threads without one.
+    /// Returns the number of the wheel for a permit, or for threads without one.
     #[inline]
     fn number(&self, permit: Option<usize>) -> usize {
         let last = self.wheels.len() - 1;
         permit.map_or(last, |permit| if last == 0 { 0 } else { permit % last })
     }
 
-    /// Returns the wheel that is due first and when the next one is, leaving out those in `taken`.
+    /// Returns the wheel that is due first, and when the next one is due, leaving out the wheels in `taken`.
     fn first_due(&self, now: Moment, taken: u32) -> Option<(usize, Moment)> {
         let (mut first, mut until, mut earliest) = (None, now, Moment::NEVER);
         for (number, shared) in self.wheels.iter().enumerate().filter(|(number, _)| taken & 1 << number == 0) {
@@ -217,7 +221,8 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Called when nothing is due. Returns whether an earlier timer was set meanwhile, so that a thread must be woken.
+    /// Raises the next due moment when nothing is due. Returns whether an earlier timer was set meanwhile, so that a
+    /// thread must be woken.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }
@@ -226,12 +231,12 @@ impl Timers {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }
 
-    /// Cancels all. Not to be called under a lock: see [`TimerAction::discard`].
+    /// Cancels all timers. Must not be called under a lock: see [`TimerAction::discard`].
     pub(crate) fn clear(&self) {
         self.take().into_iter().for_each(TimerAction::discard);
     }
 
-    /// Takes all out, to be [discarded](TimerAction::discard).
+    /// Takes out all actions, which the caller must [discard](TimerAction::discard).
     pub(crate) fn take(&self) -> Vec<TimerAction> {
         let mut actions = Vec::new();
         for shared in &self.wheels {
@@ -285,7 +290,7 @@ mod tests {
         }
         let mut fired = lock(&fired).clone();
         assert_eq!((fired.len(), fired[0], fired.last()), (103, 10_000, Some(&30_000)));
-        // The one that was reset goes by its old name, and comes where it is due now.
+        // The timer that was reset still reports its old due time, but fires at the new one.
         assert_eq!(fired.remove(2), 5_000);
         assert!(fired.is_sorted(), "{fired:?}");
         assert!(!timers.raise());
@@ -317,7 +322,8 @@ mod tests {
                 other => panic!("{}", if matches!(other, Due::Taken) { "taken" } else { "nothing" }),
             }
         };
-        // Of the second permit: its own, though two are due before; but not the one that is due milliseconds after.
+        // The second permit fires its own timer first, though two others are due earlier, but not its timer that is due
+        // milliseconds later.
         (0..3).for_each(|_| fire(1));
         assert_eq!(*lock(&fired), [900, 0, 100]);
         let elsewhere = lock(&timers.wheels[0].wheel);
@@ -350,7 +356,7 @@ mod tests {
                     setters_left.fetch_sub(1, Ordering::SeqCst);
                 });
             }
-            // Goes by `next` alone: a timer that it does not tell of is never fired.
+            // Goes by `next` alone, so that a timer that `next` does not report is never fired.
             while setters_left.load(Ordering::SeqCst) > 0 || timers.next() < Moment::NEVER {
                 let now = Moment::now();
                 while timers.next() <= now {

@@ -1,17 +1,17 @@
 //! Virtual clocks: the time that a test advances, and the runtimes that use it.
 //!
 //! Time passes only in [`Clock::advance`]. It lets all runtimes of the clock become idle, moves to the next moment at
-//! which a timer is due, fires the timers of that moment, on the calling thread and in the order in which they were
-//! set, and so on until the target. So ten ticks of a second are ten events ten seconds apart, each with all its
-//! consequences done before the next. With one worker the order of everything is the same each time; with several,
-//! processes that run at once may overlap, as on any clock.
+//! which a timer is due, fires the timers of that moment on the calling thread, in the order in which they were set,
+//! and repeats this until it reaches the target. So ten ticks of a second are ten events one second apart, and all
+//! consequences of each are done before the next. With one worker, everything happens in the same order each time; with
+//! several, processes that run at the same time may overlap, as on any clock.
 //!
 //! # All at rest
 //!
-//! Runtimes of one clock may send to each other, so it is not enough that each was idle at some time. Each has a number
-//! that changes whenever one of its threads unparks ([`ClockUser::at_rest`]). Two looks at all of them with the same
-//! numbers prove that there was a moment between the two at which no thread was running; and what the threads pushed
-//! before they parked is in queues that the second look finds.
+//! Runtimes of one clock may send to each other, so it is not enough that each was idle at some time. Each runtime has
+//! a number that changes whenever one of its threads unparks ([`ClockUser::at_rest`]). If two looks at all runtimes
+//! find the same numbers, there was a moment between the two at which no thread was running; and whatever the threads
+//! pushed before they parked is in queues that the second look checks.
 
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, has_virtual_clock, instant_now, with_clock};
 use crate::env::world::World;
@@ -19,14 +19,15 @@ use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// How long, by the system's time, to wait for processes to become idle. A guess: others most likely never do.
+/// How long, by the system clock, to wait for processes to become idle. A guess: if they take longer, they most likely
+/// never do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The reason why a runtime cannot be waited for until it is idle.
+/// The reason why the wait for a runtime to become idle failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdleError {
-    /// Inside a process, a hook or a command handler, which is not idle while it waits.
+    /// The caller is inside a process, a hook or a command handler, which is not idle while it waits.
     #[error("a thread that runs processes cannot wait until they are idle; do it on a thread outside")]
     Inside,
     /// A paused runtime has not been resumed.
@@ -35,7 +36,7 @@ pub enum IdleError {
     /// The runtime has been shut down.
     #[error("the runtime `{0}` has been shut down")]
     Shutdown(String),
-    /// Its processes have not become idle.
+    /// The processes of the runtime have not become idle in time.
     #[error(
         "processes of the runtime `{runtime}` are still not idle after {waited:?}, among them: {processes}; one that \
          never stops running, or waits in a step for something other than messages and time, is never idle"
@@ -45,7 +46,7 @@ pub enum IdleError {
         runtime: String,
         /// The time waited, by the system's clock.
         waited: Duration,
-        /// Some of the processes that run, or are ready to.
+        /// Some of the processes that run or are ready to run.
         processes: String,
     },
 }
@@ -54,23 +55,23 @@ pub enum IdleError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// It is the system's clock.
+    /// The clock is the system's.
     #[error("the system's clock cannot be moved; build the runtime with a clock from `Clock::manual()`")]
     System,
-    /// Its runtimes cannot be waited for.
+    /// The wait for the clock's runtimes to become idle failed.
     #[error(transparent)]
     Idle(#[from] IdleError),
 }
 
 pub(crate) trait ClockUser: Sync {
-    /// Returns the number of unparks if nothing runs or can run as far as one look shows. Two looks with the same
-    /// number prove that it was idle between them.
+    /// Returns the number of unparks, if nothing runs or can run as far as one look shows. Two looks with the same
+    /// number prove that the user was idle between them.
     fn at_rest(&self) -> Option<u64>;
 
-    /// Waits until it is idle, or has been shut down.
+    /// Waits until the user is idle, or has been shut down.
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError>;
 
-    /// Describes that it is still not idle, or has something due again and again.
+    /// Returns the error of a user that is still not idle, or that always has something due.
     fn busy(&'static self) -> IdleError;
 
     fn next_due(&self) -> Moment;
@@ -78,7 +79,7 @@ pub(crate) trait ClockUser: Sync {
     fn fire(&'static self, now: Moment);
 }
 
-/// The state of a virtual clock. Never freed, like the hosts that use it, but reused.
+/// State of a virtual clock. Like the hosts that use it, it is never freed, but reused.
 struct VirtualClock {
     now: SharedMoment,
     /// Held by the thread that advances the clock, or waits for its users.
@@ -89,9 +90,9 @@ struct VirtualClock {
 /// The clock of a runtime: the system's, or one that a test advances. A handle, cheap to clone.
 ///
 /// A runtime's clock determines the sleeps, intervals, timeouts and deadlines of its processes, delayed sends to them,
-/// `ctx.now()`, and the deadlines of calls to its processes from async code outside. Waits of system threads are by the
-/// system's time: `wait` on a plain thread, `receive_timeout`, `shutdown` and `drain`. Runtimes whose processes call
-/// each other should share a clock, since a call's deadline is passed to the called process.
+/// `ctx.now()`, and the deadlines of calls to its processes from async code outside. System threads wait by system
+/// time: `wait` on a plain thread, `receive_timeout`, `shutdown` and `drain`. Runtimes whose processes call each other
+/// should share a clock, since a call's deadline is passed to the called process.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -124,10 +125,10 @@ struct VirtualClock {
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<VirtualClockOwner>>);
 
-/// Ownership of a virtual clock's state, which is reused after the last handle.
+/// Owner of a virtual clock's state, which is reused after the last handle is dropped.
 struct VirtualClockOwner(&'static VirtualClock);
 
-/// The states that no clock uses.
+/// States that no clock uses.
 static UNUSED_TIMES: World<Mutex<Vec<&'static VirtualClock>>> = World::new(Mutex::new(Vec::new()));
 
 impl Drop for VirtualClockOwner {
@@ -147,7 +148,7 @@ impl Clock {
         Self::starting_at(Moment::now_by(None))
     }
 
-    /// Creates a virtual clock that starts at that moment.
+    /// Creates a virtual clock that starts at `now`.
     pub(crate) fn starting_at(now: Moment) -> Self {
         let unused = lock(&UNUSED_TIMES).pop();
         let clock = unused.unwrap_or_else(|| {
@@ -163,7 +164,7 @@ impl Clock {
         self.0.as_ref().map(|owner| owner.0)
     }
 
-    /// Returns whether it is a virtual clock.
+    /// Returns whether this is a virtual clock.
     pub fn is_manual(&self) -> bool {
         self.0.is_some()
     }
@@ -177,26 +178,27 @@ impl Clock {
         Moment::now_by(self.clock_override())
     }
 
-    /// Returns its time, if it is not the system's.
+    /// Returns the time of this clock, unless it is the system clock.
     pub(crate) fn clock_override(&self) -> ClockOverride {
         self.virtual_clock().map(|clock| &clock.now)
     }
 
     /// Advances the clock by `duration`, from one due moment to the next: all its runtimes become idle before each
-    /// move, and in the end. Several threads advance a clock one after the other.
+    /// move, and at the end. If several threads advance a clock, they take turns.
     ///
-    /// Work outside of these runtimes' processes (threads that handle commands, tasks of other executors) is not waited
-    /// for.
+    /// Work outside of the processes of these runtimes (threads that handle commands, tasks of other executors) is not
+    /// waited for.
     ///
     /// # Errors
-    /// [`ClockError::System`] for the system's clock; [`ClockError::Idle`] inside a process, if a runtime of the clock
-    /// is paused, or if processes do not become idle within a minute of the system's time. The clock stays at the
-    /// moment it had reached.
+    /// [`ClockError::System`] for the system clock; [`ClockError::Idle`] if the caller is inside a process, if a
+    /// runtime of the clock is paused, or if processes do not become idle within a minute of system time. The clock
+    /// stays at the moment that it had reached.
     pub fn advance(&self, duration: Duration) -> Result<(), ClockError> {
         self.advance_until(duration, || false)
     }
 
-    /// Advances, but ends early, with all idle, when `is_enough` returns true; it is called at each rest.
+    /// Like [`advance`](Self::advance), but ends early when `is_enough`, called whenever all runtimes are idle, returns
+    /// true.
     pub(crate) fn advance_until(
         &self,
         duration: Duration,
@@ -214,7 +216,7 @@ impl Clock {
             if next > target {
                 break;
             }
-            // It may have been set by a thread outside that had read the time before it moved.
+            // The timer may have been set late, by a thread outside that had read the time before it moved.
             clock.now.store(next.max(clock.now.load()));
             clock.fire();
         }
@@ -222,15 +224,15 @@ impl Clock {
         Ok(())
     }
 
-    /// Waits until everything on a virtual clock is idle and nothing is due. Returns whether it is one.
+    /// Waits until everything on a virtual clock is idle and nothing is due. Returns false for the system clock.
     pub(crate) fn settle(&self) -> Result<bool, IdleError> {
         let Some(clock) = self.virtual_clock() else { return Ok(false) };
         let _turn = clock.take_turn()?;
         clock.settle().map(|()| true)
     }
 
-    /// Moves to the next moment at which a timer is due, which is returned, or to `limit` if that is earlier, and fires
-    /// what is due, late by `late`. All users must be idle.
+    /// Moves to the next moment at which a timer is due, or to `limit` if that is earlier, plus `late`, and fires what
+    /// is due. Returns the new time; `None` if there is no timer and no limit. All users must be idle.
     #[cfg(feature = "test")]
     pub(crate) fn leap(&self, limit: Moment, late: Duration) -> Option<Moment> {
         let clock = self.virtual_clock()?;
@@ -258,8 +260,8 @@ impl Clock {
 }
 
 impl VirtualClock {
-    /// Takes the right to advance the clock; refused on threads that use a virtual clock: a worker, or a thread that
-    /// starts a process or fires a timer.
+    /// Takes the right to advance the clock. Refused on threads that use a virtual clock: workers, and threads that
+    /// start a process or fire a timer.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>, IdleError> {
         #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
@@ -272,12 +274,12 @@ impl VirtualClock {
         if has_virtual_clock() { Err(IdleError::Inside) } else { Ok(lock(&self.turn)) }
     }
 
-    /// Returns the current users: one that is shut down meanwhile has nothing left to do.
+    /// Returns the current users. A user that is shut down meanwhile has nothing left to do.
     fn users(&self) -> Vec<&'static dyn ClockUser> {
         lock(&self.users).clone()
     }
 
-    /// Waits until all are idle at once, and nothing is due.
+    /// Waits until all users are idle at the same time, and nothing is due.
     fn settle(&'static self) -> Result<(), IdleError> {
         self.settle_until(instant_now() + PATIENCE)
     }
@@ -294,7 +296,7 @@ impl VirtualClock {
             if are_idle && due.is_none() {
                 return Ok(());
             }
-            // Each was idle, but what it does at once makes it do more.
+            // Each user was idle at some time, but what it does at once causes more work.
             if instant_now() >= until
                 && let Some(user) = due.or(users.first())
             {
@@ -323,7 +325,7 @@ mod tests {
     use crate::sync::{AtomicU64, Ordering};
     use crate::time::timers::TimerAction;
 
-    /// Has something due at once, whenever it has fired.
+    /// A user that always has something due, even right after it has fired.
     struct NeverDone(AtomicU64);
 
     impl ClockUser for NeverDone {
@@ -344,8 +346,8 @@ mod tests {
         }
     }
 
-    /// Catches: a clock that waits for ever for a process that is idle in between, such as one that makes calls with a
-    /// time limit of zero, one after the other.
+    /// Catches: a clock that waits for ever for a process that is idle in between, such as one that makes one call
+    /// after another with a time limit of zero.
     #[test]
     fn one_that_always_has_something_due_is_busy() {
         let clock = Clock::starting_at(Moment::now_by(None).after(Duration::from_secs(3_600)));
@@ -356,7 +358,8 @@ mod tests {
         clock.remove_user(user);
     }
 
-    /// Catches: a clock that goes back to a timer whose setter had read the time before it moved.
+    /// Catches: a clock that moves back to a timer that was set by a thread that had read the time before the clock
+    /// moved.
     #[test]
     fn a_timer_that_is_set_too_late_does_not_put_the_clock_back() {
         let clock = Clock::manual();

@@ -2,25 +2,25 @@
 //!
 //! Time is divided into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots represent the base-64
 //! digits of an entry's tick: an entry is in the level of the highest digit in which its tick differs from the current
-//! one, in the slot of its own digit. So an insertion finds the highest bit of an exclusive or, a slot is a list that
-//! an entry leaves at once, and as time advances, the slots it reaches are taken apart, their entries moving to lower
-//! levels. An entry moves at most once per level: seldom more than twice, since four seconds are within the second
-//! level, and a long wait passes several levels at once.
+//! one, in the slot of its own digit. So an insertion finds the highest bit of an exclusive or; a slot is a list from
+//! which an entry can be removed at once; and as time advances, the slots it reaches are taken apart, and their entries
+//! move to lower levels. An entry moves at most once per level: seldom more than twice, since four seconds are within
+//! the second level, and a long wait passes several levels at once.
 //!
 //! Entries of the current tick, or earlier ones, are ordered: by moment, then by the order in which they were set.
-//! Entries from the wheel are sorted on arrival, and are later than all that came before; an entry set for the current
-//! tick goes to a heap beside them. So the order is exact to the nanosecond; ticks are no granularity, but bound how
-//! many entries are sorted at a time.
+//! Entries from the slots are sorted on arrival, and are later than all that came before; an entry set for the current
+//! tick goes to a heap beside them. So the order is exact to the nanosecond: ticks do not limit the resolution, but
+//! bound how many entries are sorted at a time.
 //!
 //! # A million at once
 //!
 //! No call does more than a bounded amount of work, however many entries are due in one tick. The slots that time has
 //! reached are taken apart in portions of [`PORTION`], one per call; each portion is sorted by itself, and the sorted
-//! runs are merged as their entries are taken. Until all these slots are taken apart nothing can fire, since the first
-//! entry may be in the last of them; `next` says that there is work at once. Meanwhile entries may be added and
-//! removed, and the current tick stays.
+//! runs are merged as their entries are taken. Until all these slots are taken apart, nothing can fire, since the first
+//! entry may be in the last of them; `next` then reports that there is work at once. Meanwhile entries may be added and
+//! removed, and the current tick does not change.
 //!
-//! Entries are in a slab, linked by index: an entry allocates nothing but its place there, which is reused.
+//! Entries are in a slab and linked by index: an entry allocates nothing but its place there, which is reused.
 //!
 //! Source: Varghese and Lauck, Hashed and Hierarchical Timing Wheels, 1987 (scheme 7); placement by the highest
 //! differing digit as in Linux and Tokio. Rejected: a heap alone, which cost 416 instructions to set and cancel an
@@ -31,7 +31,7 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::iter;
 
-/// The bits of a moment within a tick.
+/// Number of bits of a moment within a tick.
 const TICK: u32 = 20;
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
@@ -42,22 +42,22 @@ const NONE: u32 = u32::MAX;
 /// The moment that is never due.
 const NEVER: u64 = u64::MAX;
 
-/// The place of an entry: the index of a slot, or one of the values below.
+/// Place of an entry: the index of a slot, or one of the values below.
 type EntryPlace = u16;
-/// Among the ordered entries.
+/// Place of an entry among the ordered ones.
 const NEAR: EntryPlace = EntryPlace::MAX;
-/// Never due.
+/// Place of an entry that is never due.
 const ASIDE: EntryPlace = EntryPlace::MAX - 1;
-/// On the list of free entries.
+/// Place of an entry on the list of free entries.
 const FREE: EntryPlace = EntryPlace::MAX - 2;
 const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 
-/// How many cancelled entries may be among the ordered ones, if they are half of them, before they are removed.
+/// The ordered entries are cleaned up when more than this many of them, and more than half, stand for removed entries.
 const STALE: usize = 64;
 
-/// How many entries are taken from their slots at a time, and how many cancelled ones are skipped. That many take about
-/// 1 µs, or a read from memory each at worst: no longer than other threads spin for the lock. Few in tests, so that the
-/// ends of portions are reached.
+/// Maximum number of entries that are taken from their slots at a time, and of cancelled entries that are skipped. That
+/// many take about 1 µs, or a read from memory each at worst: no longer than other threads spin for the lock. Small in
+/// tests, so that the ends of portions are reached.
 const PORTION: usize = if cfg!(test) { 8 } else { 40 };
 
 /// A portion is smaller than 1,024 bytes: for a larger block glibc first consolidates all free small ones, which takes
@@ -66,9 +66,9 @@ const _: () = assert!(PORTION * size_of::<Near>() < 1_000);
 
 struct WheelEntry<T> {
     due: u64,
-    /// Unique: identifies the entry, and orders those due at the same moment.
+    /// Unique: identifies the entry, and orders entries that are due at the same moment.
     serial: u64,
-    /// The neighbours in the slot's list; `next` of a free entry is the next free one.
+    /// Neighbours in the slot's list; `next` of a free entry is the next free one.
     next: u32,
     previous: u32,
     place: EntryPlace,
@@ -81,10 +81,11 @@ struct Level {
     first: [u32; SLOTS],
 }
 
-/// An entry where it is ordered: moment, serial and index. Outlives a removed entry.
+/// Reference to an ordered entry: its moment, serial and index. May outlive the entry.
 type Near = (u64, u64, u32);
 
-/// Ordered entries. The first is stored apart: since no two are equal, comparing two runs touches nothing else.
+/// A run of ordered entries. The first is stored apart: since no two are equal, comparing two runs touches nothing
+/// else.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     first: Near,
@@ -92,7 +93,7 @@ struct Run {
 }
 
 impl Run {
-    /// `None` if there are no entries.
+    /// Creates a run; `None` if there are no entries.
     fn of(entries: Vec<Near>) -> Option<Self> {
         let mut rest = VecDeque::from(entries);
         rest.pop_front().map(|first| Self { first, rest })
@@ -113,22 +114,23 @@ pub(crate) struct Wheel<T> {
     serial: u64,
     present: u64,
     levels: [Level; LEVELS],
-    /// The first entry of each slot that time has reached and that is still to be taken apart.
+    /// The first entry of each slot that time has reached and that has yet to be taken apart.
     apart: Vec<u32>,
-    /// No later than the first of these entries.
+    /// A moment no later than the first of these entries is due.
     apart_from: u64,
     /// The portion that is being sorted.
     brought: Vec<Near>,
-    /// Ordered entries from the wheel: the first portion after each advance.
+    /// Ordered entries from the slots: the first portion after each advance.
     sorted: VecDeque<Near>,
     /// Further portions, each ordered.
     runs: BinaryHeap<Reverse<Run>>,
     in_runs: usize,
     /// Entries that were set for the current tick.
     heap: BinaryHeap<Reverse<Near>>,
-    /// About how many of these two stand for removed entries. (An entry reset to its earlier moment is there twice.)
+    /// Approximate number of ordered entries that stand for removed ones. (An entry that is reset to its earlier moment
+    /// occurs twice.)
     stale: usize,
-    /// When the entry that was taken out last was due.
+    /// The moment when the entry that was taken out last was due.
     popped: u64,
 }
 
@@ -157,7 +159,7 @@ impl<T> Wheel<T> {
         self.len
     }
 
-    /// Adds an entry. Returns it if there are 2^32 of them.
+    /// Adds an entry. Returns the value if there are 2^32 entries already.
     pub(crate) fn insert(&mut self, due: u64, value: T) -> Result<WheelKey, T> {
         self.serial += 1;
         let serial = self.serial;
@@ -188,7 +190,7 @@ impl<T> Wheel<T> {
         self.remove(key.index)
     }
 
-    /// Makes an entry due at another time, if it is still there.
+    /// Makes an entry due at another time. Returns whether the entry was still there.
     pub(crate) fn reset(&mut self, key: WheelKey, due: u64) -> bool {
         if self.find(key).is_none() {
             return false;
@@ -203,7 +205,7 @@ impl<T> Wheel<T> {
         self.find(key).is_some()
     }
 
-    /// Returns when there is something to do: no later than the first entry is due.
+    /// Returns the next moment with work: no later than the first entry is due.
     pub(crate) fn next(&self) -> u64 {
         if !self.apart.is_empty() {
             return self.apart_from;
@@ -227,13 +229,13 @@ impl<T> Wheel<T> {
         NEVER
     }
 
-    /// Returns when the entry that was taken out last was due.
+    /// Returns the moment when the entry that was taken out last was due.
     pub(crate) fn popped(&self) -> u64 {
         self.popped
     }
 
-    /// Takes out the first entry, if it is due at `until`; the present advances to `now`, which is no earlier. If that
-    /// takes long, or many entries were cancelled, only a part of it is done, and nothing is taken out: then
+    /// Takes out the first entry, if it is due at `until`, and advances the present to `now`, which is no earlier. If
+    /// that takes long, or if many entries were cancelled, only a part of it is done, and nothing is taken out: then
     /// [`next`](Self::next) is no later than `now`.
     pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
         self.move_on(now);
@@ -283,7 +285,7 @@ impl<T> Wheel<T> {
 
     pub(crate) fn clear(&mut self) -> Vec<T> {
         let old = std::mem::replace(self, Self::new());
-        // Keys of cleared entries must not name later ones.
+        // Keys of cleared entries must not identify later entries.
         self.serial = old.serial;
         old.entries.into_iter().filter_map(|entry| entry.value).collect()
     }
@@ -297,7 +299,7 @@ impl<T> Wheel<T> {
         entry.place == NEAR && entry.serial == serial && entry.due == due
     }
 
-    /// Puts an entry that is in no list into its place.
+    /// Puts an entry that is in no list in its place.
     #[inline]
     fn put(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
@@ -324,7 +326,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes an entry out of its place: afterwards it is in no list.
+    /// Takes an entry out of its place, so that it is in no list.
     fn take_off(&mut self, index: u32) {
         let WheelEntry { next, previous, place, .. } = self.entries[index as usize];
         self.entries[index as usize].place = ASIDE;
@@ -354,7 +356,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Counts an ordered entry that was removed, but still has its place in the order; cleans up if there are many.
+    /// Counts an ordered entry that was removed but still has its place in the order; cleans up if there are many.
     fn leave_stale(&mut self) {
         self.stale += 1;
         if self.stale > STALE && 2 * self.stale > self.heap.len() + self.sorted.len() + self.in_runs {
@@ -380,7 +382,7 @@ impl<T> Wheel<T> {
         entry.value.take()
     }
 
-    /// Advances the present, if all slots that it had reached are taken apart, and takes apart a portion of the next.
+    /// Advances the present, if all slots that it has reached are taken apart; then takes apart a portion of the slots.
     fn move_on(&mut self, now: u64) {
         let tick = now >> TICK;
         let is_first = self.apart.is_empty();
@@ -393,7 +395,7 @@ impl<T> Wheel<T> {
         self.take_apart();
         self.brought.sort_unstable();
         if is_first {
-            // All later than what was there, which was due in earlier ticks.
+            // All of these are later than the entries already there, which were due in earlier ticks.
             self.sorted.extend(self.brought.drain(..));
         } else {
             self.in_runs += self.brought.len();
@@ -402,7 +404,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Advances the present to `tick`: the slots that it reaches are to be taken apart.
+    /// Advances the present to `tick`, and lists the slots that it reaches as to be taken apart.
     fn pass_slots(&mut self, tick: u64) {
         let before = std::mem::replace(&mut self.present, tick);
         self.apart_from = (before + 1) << TICK;
@@ -438,7 +440,7 @@ impl<T> Wheel<T> {
                     entry.place = NEAR;
                     self.brought.push((entry.due, entry.serial, index));
                 } else {
-                    // Into a lower level, ahead of the present.
+                    // The entry goes to a lower level, ahead of the present.
                     self.put(index);
                 }
                 index = next;
@@ -458,14 +460,14 @@ mod tests {
     use crate::env::chance::Random;
     use std::collections::BTreeMap;
 
-    /// What a wheel is to do, done with a sorted map.
+    /// The specified behaviour of a wheel, implemented by a sorted map.
     #[derive(Default)]
     struct Model {
         entries: BTreeMap<(u64, u64), u64>,
         dues: BTreeMap<u64, u64>,
     }
 
-    /// A delay of any length that its number of bits can have.
+    /// Returns a random delay of fewer than `bits` bits, in which every number of bits is equally likely.
     fn delay(random: &mut Random, bits: usize) -> u64 {
         let bits = random.below(bits) as u32;
         (random.below(1 << 30) as u64) << 20 >> (50 - bits.min(50))
@@ -511,7 +513,7 @@ mod tests {
                         let first = model.entries.keys().next().map_or(NEVER, |key| key.0);
                         let next = wheel.next();
                         assert!(next <= first, "{next} is after {first}, seed {seed}");
-                        // As who sleeps until then does, or as who comes late.
+                        // Simulates a thread that sleeps until `next`, or one that wakes late.
                         now = now.max(if random.below(2) == 0 && next < NEVER {
                             next
                         } else {
@@ -543,8 +545,8 @@ mod tests {
         const CROWD: u64 = 10_000;
         let mut random = Random::new(5, 0);
         let mut wheel = Wheel::new();
-        // Within one tick, a hundred at each moment; and one in between that is cancelled, one that is put off, and one
-        // that comes while the crowd is taken apart.
+        // Within one tick, about a hundred entries at each moment. Some of them are cancelled, and one is put off,
+        // while the crowd is being taken apart.
         let due = |random: &mut Random| (5 << TICK) + random.below(100) as u64;
         let mut expected: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::new();
@@ -568,7 +570,7 @@ mod tests {
                 None => calls_for_nothing += 1,
             }
             if calls_for_nothing == 7 && moved < CROWD as usize {
-                // Wherever they are by now: the last ones set are the first in their list.
+                // Wherever these entries are by now: the last ones set are the first in their list.
                 for name in [0, 17, CROWD / 2, CROWD - 1] {
                     assert_eq!(wheel.cancel(keys[name as usize]), Some(name));
                     expected.retain(|entry| entry.1 != name);
@@ -584,9 +586,9 @@ mod tests {
         assert_eq!((wheel.len(), wheel.next()), (1, 7 << TICK));
     }
 
-    /// Catches: an entry that is the first of what is left of a slot comes though it was cancelled or put off, or takes
-    /// others with it. (Mutations: in `take_off`, the slot's first stays what it was; in `take_apart`, the first keeps
-    /// its `previous`.)
+    /// Catches: an entry that is the first of the rest of a slot, and fires although it was cancelled or put off, or
+    /// takes others with it. (Mutations: `take_off` does not update the first entry of the slot; `take_apart` does not
+    /// clear the `previous` of the first entry.)
     #[test]
     fn the_first_of_a_slot_that_is_being_taken_apart_can_be_cancelled_and_put_off() {
         const COUNT: u64 = 4 * PORTION as u64;
@@ -625,8 +627,8 @@ mod tests {
         }
     }
 
-    /// Catches: the key of a timer that a shutdown has dropped takes back one that was set after it. (Mutation: in
-    /// `clear`, the numbers begin anew.)
+    /// Catches: the key of a timer that a shutdown has dropped, and which cancels a timer that was set later.
+    /// (Mutation: `clear` resets the serial numbers.)
     #[test]
     fn keys_of_entries_that_were_cleared_name_none_that_come_after() {
         let mut wheel = Wheel::new();
@@ -644,7 +646,7 @@ mod tests {
     #[test]
     fn who_sleeps_until_the_next_thing_to_do_wakes_at_most_once_a_level_for_nothing() {
         let mut wheel = Wheel::new();
-        // Two, so that the wheel does not look into the slot.
+        // Two entries, so that the wheel does not look into the slot.
         let due = 0x7fff_ffff_ffff_ffff;
         let _keys = [wheel.insert(due, 1), wheel.insert(due, 2)];
         let mut wakes = 0;
@@ -664,7 +666,7 @@ mod tests {
         let mut wheel = Wheel::new();
         assert_eq!(wheel.pop(1 << 40, 1 << 40), None::<u64>);
         for round in 0..100_000 {
-            // In the present tick, hence in order; later; and never.
+            // In the present tick, hence ordered; later; and never due.
             let keys =
                 [1 << 40, (1 << 40) + (1 << 30), NEVER].map(|due| wheel.insert(due, round).expect("there is room"));
             assert_eq!(keys.map(|key| wheel.cancel(key)), [Some(round); 3]);

@@ -1,4 +1,4 @@
-//! A value in a block of its own, from the thread's cache.
+//! A value in its own block of memory, from the thread's cache.
 
 use super::debug::impl_debug;
 use super::defer::defer;
@@ -8,10 +8,10 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Like a `Box`, in memory of the size classes.
+/// Like a `Box`, but in memory of the size classes.
 pub(crate) struct Block<T: ?Sized>(NonNull<T>);
 
-// SAFETY: it owns the value.
+// SAFETY: the block owns the value.
 unsafe impl<T: ?Sized + Send> Send for Block<T> {}
 
 impl<T> Block<T> {
@@ -23,7 +23,8 @@ impl<T> Block<T> {
     #[inline]
     pub(crate) fn into_value(self) -> T {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the value is moved out, and the block, taken with this layout, freed without it.
+        // SAFETY: the value is moved out, and the block, which was taken with this layout, is given back without a
+        // value.
         unsafe {
             let value = this.0.read();
             size_classes::give_back(this.0.cast(), Layout::new::<T>());
@@ -39,7 +40,7 @@ impl<T: ?Sized> Block<T> {
     }
 
     /// # Safety
-    /// `place` came from `into_raw`, and is converted back once.
+    /// `place` must come from `into_raw`, and must be converted back only once.
     #[inline]
     pub(crate) unsafe fn from_raw(place: NonNull<T>) -> Self {
         Self(place)
@@ -48,13 +49,13 @@ impl<T: ?Sized> Block<T> {
 
 impl<T: ?Sized> Drop for Block<T> {
     fn drop(&mut self) {
-        // SAFETY: it is valid until it is dropped below.
+        // SAFETY: the value is valid until it is dropped below.
         let layout = Layout::for_value(unsafe { self.0.as_ref() });
-        // Even if the drop of the value panics.
+        // The block is given back even if the drop of the value panics.
         let block = self.0.cast();
-        // SAFETY: taken with this layout; its value has been dropped.
+        // SAFETY: the block was taken with this layout; its value has been dropped.
         let _give_back = defer(|| unsafe { size_classes::give_back(block, layout) });
-        // SAFETY: owned by this, and not used afterwards.
+        // SAFETY: this block owns the value, which is not used afterwards.
         unsafe { self.0.drop_in_place() };
     }
 }
@@ -64,7 +65,7 @@ impl<T: ?Sized> Deref for Block<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: owned by this, and borrowed with it.
+        // SAFETY: this block owns the value, and is borrowed with it.
         unsafe { self.0.as_ref() }
     }
 }
@@ -72,15 +73,15 @@ impl<T: ?Sized> Deref for Block<T> {
 impl<T: ?Sized> DerefMut for Block<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, exclusively.
+        // SAFETY: as above; the borrow is exclusive.
         unsafe { self.0.as_mut() }
     }
 }
 
-/// A block before its value has come, or after it has gone.
+/// A block that has no value yet, or whose value has been moved out.
 pub struct EmptyBlock<T>(NonNull<T>);
 
-// SAFETY: it is memory without a value, and this is its only owner.
+// SAFETY: this is memory without a value, and its only owner.
 unsafe impl<T> Send for EmptyBlock<T> {}
 
 impl<T> EmptyBlock<T> {
@@ -98,8 +99,8 @@ impl<T> EmptyBlock<T> {
     }
 
     /// # Safety
-    /// `place` came from [`Block::into_raw`], is converted back once, and its value is used by nobody else: it may be
-    /// moved out while this lives.
+    /// `place` must come from [`Block::into_raw`], and must be converted back only once. No other code may use its
+    /// value, which may be moved out while this block lives.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(place: NonNull<T>) -> Self {
         Self(place)
@@ -109,7 +110,7 @@ impl<T> EmptyBlock<T> {
 impl<T> Drop for EmptyBlock<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: taken with this layout, and without a value.
+        // SAFETY: the block was taken with this layout, and has no value.
         unsafe { size_classes::give_back(self.0.cast(), Layout::new::<T>()) };
     }
 }

@@ -1,4 +1,4 @@
-//! A guard that runs a closure when it is dropped, even by a panic.
+//! A guard that runs a closure when it is dropped, even during a panic.
 
 pub(crate) struct Defer<F: FnMut()>(F);
 

@@ -2,7 +2,7 @@
 //!
 //! A field has one meaning in all events: `pid`, `process` (the name of its type), `entry`, `label`, `message_type`,
 //! `reason`, `panic`, `place`. None is named `message`: that is the field of an event's text, and a second one would
-//! duplicate a key in JSON. A subscriber is user code, so each event is under a guard: its panic costs the event only.
+//! duplicate a key in JSON. A subscriber is user code, so each event is under a guard: a panic loses only the event.
 
 macro_rules! log_event {
     ($level:ident, $($event:tt)*) => {
@@ -33,7 +33,7 @@ use super::panics::Site;
 /// Returns whether a subscriber may want events of this level: a load and a branch, so disabled events need no guard.
 #[inline]
 pub(crate) fn is_on(level: tracing::Level) -> bool {
-    // Also of an event that no subscriber wants now.
+    // Checked even for an event that no subscriber wants now.
     Site::Log.check_thread();
     level <= tracing::level_filters::STATIC_MAX_LEVEL && level <= tracing::level_filters::LevelFilter::current()
 }

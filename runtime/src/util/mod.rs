@@ -5,7 +5,7 @@
 //! * [`panics`]: guards around user code, and the text of a caught panic;
 //! * [`debug`]: a macro for `Debug` of types that cannot derive it;
 //! * [`defer`]: a guard that runs a closure when it is dropped;
-//! * [`notifiers`]: threads that run users' code which no other thread may run;
+//! * [`notifiers`]: threads that run user code on behalf of threads that must not;
 //! * [`oneshot`]: a channel for one value, between threads and tasks;
 //! * [`thread_bound`]: a value that only the thread that made it may use.
 

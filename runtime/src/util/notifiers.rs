@@ -1,26 +1,26 @@
-//! Threads that run users' code which no other thread may run, and nothing else.
+//! Threads that do nothing but run user code, on behalf of threads that must not run it.
 //!
-//! The watchdog, the timekeeper and the threads of a cluster have duties that others depend on, and users' code may
-//! block (see `sync/thread_kind`). So they hand it to these threads: wakers of tasks and threads outside, expired
-//! timers of code without a runtime, reports of stalls. A job that blocks delays no other job, unless they form a
-//! [`Series`].
+//! The watchdog, the timekeeper and the threads of a cluster have duties that others depend on, and user code may block
+//! (see `sync/thread_kind`). So they hand it to these threads: wakers of tasks and threads outside, expired timers of
+//! code without a runtime, reports of stalls. A job that blocks delays no other job, unless they form a [`Series`].
 //!
 //! # Protocol
 //!
-//! All is under one lock, which no job runs under. A thread *is called* from when it is woken or started until it looks
-//! at the queue; which of those that wait looks for one that was woken does not matter.
+//! All state is under one lock, which is not held while a job runs. A thread *is called* from the moment when it is
+//! woken or started until it looks at the queue. Which of the waiting threads responds to a wake-up does not matter.
 //!
-//! * *call*: a thread that queues a job, and one that has taken a job and leaves others in the queue, calls another
-//!   thread before it does anything else, unless one is called already, or [`MOST`] are busy.
+//! * *call*: a thread that queues a job, or that has taken a job and leaves others in the queue, calls another thread
+//!   before it does anything else, unless one is called already, or [`MOST`] are busy.
 //! * *rest*: a thread that finds no job waits; if it is not called within [`KEEP`], it ends.
 //!
 //! *No job waits behind one that blocks*: while the queue is not empty, a thread is called, or [`MOST`] threads are
-//! busy. *call* establishes that: a called thread takes a job, and then calls another one. *rest* does not break it:
-//! whether a thread is called is checked under the lock before it ends, and so is the queue before it waits.
+//! busy. *call* establishes this: a called thread takes a job, and then calls another thread. *rest* preserves it:
+//! under the lock, a thread checks whether it is called before it ends, and it checks the queue before it waits.
 //!
-//! The exception is a system that refuses a thread. If there is none, the thread that queues a job performs it itself,
-//! as far as users' code can tell as a notifier ([`ThreadKind::in_place_of_notifier`]). If there are some, what is
-//! queued waits until one of them has time, or the next job calls one: it may wait behind jobs that block.
+//! The exception is a system that refuses to start a thread. If there are no notifiers, the thread that queues the job
+//! performs it itself, and appears to user code as a notifier ([`ThreadKind::in_place_of_notifier`]). If there are
+//! some, the queued jobs wait until one of them is free, or until the next job calls one: they may wait behind jobs
+//! that block.
 
 use super::panics::{Site, contain, contain_thread};
 use crate::env::{clock::instant_now, world::World};
@@ -29,10 +29,10 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-/// The most threads there are. A guess: each is in users' code, and more jobs than that wait for one of them.
+/// Maximum number of threads. A guess: each may be inside user code, and further jobs wait for one of them.
 const MOST: usize = 256;
 
-/// How long a thread waits for a job before it ends. A guess.
+/// Time that a thread waits for a job before it ends. A guess.
 const KEEP: Duration = Duration::from_millis(200);
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -47,30 +47,30 @@ struct Notifiers {
 struct NotifierState {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// Those that wait and are not called.
+    /// Number of threads that wait and are not called.
     idle: usize,
-    /// Those that are called: woken, or started. One at most, of both.
+    /// Numbers of called threads: those woken, and those started. At most one in all.
     woken: usize,
     started: usize,
 }
 
-/// Returns whether the calling thread must hand users' code to a notifier.
+/// Returns whether the calling thread must hand user code to a notifier.
 #[inline]
 pub(crate) fn is_needed() -> bool {
     !ThreadKind::current().runs_users_code()
 }
 
-/// Runs users' code: here, or on a notifier if this thread has other duties.
+/// Runs user code: here, or on a notifier if this thread has other duties.
 pub fn run(job: impl FnOnce() + Send + 'static) {
     if is_needed() { notify(Box::new(job)) } else { job() }
 }
 
-/// Wakes a task or a thread. A waker is code of its executor: its panic does not reach the caller.
+/// Wakes a task or a thread. A waker is code of its executor; if it panics, the panic does not reach the caller.
 pub(crate) fn wake(site: Site, waker: Waker) {
     run(move || _ = contain(site, || waker.wake()));
 }
 
-/// Has a notifier run `job`.
+/// Runs `job` on a notifier.
 pub(crate) fn notify(job: Job) {
     NOTIFIERS.notify(job);
 }
@@ -86,14 +86,14 @@ impl Notifiers {
         state.jobs.push_back(job);
         self.call(&mut state);
         if state.threads == 0 {
-            // The system refuses a thread, and a job that is never run is worse than one that is run here.
+            // The system refuses to start a thread. Running the jobs here is better than never running them.
             let jobs = std::mem::take(&mut state.jobs);
             drop(state);
             perform_here(jobs);
         }
     }
 
-    /// Does *call*.
+    /// Performs *call*.
     fn call(&'static self, state: &mut MutexGuard<'_, NotifierState>) {
         if state.woken + state.started > 0 {
             return;
@@ -123,7 +123,7 @@ impl Notifiers {
                 perform(job);
                 state = lock(&self.state);
             }
-            // Does *rest*.
+            // Performs *rest*.
             state.idle += 1;
             let until = instant_now() + KEEP;
             while state.woken == 0 {
@@ -140,7 +140,7 @@ impl Notifiers {
     }
 }
 
-/// Performs jobs for which there is no thread.
+/// Performs jobs on the calling thread, when there is no notifier for them.
 pub(crate) fn perform_here(jobs: VecDeque<Job>) {
     ThreadKind::in_place_of_notifier(|| jobs.into_iter().for_each(perform));
 }
@@ -149,7 +149,7 @@ fn perform(job: Job) {
     let _panic = contain(Site::Backstop, job);
 }
 
-/// Jobs that run one after the other, in their order: one that blocks delays those behind it.
+/// Jobs that run one after the other, in order: one that blocks delays those behind it.
 #[derive(Default)]
 pub(crate) struct Series(Mutex<SeriesState>);
 
@@ -160,7 +160,7 @@ struct SeriesState {
 }
 
 impl Series {
-    /// Has the job that `make` returns run behind the others; not if `most` wait.
+    /// Queues the job that `make` returns behind the others, unless `most` are waiting.
     pub(crate) fn push(&'static self, most: usize, make: impl FnOnce() -> Job) {
         let mut state = lock(&self.0);
         if state.jobs.len() >= most {
@@ -195,7 +195,7 @@ pub(crate) mod tests {
     use std::sync::mpsc::{Sender, channel};
     use std::thread::ThreadId;
 
-    /// A user's error that tells on which thread it is dropped.
+    /// A user's error that reports the kind of the thread on which it is dropped.
     #[derive(Debug)]
     struct Dropped(Sender<ThreadKind>);
 
@@ -213,8 +213,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Passes the only reference to an exit reason with a user's error to `body`, on a thread of a cluster. Returns on
-    /// which thread the error is dropped.
+    /// Passes the only reference to an exit reason with a user's error to `body`, on a thread of a cluster. Returns the
+    /// kind of the thread on which the error is dropped.
     pub(crate) fn dropped_on(body: impl FnOnce(ExitReason) + Send) -> ThreadKind {
         let (say, said) = channel();
         let reason = ExitReason::error(Dropped(say));
@@ -251,14 +251,14 @@ pub(crate) mod tests {
         assert_eq!(lock(&notifiers.state).threads, 20);
     }
 
-    /// Catches: a thread that takes one of several jobs, and calls no other for the rest.
+    /// Catches: a thread that takes one of several jobs, and calls no other thread for the rest.
     #[test]
     fn what_is_queued_behind_a_called_thread_does_not_wait_for_its_job() {
         let notifiers = of_its_own();
         let (begin, begun) = channel::<()>();
         let (end, until) = channel::<()>();
         let mut state = lock(&notifiers.state);
-        // Queued together: the first thread finds both.
+        // Both jobs are queued before the first thread looks, so it finds both.
         state.jobs.push_back(Box::new(move || {
             begin.send(()).expect("it is waited for");
             let _end = until.recv();
@@ -271,7 +271,7 @@ pub(crate) mod tests {
         drop(end);
     }
 
-    /// Catches: a thread that ends with a job that panics, or is counted for ever after it has ended.
+    /// Catches: a thread that ends because a job panics, or that is still counted after it has ended.
     #[test]
     fn threads_survive_panics_and_end_when_there_is_nothing_to_do() {
         let notifiers = of_its_own();
@@ -289,7 +289,7 @@ pub(crate) mod tests {
         assert_eq!((state.idle, state.woken, state.started, state.jobs.len()), (0, 0, 0, 0));
     }
 
-    /// Catches: two jobs of a series at once, or in another order.
+    /// Catches: jobs of a series that run at the same time, or out of order.
     #[test]
     fn a_series_runs_one_after_the_other_and_takes_no_more_than_it_may() {
         let series: &'static Series = Box::leak(Box::default());

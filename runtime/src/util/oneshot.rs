@@ -25,7 +25,7 @@ impl<T> Oneshot<T> {
         Self(Mutex::new(OneshotState::Empty(None)))
     }
 
-    /// Sends the value. Returns false, and drops the value, if it is the second or no longer wanted.
+    /// Sends the value. Returns false, and drops the value, if another was sent before, or if it is no longer wanted.
     pub(crate) fn put(&self, value: T) -> bool {
         let mut state = lock(&self.0);
         let waker = match &mut *state {
@@ -40,7 +40,7 @@ impl<T> Oneshot<T> {
         true
     }
 
-    /// Marks the value as no longer wanted. Returns whether it had arrived unseen.
+    /// Marks the value as no longer wanted. Returns whether it had arrived without being taken.
     pub(crate) fn abandon(&self) -> bool {
         let before = std::mem::replace(&mut *lock(&self.0), OneshotState::Over);
         matches!(before, OneshotState::Full(_))
@@ -50,7 +50,7 @@ impl<T> Oneshot<T> {
         matches!(*lock(&self.0), OneshotState::Over)
     }
 
-    /// Returns whether the value has neither arrived nor been given up.
+    /// Returns whether the value is still awaited: it has not arrived, and has not been abandoned.
     pub(crate) fn is_awaited(&self) -> bool {
         matches!(*lock(&self.0), OneshotState::Empty(_))
     }
@@ -76,7 +76,7 @@ impl<T> Oneshot<T> {
     }
 }
 
-/// Unparks a thread, once per rest.
+/// Waker that unparks a thread, at most once per rest.
 struct Unpark {
     thread: ThreadHandle,
     state: AtomicU8,
@@ -84,9 +84,9 @@ struct Unpark {
 
 /// The thread polls, or is about to.
 const POLLING: u8 = 0;
-/// It has found nothing, and is parked or about to be.
+/// The thread has found nothing, and is parked or about to be.
 const RESTING: u8 = 1;
-/// It was woken since it began to poll.
+/// The thread was woken since it began to poll.
 const WOKEN: u8 = 2;
 
 impl Wake for Unpark {
@@ -107,9 +107,9 @@ pub(crate) trait RestWatcher: Sync {
 
 /// A thread that blocks on behalf of a process, as other threads see it.
 pub(crate) struct Waiter {
-    /// Its innermost `block_on`.
+    /// The waker of the thread's innermost `block_on`.
     innermost: Mutex<Option<Arc<Unpark>>>,
-    /// How often it was about to rest.
+    /// How often the thread was about to rest.
     rests: AtomicU64,
     watch: &'static dyn RestWatcher,
 }
@@ -119,20 +119,20 @@ impl Waiter {
         Arc::new(Self { innermost: Mutex::new(None), rests: AtomicU64::new(0), watch })
     }
 
-    /// Returns a number that changes with each rest: if two looks find the thread at rest and the same number, it was
-    /// at rest in between.
+    /// Returns a number that changes with each rest. If two looks find the thread at rest and the same number, the
+    /// thread was at rest in between.
     pub(crate) fn rests(&self) -> u64 {
         self.rests.load(Ordering::SeqCst)
     }
 
-    /// Returns whether it is at rest, and has not been woken.
+    /// Returns whether the thread is at rest and has not been woken.
     pub(crate) fn is_at_rest(&self) -> bool {
         lock(&self.innermost).as_ref().is_some_and(|unpark| unpark.state.load(Ordering::SeqCst) == RESTING)
     }
 }
 
 thread_local! {
-    /// The view of the calling thread by others, if there is one.
+    /// The view that other threads have of the calling thread, if there is one.
     static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
 }
 
@@ -147,10 +147,10 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs `future` until it completes or `deadline` passes.
+/// Runs `future` until it completes or `deadline` passes, in which case it returns `None`.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
     let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
-    // Inaccessible in the destructors of a thread's own thread-locals, when no other thread looks at it either.
+    // Inaccessible in the destructors of a thread's own thread-locals; no other thread looks at this one then.
     let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
     let mut outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
     // Restores the enclosing `block_on`.
@@ -173,7 +173,7 @@ pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Optio
         if let Some(waiter) = &waiter {
             waiter.rests.fetch_add(1, Ordering::SeqCst);
         }
-        // Fails if it was woken during the poll, perhaps while the poll itself waited and used up that wake.
+        // Fails if the thread was woken during the poll. The poll may itself have waited, and so used up the unpark.
         let rests = unpark.state.compare_exchange(POLLING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if rests {
             if let Some(waiter) = &waiter {

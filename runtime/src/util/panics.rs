@@ -1,8 +1,9 @@
 //! Guards around user code, and the text and place of a caught panic.
 //!
-//! Only the panic hook is told the place of a panic. The first runtime of a program installs a hook in front of the
-//! existing one: while a process runs, it notes the place for the runtime's report (one `tracing` event with PID, type,
-//! entry, text and place). It always calls the previous hook, on which error reporters and backtraces depend.
+//! Only the panic hook learns the place of a panic. The first runtime of a program installs a hook in front of the
+//! existing one: while a process runs, the hook stores the place for the runtime's report (one `tracing` event with
+//! PID, type, entry, text and place). It always calls the previous hook, on which error reporters and backtraces
+//! depend.
 
 use super::notifiers;
 use crate::exit::Panic;
@@ -23,7 +24,7 @@ macro_rules! sites {
         impl Site {
             const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Names the code that panicked.
+            /// Returns the name of the code that panicked.
             pub(crate) fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -34,10 +35,10 @@ macro_rules! sites {
 }
 
 sites! {
-    // Of processes.
+    // Code of processes.
     Make => "the closure that makes a pinned process",
     Start => "the start of a process",
-    /// Everything in a time slice without a guard of its own: above all `step`.
+    /// Everything in a time slice that has no guard of its own, above all `step`.
     Slice => "a step",
     TrapsExits => "`traps_exits`",
     HandlesCancel => "`handles_cancel`",
@@ -50,11 +51,11 @@ sites! {
     StatusDrop => "the drop of the output of a step",
     EventDrop => "the drop of the input of a step",
     InheritedDrop => "the drop of an inherited value",
-    // Of values in flight.
+    // Values in flight.
     ValueDrop => "the drop of a value",
     ReasonDrop => "the drop of an exit reason",
     Display => "the `Display` of a value",
-    // Of the runtime's configuration.
+    // The runtime's configuration.
     Handler => "a command handler",
     StartHook => "a start hook",
     UndoHook => "the undoing of a start hook",
@@ -66,7 +67,7 @@ sites! {
     HookDrop => "the drop of a hook or a handler",
     TypeStart => "the factory of a registered type",
     TypeDrop => "the drop of a registered factory or upgrade",
-    // Of waiters.
+    // Waiters.
     Waker => "the waker of a waiter for an answer",
     MailboxWaker => "the waker of a mailbox",
     StreamWaker => "the waker of a stream of answers",
@@ -74,29 +75,29 @@ sites! {
     TimerAction => "the action of a timer",
     TimerDrop => "the drop of a timer",
     OutsideTimer => "the action of a timer outside of a runtime",
-    // Of trees and pools.
+    // Trees and pools.
     ChildStart => "the start of a child",
     ChildDrop => "the drop of a child's specification",
     MemberStart => "the start of a pool's member",
     PoolKey => "the key of a pool's message",
     PoolCopy => "the copying of a message for a pool's members",
-    // Of transports.
+    // Transports.
     Transport => "a transport, given a link message or a control",
     RemoteAnswer => "what a transport does with an answer",
-    /// Around code with guards of its own: a panic that reaches this is a fault of the runtime.
+    /// Code with guards of its own: a panic that reaches this one is a bug in the runtime.
     Backstop => "the runtime",
 }
 
 impl Site {
-    /// In debug builds, checks that the calling thread may run users' code, and notes what it is for. This finds the
-    /// next place where users' code would block a thread that others depend on.
+    /// In debug builds, checks that the calling thread may run user code, and records the thread's kind. This finds new
+    /// places where user code would block a thread that others depend on.
     #[inline(always)]
     pub(crate) fn check_thread(self) {
         #[cfg(debug_assertions)]
         if self as usize != Self::Backstop as usize {
             let kind = ThreadKind::current();
             RAN_ON[self as usize].fetch_or(1 << kind as u16, std::sync::atomic::Ordering::Relaxed);
-            // A cluster is a transport: there this is code of its own.
+            // A cluster is a transport, so on its threads this is its own code.
             let is_own = kind == ThreadKind::Cluster && matches!(self, Self::Transport | Self::RemoteAnswer);
             assert!(
                 is_own || kind.runs_users_code(),
@@ -112,16 +113,16 @@ impl Site {
     }
 }
 
-/// How many panics each site has caught. (Not an atomic of a model, which has no sites.)
+/// Number of panics that each site has caught. (Not an atomic of the model checker, since models have no sites.)
 static CAUGHT: [std::sync::atomic::AtomicU64; Site::ALL.len()] =
     [const { std::sync::atomic::AtomicU64::new(0) }; Site::ALL.len()];
 
-/// On which kinds of threads each site has run, a bit for each.
+/// Kinds of threads on which each site has run, one bit for each kind.
 #[cfg(debug_assertions)]
 static RAN_ON: [std::sync::atomic::AtomicU16; Site::ALL.len()] =
     [const { std::sync::atomic::AtomicU16::new(0) }; Site::ALL.len()];
 
-/// Returns on which kinds of threads user code has run at each site: in a debug build. For tests.
+/// Returns the kinds of threads on which user code has run at each site; no kinds in a release build. For tests.
 #[doc(hidden)]
 pub fn ran_on() -> Vec<(String, Vec<ThreadKind>)> {
     #[cfg(debug_assertions)]
@@ -134,7 +135,7 @@ pub fn ran_on() -> Vec<(String, Vec<ThreadKind>)> {
     Site::ALL.iter().map(|&site| (format!("{site:?}"), kinds(site))).collect()
 }
 
-/// Returns the sites at which user code runs under guard, and how many panics each has caught. For tests.
+/// Returns the sites at which user code runs under guard, and the number of panics that each has caught. For tests.
 #[doc(hidden)]
 pub fn caught() -> Vec<(String, u64)> {
     let count = |site: Site| CAUGHT[site as usize].load(std::sync::atomic::Ordering::Relaxed);
@@ -142,24 +143,24 @@ pub fn caught() -> Vec<(String, u64)> {
 }
 
 thread_local! {
-    /// Whether the code that this thread runs is contained.
+    /// Whether a guard contains the panics of the code that this thread runs.
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 #[cfg(feature = "test")]
 thread_local! {
-    /// Whether panics of this thread are not reported: the simulation shows them.
+    /// Whether this thread's panics are kept from the program's panic hook, because the simulation shows them.
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets whether panics of this thread are reported by the panic hook. Returns whether they were not.
+/// Sets whether this thread's panics are kept from the program's panic hook. Returns the previous setting.
 #[cfg(feature = "test")]
 pub(crate) fn silence(silent: bool) -> bool {
     SILENT.replace(silent)
 }
 
-/// Runs the body of a simulated test. Returns its panic, with the type of the payload.
+/// Runs the body of a simulated test. Returns its panic, with the type of the panic's payload.
 #[cfg(feature = "test")]
 pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (std::any::TypeId, Panic)> {
     let outer = CONTAINED.replace(true);
@@ -176,8 +177,8 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (std::any::TypeId,
 /// Installs the runtime's hook in front of the program's, once.
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
-    // The standard library panics in a thread that unwinds, which here aborts: the drop of a paused runtime starts it.
-    // Without the hook, panics have no place; the next runtime installs it.
+    // A paused runtime that is dropped during a panic is started. The standard library panics if the hook is replaced
+    // then, which would abort the program. Without the hook, panics have no place; the next runtime installs it.
     if std::thread::panicking() {
         return;
     }
@@ -209,7 +210,7 @@ pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Pani
     contain_at(&Cell::new(site), body)
 }
 
-/// Runs pieces of user code, of which the first panic is returned: `body` sets `site` before each.
+/// Runs several pieces of user code, and returns the first panic. `body` sets `site` before each piece.
 #[inline]
 pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Result<R, Panic> {
     site.get().check_thread();
@@ -230,16 +231,16 @@ pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Resu
     })
 }
 
-/// Drops the payload of a panic, whose drop is user code too. The payload of a panic in that drop is leaked: its own
-/// drop could panic in turn, without end.
+/// Drops the payload of a panic, whose drop is user code too. If that drop panics in turn, the second payload is
+/// leaked, since its own drop could panic again, without end.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
     }
 }
 
-/// Drops values of users one by one, so that a panic in one drop costs no other, nor the program, which a second panic
-/// ends while a thread unwinds. The first is passed on in the end.
+/// Drops users' values one by one, so that a panic in one drop neither skips another drop nor, as a second panic while
+/// a thread unwinds, aborts the program. The first panic is passed on at the end.
 pub(crate) struct Drops {
     site: Site,
     first: Option<(Box<dyn Any + Send>, String)>,
@@ -273,7 +274,7 @@ impl Drops {
         }
     }
 
-    /// Passes the first panic on, if there was one.
+    /// Resumes the first panic, if there was one.
     #[inline(always)]
     pub(crate) fn end(self) {
         if let Some((payload, place)) = self.first {
@@ -283,7 +284,7 @@ impl Drops {
     }
 }
 
-/// Runs user code whose panic has no consequence and was reported by the panic hook, such as the drop of a value.
+/// Runs user code whose panic has no consequence and has been reported by the panic hook, such as the drop of a value.
 #[inline]
 pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     site.check_thread();
@@ -293,8 +294,8 @@ pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     }
 }
 
-/// Drops a value with user data, where a panic must have no consequence: on a notifier, if the calling thread must not
-/// run users' code.
+/// Drops a value that contains user data and whose panic must have no consequence. If the calling thread must not run
+/// user code, a notifier drops it.
 #[inline]
 pub(crate) fn dispose<T: Send + 'static>(site: Site, value: T) {
     if std::mem::needs_drop::<T>() && notifiers::is_needed() {
@@ -303,7 +304,7 @@ pub(crate) fn dispose<T: Send + 'static>(site: Site, value: T) {
     dispose_here(site, value);
 }
 
-/// Like [`dispose`], for a value that cannot leave its thread, which must be one for users' code.
+/// Like [`dispose`], for a value that cannot leave its thread, which must be allowed to run user code.
 #[inline]
 pub(crate) fn dispose_here<T>(site: Site, value: T) {
     if std::mem::needs_drop::<T>()
@@ -313,13 +314,13 @@ pub(crate) fn dispose_here<T>(site: Site, value: T) {
     }
 }
 
-/// Formats a user's value, or reports the panic of its formatting.
+/// Formats a user's value; if that panics, reports the panic in the text.
 pub(crate) fn text(value: &(impl fmt::Display + ?Sized)) -> String {
     contain(Site::Display, || value.to_string())
         .unwrap_or_else(|panic| format!("(its `Display` panicked: {})", panic.message))
 }
 
-/// Displays a user's value: for a log event, which formats it only if there is a subscriber.
+/// Displays a user's value in a log event, which formats it only if there is a subscriber.
 pub(crate) struct Shown<'a, T: ?Sized>(pub(crate) &'a T);
 
 impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {

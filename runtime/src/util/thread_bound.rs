@@ -1,8 +1,9 @@
-//! A value that only the thread that made it may use, wherever it is moved: for processes whose state is not `Send`.
+//! A value that only the thread that made it may use, even after a move: for processes whose state is not `Send`.
 //!
-//! It may be moved, and so may its owner: moving bytes does not use the value. Every access, and the drop, checks that
-//! it is on the original thread. So the scheduler stores such states like others, and its mistakes only panic: the
-//! scheduler keeps a state on its thread for correctness (see `engine/pinned`), and this file alone for soundness.
+//! The value may be moved, and so may its owner: moving bytes does not use the value. Every access, and the drop,
+//! checks that it happens on the original thread. So the scheduler stores such states like others, and its mistakes
+//! only cause a panic or a leak. For correctness, the scheduler keeps a state on its thread (see `engine/pinned`);
+//! soundness depends on this file alone.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -13,7 +14,7 @@ use std::task::{Context, Poll};
 
 /// Returns a number that identifies the calling thread among all that ever existed.
 pub(crate) fn this_thread() -> u64 {
-    // Not `std::thread::current`, which may be gone in the destructors of thread-locals.
+    // Not `std::thread::current`, which may be inaccessible in the destructors of thread-locals.
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
@@ -43,14 +44,14 @@ impl<T> Anchored<T> {
     }
 
     /// # Panics
-    /// On another thread.
+    /// If called on another thread.
     pub(crate) fn get(&self) -> &T {
         self.check();
         &self.value
     }
 
     /// # Panics
-    /// On another thread.
+    /// If called on another thread.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.check();
         &mut self.value
@@ -68,7 +69,7 @@ impl<T> Anchored<T> {
 impl<T> Drop for Anchored<T> {
     fn drop(&mut self) {
         if self.is_on_its_thread() {
-            // SAFETY: dropped once, here, and not used afterwards.
+            // SAFETY: the value is dropped once, here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         } else {
             let what = std::any::type_name::<T>();
@@ -77,8 +78,8 @@ impl<T> Drop for Anchored<T> {
     }
 }
 
-/// Only for a future that is pinned elsewhere, usually in a box: if leaked, it keeps its place. (A future stored in
-/// place would lose its place without being dropped, which a pinned value must not.)
+/// Only for a future that is pinned elsewhere, usually in a box: if it is leaked, it keeps its place. (A future stored
+/// in place would lose its place without being dropped, which is not allowed for a pinned value.)
 impl<F: Future + Unpin> Future for Anchored<F> {
     type Output = F::Output;
 
@@ -87,7 +88,7 @@ impl<F: Future + Unpin> Future for Anchored<F> {
     }
 }
 
-/// The value is not pinned with its owner.
+/// The value is not pinned together with its owner.
 impl<T> Unpin for Anchored<T> {}
 
 #[cfg(test)]
@@ -136,7 +137,7 @@ mod tests {
         })));
         assert!(future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
         thread::spawn(move || drop(future)).join().unwrap_or_else(|_| unreachable!("a leak is no panic"));
-        // SAFETY: the future's memory was not given back, so what it held is there still.
+        // SAFETY: the future was leaked, so its memory was not freed, and the value that it holds is still there.
         assert_eq!(Rc::strong_count(unsafe { &*place.get() }), 1);
     }
 

@@ -1,4 +1,4 @@
-//! The properties that must hold, and the search of all states.
+//! The properties that must hold, and the search through all states.
 
 use crate::links::protocol::Links;
 use crate::routing::NODES;
@@ -6,8 +6,8 @@ use crate::world::{Act, COUNT, Event, Index, MonitorState, State, Why, World, is
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
 
-/// The number of messages in flight at once that some state of each scenario must reach: on one node, and on two, where
-/// they have fewer acts.
+/// The number of messages simultaneously in flight that some state of each scenario must reach: on one node, and on
+/// two nodes, where there are fewer acts.
 const IN_FLIGHT: [usize; NODES] = [8, 4];
 
 /// The initial state, and the acts that processes may perform.
@@ -15,14 +15,14 @@ const IN_FLIGHT: [usize; NODES] = [8, 4];
 pub(crate) struct Scenario {
     pub(crate) start: World,
     pub(crate) allowed: &'static [ActKind],
-    /// The processes that act, and with which they do.
+    /// The processes that act, and that are acted on.
     pub(crate) actors: &'static [Index],
-    /// Whether all three processes are in the same position at the start. Then the first act is always the first
-    /// process's, towards the second, which leaves a sixth of the states.
+    /// Whether all three processes start in the same position. Then the first act is always one of the first process
+    /// towards the second, which leaves a sixth of the states.
     pub(crate) is_symmetric: bool,
-    /// A planted fault: notices are received ahead of messages that were sent before them.
+    /// A planted fault: notices overtake messages that were sent before them.
     pub(crate) notices_overtake: bool,
-    /// A planted fault: the messages of one sender in the control lane are received in any order.
+    /// A planted fault: the messages of one sender in the control lane are received in arbitrary order.
     pub(crate) control_is_unordered: bool,
 }
 
@@ -60,7 +60,7 @@ impl Scenario {
         }
     }
 
-    /// Returns whether a symmetric scenario may begin with this act.
+    /// Returns whether a symmetric scenario may start with this act.
     fn may_begin(&self, process: Index, act: Act) -> bool {
         let towards = match act {
             Act::Link(other) | Act::Unlink(other) | Act::Watch(other) | Act::Kill(other) => Some(other),
@@ -228,14 +228,14 @@ fn owners_know(world: &World) -> bool {
     })
 }
 
-/// Returns each running process, with each process of the other node.
+/// Returns each running process, paired with each process of the other node.
 fn across(world: &World) -> impl Iterator<Item = (Index, &Links<Index>, Index)> {
     running(world).flat_map(move |(one, links)| {
         (0..COUNT).filter(move |other| world.elsewhere(one, *other).is_some()).map(move |other| (one, links, other))
     })
 }
 
-/// Returns how many links and monitors a process has with another, in both directions.
+/// Returns the number of links and monitors between a process and another, in both directions.
 fn bonds(links: &Links<Index>, other: Index) -> usize {
     links.links().chain(links.all_watched()).chain(links.watchers()).filter(|bound| *bound == other).count()
 }

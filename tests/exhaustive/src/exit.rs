@@ -7,9 +7,9 @@ use crate::links::protocol::Cause;
 pub(crate) enum ExitReason {
     Normal,
     Failed,
-    /// It had ended before.
+    /// The process had already ended.
     Gone,
-    /// The session with its node is over.
+    /// The session with the process's node has ended.
     NodeLost,
 }
 

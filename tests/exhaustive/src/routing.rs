@@ -1,4 +1,4 @@
-//! The production module, and what is between two nodes around it.
+//! The production module, and the sessions between two nodes around it.
 
 mod sessions;
 #[allow(dead_code)]

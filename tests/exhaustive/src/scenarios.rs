@@ -4,7 +4,7 @@ use crate::check::{ActKind, Scenario, check};
 use crate::routing::Sessions;
 use crate::world::{COUNT, World};
 
-/// Returns how many acts the processes may perform in all: `default` plus `POSTROOM_EXHAUSTIVE_MORE`.
+/// Returns the total number of acts that the processes may perform: `default` plus `POSTROOM_EXHAUSTIVE_MORE`.
 fn acts(default: u8) -> u8 {
     let more = std::env::var("POSTROOM_EXHAUSTIVE_MORE").ok();
     let more = more.map_or(0, |more| more.parse().expect("POSTROOM_EXHAUSTIVE_MORE is a small whole number"));
@@ -33,7 +33,7 @@ fn bound(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario { start, is_symmetric: true, ..strangers(acts, allowed) }
 }
 
-/// Three processes, of which the first owns the second, and the second the third.
+/// Three processes, of which the first owns the second and the second owns the third.
 fn owners(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(self::acts(acts));
     start.bind_spawned(0, 1, true, true, true);
@@ -48,7 +48,7 @@ fn apart(acts: u8, actors: &'static [usize], refuses: bool, allowed: &'static [A
     Scenario { start, actors, is_symmetric: false, ..strangers(acts, allowed) }
 }
 
-/// The same, in which all processes trap exits.
+/// As above, with all processes trapping exits.
 fn trapping(mut scenario: Scenario) -> Scenario {
     (0..COUNT).for_each(|process| scenario.start.trap(process));
     scenario
@@ -56,7 +56,7 @@ fn trapping(mut scenario: Scenario) -> Scenario {
 
 const ALL: &[ActKind] = &[ActKind::Link, ActKind::Watch, ActKind::Trap, ActKind::Kill, ActKind::Finish, ActKind::Fail];
 
-/// Eight acts, so that two processes can unlink, link and unlink again at once.
+/// Eight acts, so that two processes can unlink, link and unlink again at the same time.
 #[test]
 fn links() {
     check(strangers(8, &[ActKind::Link, ActKind::Fail]));
@@ -94,7 +94,7 @@ fn fault_a_monitor_request_is_received_after_its_withdrawal() {
     check(Scenario { control_is_unordered: true, ..strangers(4, &[ActKind::Watch, ActKind::Finish]) });
 }
 
-/// Both trap exits, so that they live on, and link again in the next session.
+/// Both processes trap exits, so that they survive and link again in the next session.
 #[test]
 fn links_across_nodes() {
     check(trapping(apart(acts(4), &[0, 2], false, &[ActKind::Link])));
@@ -115,7 +115,7 @@ fn monitors_across_nodes() {
     check(apart(acts(3), &[0, 2], true, &[ActKind::Watch, ActKind::Finish]));
 }
 
-/// Two acts always: three take over ten minutes.
+/// Always two acts: three take over ten minutes.
 #[test]
 fn all_across_nodes() {
     check(trapping(apart(2, &[0, 1, 2], false, &[ActKind::Link, ActKind::Watch, ActKind::Fail])));

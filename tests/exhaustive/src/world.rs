@@ -1,8 +1,8 @@
-//! Three processes, and the messages in flight between them. What is between the nodes of two is in `routing`.
+//! Three processes, and the messages in flight between them. Messages between two nodes are in `routing`.
 //!
-//! The messages of one sender in one lane arrive in order; between senders, and between lanes, there is no order. That
-//! is less than production promises, where a lane has one order for all senders. A notice is received when the control
-//! lane has no message of its sender left; production waits until the lane is empty.
+//! The messages of one sender in one lane arrive in order. There is no order between senders or between lanes, which
+//! is less than production guarantees: there, a lane has one order for all senders. A notice is received when the
+//! control lane has no more messages of its sender; production waits until the lane is empty.
 
 pub(crate) use crate::exit::ExitReason as Why;
 use crate::links::protocol::{Cause, ConnectionId, LinkEffect, LinkMessage, Links, answer_for_the_dead};
@@ -19,7 +19,7 @@ pub(crate) type Index = usize;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Control {
     Link(ConnectionId, LinkMessage<Why>),
-    /// A kill, or the cancellation by an owner that has exited.
+    /// A kill, or a cancellation by an owner that has exited.
     Kill,
 }
 
@@ -30,11 +30,11 @@ pub(crate) enum Act {
     Unlink(Index),
     Watch(Index),
     Unwatch(u64),
-    /// Toggles whether it traps exits.
+    /// Toggles whether the process traps exits.
     Trap,
-    /// Kills another.
+    /// Kills another process.
     Kill(Index),
-    /// Exits: normally, or by a failure.
+    /// Exits, normally or with a failure.
     End(Why),
 }
 
@@ -42,13 +42,13 @@ pub(crate) enum Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Act(Index, Act),
-    /// The second receives the first's message at that place of the control lane.
+    /// The second process receives the message of the first at that place of the control lane.
     Receive(Index, Index, usize),
-    /// The second receives the first's notice.
+    /// The second process receives the first's notice.
     ReceiveNotice(Index, Index),
     /// An exiting process notifies its partners.
     NotifyPartners(Index),
-    /// A message of the first finds the second dead, and is answered on its behalf.
+    /// A message of the first process finds the second dead, and is answered on its behalf.
     AnswerForDead(Index, Index, usize),
     BetweenNodes(NodeEvent),
 }
@@ -56,7 +56,7 @@ pub(crate) enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Running(Links<Index>),
-    /// Its PID is unroutable, and it still receives link messages.
+    /// The PID is unroutable, but the process still receives link messages.
     Exiting(Links<Index>, Why),
     Dead,
 }
@@ -69,7 +69,7 @@ pub(crate) enum MonitorState {
     Withdrawn,
 }
 
-/// A message of the link protocol, with the connection that it came by.
+/// A message of the link protocol, with the connection on which it arrived.
 pub(crate) type Notice = (ConnectionId, LinkMessage<Why>);
 
 /// The state of the search.
@@ -79,27 +79,27 @@ pub(crate) struct World {
     /// Indexed by sender, then receiver.
     pub(crate) control: [[VecDeque<Control>; COUNT]; COUNT],
     pub(crate) notices: [[VecDeque<Notice>; COUNT]; COUNT],
-    /// How many acts are left.
+    /// The number of acts that are left.
     pub(crate) acts: u8,
-    /// What is between the nodes of processes, if there are two.
+    /// The sessions between the nodes of processes, if there are two nodes.
     pub(crate) sessions: Option<Box<Sessions>>,
 
-    // What an outside observer knows, to be compared with what the processes know.
+    // The knowledge of an outside observer, to be compared with that of the processes.
     pub(crate) traps: [bool; COUNT],
     pub(crate) watches: [BTreeMap<u64, (Index, MonitorState)>; COUNT],
-    /// Whether the first has yet to be notified that the second, which was linked to it, has failed.
+    /// Whether the first has yet to be notified of a failure of the second, to which it was linked.
     pub(crate) failure_pending: [[bool; COUNT]; COUNT],
-    /// Whether the first was notified of the exit of the second, and has not linked with it since.
+    /// Whether the first was notified of the exit of the second, and has not linked to it since.
     pub(crate) exit_delivered: [[bool; COUNT]; COUNT],
     pub(crate) killed: [bool; COUNT],
     /// Whether the first owns the second.
     pub(crate) owns: [[bool; COUNT]; COUNT],
-    /// A violation that an event has found.
+    /// A violation that an event has detected.
     pub(crate) fault: Option<&'static str>,
 }
 
 impl World {
-    /// Makes three unrelated processes.
+    /// Creates three unrelated processes.
     pub(crate) fn new(acts: u8) -> Self {
         Self {
             states: std::array::from_fn(|_| State::Running(Links::default())),
@@ -147,7 +147,7 @@ impl World {
         !self.sessions.as_ref().is_some_and(|sessions| sessions.is_sending(process))
     }
 
-    /// Returns how many links a running process has with another: one for each session.
+    /// Returns the number of links that a running process has with another: one for each session.
     pub(crate) fn links_with(&self, process: Index, other: Index) -> usize {
         self.running(process).map_or(0, |links| links.links_with(other).count())
     }
@@ -174,7 +174,7 @@ impl World {
         self.fault = Some(fault);
     }
 
-    /// `engine/context/own.rs`.
+    /// Mirrors `engine/context/own.rs`.
     fn send(&mut self, from: Index, to: Index, message: LinkMessage<Why>) {
         match &mut self.sessions {
             Some(sessions) if sessions.is_elsewhere(from, to) => sessions.sends(from, to, message, None),
@@ -182,12 +182,12 @@ impl World {
         }
     }
 
-    /// A message to a dead process is dropped at once unless it asks for an answer.
+    /// Sends a message. A message to a dead process is dropped at once, unless it asks for an answer.
     pub(crate) fn post(&mut self, by: ConnectionId, from: Index, to: Index, message: LinkMessage<Why>) {
         let is_notice = matches!(message, LinkMessage::Down(..) | LinkMessage::Exit(_));
         match &self.states[to] {
             State::Dead if answer_for_the_dead(&message).is_none() => {}
-            // Never received: `engine/lifecycle/exit.rs` drops the data lane.
+            // Such a notice is never received: `engine/lifecycle/exit.rs` drops the data lane.
             State::Exiting(..) if is_notice => {}
             _ if is_notice => self.notices[from][to].push_back((by, message)),
             _ => self.control[from][to].push_back(Control::Link(by, message)),
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// The PID becomes unroutable, and the state is dropped.
+    /// Makes the PID unroutable and drops the state.
     fn begin_exit(&mut self, process: Index, why: Why) {
         let state = std::mem::replace(&mut self.states[process], State::Dead);
         let State::Running(links) = state else { unreachable!("a process exits once") };
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Has a process trap exits, or no longer.
+    /// Toggles whether a process traps exits.
     pub(crate) fn trap(&mut self, process: Index) {
         self.traps[process] = !self.traps[process];
         let traps = self.traps[process];
@@ -275,7 +275,7 @@ impl World {
         true
     }
 
-    /// `StepInput::receive`, or for an exiting process `receive` of `exit.rs`.
+    /// Mirrors `StepInput::receive`, or `receive` of `exit.rs` for an exiting process.
     pub(crate) fn receive(&mut self, from: Index, process: Index, place: usize) {
         let Some(control) = self.control[from][process].remove(place) else { return };
         let Control::Link(by, message) = control else {
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// `StepInput::next_notice`.
+    /// Mirrors `StepInput::next_notice`.
     pub(crate) fn receive_notice(&mut self, from: Index, process: Index) {
         let Some((by, message)) = self.notices[from][process].pop_front() else { return };
         let before = self.links_with(process, from);
@@ -344,15 +344,15 @@ impl World {
         }
     }
 
-    /// `ExitingProcess::tell_bound`.
+    /// Mirrors `ExitingProcess::tell_bound`.
     pub(crate) fn notify_partners(&mut self, process: Index) {
         let state = std::mem::replace(&mut self.states[process], State::Dead);
         let State::Exiting(links, why) = state else { unreachable!("it is exiting") };
         if !why.is_quiet() {
             for other in links.links() {
                 self.failure_pending[other][process] = match &self.states[other] {
-                    // It has unlinked, and this process has not received that yet.
-                    // Whether it is notified of one of another node is observed in `routing`.
+                    // It has unlinked, and this process has not received that yet. Notifications of a process on
+                    // another node are observed in `routing`.
                     State::Running(links) => {
                         let has_unlinked = links.links_with(process).count() == 0 && is_unlinking(links, process);
                         !has_unlinked && self.elsewhere(other, process).is_none()
@@ -391,7 +391,7 @@ fn is_question(control: &Control) -> bool {
     matches!(control, Control::Link(_, message) if answer_for_the_dead(message).is_some())
 }
 
-/// Returns whether the process waits for the answer to an unlink: then it takes no link from the other.
+/// Returns whether the process waits for the answer to an unlink; meanwhile it accepts no link from the other process.
 pub(crate) fn is_unlinking(links: &Links<Index>, other: Index) -> bool {
     const UNUSED: ConnectionId = ConnectionId(u64::MAX - 1);
     let mut linked = links.clone();

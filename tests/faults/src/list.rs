@@ -1,17 +1,17 @@
-//! The list of faults, `tests/faults/list`, whose head describes the format of a record.
+//! The list of faults, `tests/faults/list`, whose header describes the format of a record.
 
 use std::path::Path;
 
 /// A line of the project, and the faulty line that replaces it.
 pub struct Fault {
     pub name: String,
-    /// Relative to the root of the checkout.
+    /// The path relative to the root of the checkout.
     pub file: String,
-    /// Whether no program can tell the difference; the comment above the record says why.
+    /// Whether no program can tell the difference; the comment above the record explains why.
     pub is_equivalent: bool,
-    /// Without indentation.
+    /// The original line, without indentation.
     pub before: String,
-    /// Empty if the line is removed.
+    /// The faulty line; empty if the line is removed.
     pub after: String,
     /// The tests to run, one of which must fail.
     pub tests: Vec<Tests>,
@@ -29,7 +29,7 @@ impl Tests {
     pub fn target(&self) -> Vec<String> {
         let words = |text: &str| text.split(' ').map(str::to_string).collect();
         match self.word.split('=').next().unwrap_or_default() {
-            // With the tests of simulations.
+            // Includes the tests of simulations.
             "lib" => words("-p postroom --lib --features test"),
             "macros" => words("-p postroom-macros --lib"),
             "models" => words("-p postroom-models --lib"),
@@ -51,7 +51,7 @@ impl Tests {
         })
     }
 
-    /// Returns whether the program links the whole crate with that folder, so that a fault in it can be switched on at
+    /// Returns whether the program links the whole crate in that folder, so that a fault in it can be switched on at
     /// run time.
     pub fn links(&self, folder: &str) -> bool {
         match folder {

@@ -4,11 +4,11 @@
 //! tests/faults/run [--list | --simulated] [--jobs N] [WORD ...]   only faults whose names contain one of the words
 //! ```
 //!
-//! `--list` lists the faults and reports records that no longer match the code. `--simulated` counts instead how many
-//! seeds each strategy of simulated tests needs to find the faults that have such a test in their record
-//! (`it=simulation…`), and writes the table of the guide, unless words select some of them. `--jobs` is the number of
-//! concurrent tests (default 1). All faults take about an hour, most of it in tests that hang, as expected. Concurrent
-//! runs would overwrite each other's copy.
+//! `--list` lists the faults and reports records that no longer match the code. `--simulated` instead counts how many
+//! seeds each strategy of simulated tests needs to find the faults whose records name such a test
+//! (`it=simulation…`), and writes the table of the guide, unless words select only some faults. `--jobs` is the number
+//! of concurrent tests (default 1). All faults take about an hour, most of it in tests that hang, as expected.
+//! Concurrent runs would overwrite each other's copy.
 //!
 //! The exit status is 1 if at least a tenth of the faults that are not equivalent survive, or if a record is stale.
 
@@ -25,14 +25,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// How many times as long as without a fault tests may take. A test that hangs takes this long.
+/// The time limit of tests, as a multiple of their time without a fault. A test that hangs takes this long.
 const PATIENCE: u32 = 8;
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit of a build.
 const BUILD: Duration = Duration::from_secs(1800);
-/// The folders of the crates whose faults are switched on at run time, and the roots of these.
+/// The folders of the crates whose faults are switched on at run time, and the root files of these crates.
 const CRATES: [(&str, &str); 2] = [("runtime/src/", "runtime/src/lib.rs"), ("console/src/", "console/src/lib.rs")];
-/// The exit statuses of `timeout` when it has ended its command.
+/// The exit statuses of `timeout` when it has killed its command.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
 /// The folders of a run.
@@ -40,11 +40,11 @@ struct Place {
     root: PathBuf,
     copy: PathBuf,
     target: PathBuf,
-    /// The files with faults as they were at the start, since the checkout may change meanwhile.
+    /// The contents at the start of the files with faults, since the checkout may change meanwhile.
     originals: BTreeMap<String, String>,
 }
 
-/// The result of a fault.
+/// The outcome for a fault.
 enum Verdict {
     Caught(String),
     Survived,
@@ -154,7 +154,7 @@ impl Tally {
 }
 
 impl Place {
-    /// Returns the number of the fault's line in its file, from zero. The error says why the record is stale.
+    /// Returns the zero-based number of the fault's line in its file. The error says why the record is stale.
     fn line_of(&self, fault: &Fault) -> Result<usize, String> {
         let text = self.originals.get(&fault.file).ok_or_else(|| format!("there is no file {}", fault.file))?;
         let mut found = text.lines().enumerate().filter(|(_, line)| line.trim_start() == fault.before);
@@ -190,7 +190,7 @@ impl Place {
     }
 
     /// Plants the faults that can be switched on at run time, builds, and removes those that do not compile. Returns
-    /// the indices of the others.
+    /// the indices of the remaining ones.
     fn switch_on(&self, faults: &[Fault]) -> BTreeSet<usize> {
         let can_be = |fault: &Fault| {
             let folder = CRATES.iter().find(|(folder, _)| fault.file.starts_with(folder));
@@ -213,7 +213,7 @@ impl Place {
         }
     }
 
-    /// Writes all files that have a fault in them, and the runtime's root. Returns the faults at each line.
+    /// Writes all files that contain a fault, and the crate roots. Returns the indices of the faults at each line.
     fn write_switched(
         &self,
         faults: &[Fault],
@@ -268,7 +268,7 @@ impl Place {
         }
     }
 
-    /// Returns a command that runs in the copy and is ended, with all its children, after `within`.
+    /// Returns a command that runs in the copy and is killed, with all its children, after `within`.
     fn command(&self, within: Duration, program: &Path) -> Command {
         let mut command = Command::new("timeout");
         command.arg("--kill-after=5").arg(within.as_secs().to_string()).arg(program).current_dir(&self.copy);
@@ -278,12 +278,12 @@ impl Place {
         command
     }
 
-    /// Runs the tests that a word names with fault `number` switched on (0: none).
+    /// Runs the tests that `tests` selects with fault `number` switched on (0: none).
     fn run(&self, program: &Path, tests: &Tests, number: usize, within: Duration) -> Output {
         self.run_with(program, tests, number, within, |_| {})
     }
 
-    /// The same, with more arguments or variables.
+    /// Like [`run`](Self::run), with further arguments or variables.
     fn run_with(
         &self,
         program: &Path,
@@ -336,10 +336,10 @@ impl Place {
         });
     }
 
-    /// Plants a fault that cannot be switched on, builds, runs, and removes it.
+    /// Plants a fault that cannot be switched on, builds, runs the tests, and removes the fault.
     fn run_alone(&self, fault: &Fault, faults: &[Fault], switched: &BTreeSet<usize>) -> Verdict {
         if fault.tests.iter().any(|tests| tests.word.starts_with("models")) {
-            // The models include the runtime's files without its root, which has the switch.
+            // The models include the runtime's files without the crate root, which contains the switch.
             self.write_switched(faults, &mut BTreeSet::new());
         }
         let path = self.copy.join(&fault.file);
@@ -365,14 +365,14 @@ impl Place {
                 judge(tests, &output).map(Verdict::Caught)
             }
         });
-        // Restores the file, with the faults that can be switched on.
+        // Restores the file, including the faults that can be switched on.
         let mut still = switched.clone();
         self.write_switched(faults, &mut still);
         verdict.unwrap_or(Verdict::Survived)
     }
 }
 
-/// Returns the files and lines, from zero, in which the compiler found errors.
+/// Returns the files and zero-based lines in which the compiler found errors.
 fn errors(log: &str) -> BTreeSet<(String, usize)> {
     let places = log.split("\nerror").skip(1).flat_map(|error| error.lines().take_while(|line| !line.is_empty()));
     let places =
@@ -392,7 +392,7 @@ fn judge(tests: &Tests, output: &Output) -> Option<String> {
     passed(output).err().map(|failed| format!("{}: {failed}", tests.word))
 }
 
-/// Returns an error that names the tests that failed; a program that ran no test counts as failed, too.
+/// Returns an error that names the failed tests. A program that ran no test also counts as failed.
 fn passed(output: &Output) -> Result<(), String> {
     let log = String::from_utf8_lossy(&output.stdout);
     if output.status.success() {

@@ -1,4 +1,4 @@
-//! Which faults simulated tests find, by which strategy, and with how many seeds: a table of the guide.
+//! Measures which faults simulated tests find, with which strategy and how many seeds: a table of the guide.
 
 use super::{BUILD, Fault, Place, SHORTEST_PATIENCE, Tests, judge, passed};
 use std::collections::BTreeSet;
@@ -10,17 +10,17 @@ const BEGIN: &str = "<!-- Generated: tests/faults/run --simulated -->";
 const END: &str = "<!-- End of the planted faults. -->";
 
 const STRATEGIES: [&str; 4] = ["random", "pct", "rare", "portfolio"];
-/// With how many seeds a strategy may search.
+/// The maximum number of seeds that a strategy may use.
 const SEEDS: u64 = 10_000;
-/// How many searches there are, each with other seeds. The median counts.
+/// The number of searches, each with different seeds. The median counts.
 const SEARCHES: u64 = 5;
 
-/// Whether those tests are simulated ones.
+/// Returns whether the tests are simulated ones.
 pub fn in_simulation(tests: &Tests) -> bool {
     tests.word.starts_with("it=simulation")
 }
 
-/// Returns the rows of the table: for each fault with a simulated test on its list.
+/// Returns the rows of the table, one for each fault with a simulated test in its record.
 pub fn rows(place: &Place, faults: &[Fault], switched: &BTreeSet<usize>) -> Vec<String> {
     let mut rows = Vec::new();
     let all: BTreeSet<&Tests> =
@@ -44,7 +44,7 @@ pub fn rows(place: &Place, faults: &[Fault], switched: &BTreeSet<usize>) -> Vec<
             };
             let test = caught.rsplit_once(": ").map_or("", |(_, tests)| tests.split(' ').next().unwrap_or_default());
             if !test.contains("::") {
-                // It hangs, or aborts: that takes as long each time.
+                // The test hangs or aborts, which takes equally long every time.
                 println!("CAUGHT    {:<44} {caught}", fault.name);
                 continue;
             }
@@ -59,7 +59,7 @@ pub fn rows(place: &Place, faults: &[Fault], switched: &BTreeSet<usize>) -> Vec<
     rows
 }
 
-/// Returns how many seeds the strategy needs until that test fails.
+/// Returns the number of seeds that the strategy needs until the test fails.
 fn search(place: &Place, program: &Path, test: &str, number: usize, strategy: &str) -> String {
     let mut needed: Vec<u64> = (0..SEARCHES)
         .map(|search| {
@@ -85,7 +85,7 @@ fn seeds(said: &str) -> Option<u64> {
     rest.split_once("(run ")?.1.split(' ').next()?.parse().ok()
 }
 
-/// Returns what of that test has failed: an assertion, or what a simulation sees by itself.
+/// Returns the kind of failure of that test: an assertion, or something that a simulation detects by itself.
 fn seen(said: &str, test: &str) -> &'static str {
     let report = said.split_once(&format!("---- {test} stdout ----")).map_or(said, |(_, report)| report);
     let report = report.split_once("\n----").map_or(report, |(report, _)| report);

@@ -1,11 +1,11 @@
-//! Faults that are switched on by a number in the environment: all faults of the runtime are built once, and each test
-//! program runs with one of them.
+//! Faults that are switched on by a number in the environment: all faults of the runtime are compiled at once, and
+//! each test program runs with one of them.
 //!
-//! A fault replaces one line by another. If both have the same shape, the combined line is
-//! `if planted::on(7) { wrong } else { right }`, around the part that may differ. If that does not compile (in a
-//! constant, or a macro's argument), the fault is planted alone.
+//! A fault replaces one line with another. If both lines have the same shape, the combined line is `if planted::on(7)
+//! { wrong } else { right }`, around the part that differs. If that does not compile (in a constant, or in a macro's
+//! argument), the fault is planted alone.
 
-/// The module that is added to the runtime's root.
+/// The module that is appended to the crate root.
 pub const MODULE: &str = r#"
 #[doc(hidden)]
 pub mod planted {
@@ -41,7 +41,7 @@ pub fn line(before: &str, faults: &[(usize, &str)]) -> Option<String> {
     })
 }
 
-/// Returns whether the shape is a whole statement or expression, so that the two lines need nothing in common.
+/// Returns whether the shape is a whole statement or expression, so that the two lines need no common parts.
 fn is_statement(start: &str, end: &str) -> bool {
     start.is_empty() && end.is_empty()
 }
@@ -51,7 +51,7 @@ type Shape = fn(&str) -> Option<(&str, &str, &str)>;
 
 const SHAPES: &[Shape] = &[condition, guard, arm, binding, continued, closure, field, whole];
 
-/// Splits `text` behind the first `mark`.
+/// Splits `text` after the first `mark`.
 fn behind<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     let at = text.find(mark)? + mark.len();
     Some((&text[..at], &text[at..]))
@@ -99,7 +99,7 @@ fn closure(line: &str) -> Option<(&str, &str, &str)> {
     Some((start, rest.strip_suffix(')')?, ")"))
 }
 
-/// `NAME: VALUE,` and `NAME,` in a value with fields.
+/// `NAME: VALUE,` and `NAME,` in a struct expression.
 fn field(line: &str) -> Option<(&str, &str, &str)> {
     let rest = line.strip_suffix(',')?;
     let (start, value) = behind(rest, ": ")?;

@@ -1,8 +1,8 @@
 //! Runs a model: all its executions, up to a bound on preemptions.
 //!
-//! An execution must not leak into the next one, while production code keeps its slots and nodes for ever. So a value
-//! made with [`keep`] is dropped at the end of the execution. And a model that never reaches its race proves nothing,
-//! so a test names the places that some execution must reach, and [`check`] counts them.
+//! An execution must not leak into the next one, whereas production code keeps its slots and nodes for ever. So a
+//! value made with [`keep`] is dropped at the end of the execution. A model that never reaches its race proves
+//! nothing, so a test names the places that some execution must reach, and [`check`] counts them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(crate) fn reach(place: &'static str) {
     REACHED.with_borrow_mut(|reached| *reached.entry(place).or_default() += 1);
 }
 
-/// Returns a number for the calling thread of the model.
+/// Returns a number that identifies the calling thread of the model.
 pub(crate) fn thread() -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
@@ -50,24 +50,25 @@ fn begin() {
     crate::slots::TABLE.freed();
     crate::routing::alias::reset();
     EXECUTIONS.set(EXECUTIONS.get() + 1);
-    // Left by an execution that failed in an earlier test on this thread: their memory is leaked, not dropped.
+    // These are left over from an execution that failed in an earlier test on this thread: their memory is leaked, not
+    // dropped.
     KEPT.take().clear();
 }
 
 fn end() {
     for Kept { place, drop } in KEPT.take().into_iter().rev() {
-        // SAFETY: made by `keep` for this type; the model has joined its threads, and is over.
+        // SAFETY: made by `keep` for this type; the model is over and has joined its threads.
         unsafe { drop(place) };
     }
 }
 
-/// Returns the bound on preemptions of a model whose executions take seconds at its full bound: `full` if
-/// `POSTROOM_MODELS` is `full`, as it is every night, and `everyday` if not.
+/// Returns the preemption bound of a model whose executions take seconds at its full bound: `full` if
+/// `POSTROOM_MODELS` is set to `full`, as in the nightly runs, and `everyday` otherwise.
 pub(crate) fn deep(everyday: usize, full: usize) -> usize {
     if std::env::var("POSTROOM_MODELS").is_ok_and(|which| which == "full") { full } else { everyday }
 }
 
-/// Returns how many preemptions of threads an execution may have: more find more and take longer.
+/// Returns the preemption bound of an execution: a higher bound finds more and takes longer.
 fn bound(default: usize) -> usize {
     let deeper = std::env::var("POSTROOM_MODEL_PREEMPTIONS").ok();
     deeper.map_or(default, |deeper| deeper.parse().expect("POSTROOM_MODEL_PREEMPTIONS is a whole number"))

@@ -11,9 +11,9 @@ pub(crate) enum Fault {
     NoFence,
     /// `fence_for_models` does nothing: sequentially consistent accesses have no single order.
     NoSingleOrder,
-    /// A light barrier does nothing.
+    /// `light_barrier` does nothing.
     NoLightBarrier,
-    /// A heavy barrier does nothing.
+    /// `heavy_barrier` does nothing.
     NoHeavyBarrier,
     /// Exchanges of pointers order nothing.
     RelaxedSwap,
@@ -27,7 +27,7 @@ pub(crate) enum Fault {
     TornCompare,
     /// Exchanges of pointers are a load and a store.
     TornSwap,
-    /// A driver omits a step, or does it in the wrong order; the number says which.
+    /// A driver omits a step or performs it in the wrong order; the number identifies the step.
     Driver(u8),
 }
 

@@ -1,8 +1,9 @@
 //! Models of the concurrent protocols, for the [loom](https://docs.rs/loom) model checker.
 //!
-//! The modules below with a `#[path]` into `runtime/src` are the production code, not copies: here their `crate::sync`
-//! is `sync`, made of loom's types. Small stand-ins replace the rest of the runtime. The folders are those of
-//! `runtime/src`. `README.md` lists what is covered, what is not, and which planted faults are caught.
+//! The modules below with a `#[path]` into `runtime/src` are the production code, not copies: here, their
+//! `crate::sync` is the `sync` module of this crate, made of loom's types. Small stand-ins replace the rest of the
+//! runtime. The folders mirror those of `runtime/src`. `README.md` lists what is covered, what is not, and which
+//! planted faults are caught.
 
 // The models use only parts of the production modules.
 #![cfg(test)]

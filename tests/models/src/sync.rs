@@ -1,4 +1,4 @@
-//! A replacement for `runtime/src/sync.rs`, made of loom's types. Planted faults take effect here.
+//! A replacement for `runtime/src/sync.rs`, made of loom's types. Some of the planted faults take effect here.
 
 use crate::fault::{self, Fault};
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -7,7 +7,7 @@ pub(crate) use std::sync::{Arc, PoisonError};
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-/// The atomic pointer that decides the protocols, with the faults that can be planted in it.
+/// An atomic pointer, on which most protocols depend, with the faults that can be planted in its operations.
 pub(crate) struct AtomicPtr<T>(loom::sync::atomic::AtomicPtr<T>);
 
 impl<T> std::fmt::Debug for AtomicPtr<T> {
@@ -77,7 +77,7 @@ impl<T> AtomicPtr<T> {
     }
 }
 
-/// A cell that reports a race if two accesses overlap, or are not ordered.
+/// A cell that reports a race if two accesses overlap or are not ordered.
 #[derive(Debug)]
 pub(crate) struct OwnedCell<T>(loom::cell::UnsafeCell<T>);
 
@@ -98,8 +98,8 @@ impl<T> OwnedCell<T> {
     }
 }
 
-/// A queue that hands over what is in it. Behind a lock, which orders more than the real one does: only for a protocol
-/// that nothing but its elements is handed over by.
+/// A queue that hands over its elements. It uses a lock, which orders more than the real queue does, so it is only
+/// suitable for protocols that hand over nothing else through the queue.
 pub(crate) struct SegQueue<T>(Mutex<std::collections::VecDeque<T>>);
 
 impl<T> SegQueue<T> {
@@ -120,7 +120,7 @@ impl<T> SegQueue<T> {
     }
 }
 
-/// A value without padding, which the models do not need.
+/// A value without the padding, which the models do not need.
 #[derive(Debug)]
 pub(crate) struct CachePadded<T>(T);
 
@@ -146,17 +146,17 @@ pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> Mute
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does nothing: no other thread runs during a spin in a model.
+/// Does nothing: in a model, no other thread runs during a spin.
 pub(crate) fn spin() {}
 
-/// Yields: when the vacating of a slot finds an envelope that is not linked yet, and when a thread waits for one that
-/// takes its tokens.
+/// Yields. Called when vacating a slot finds an envelope that is not linked yet, and when a thread waits for another
+/// one that is taking its tokens.
 pub(crate) fn yield_now() {
     crate::check::reach("yielded");
     loom::thread::yield_now();
 }
 
-/// Waits until it is notified: models have no time.
+/// Waits for a notification, ignoring the timeout: models have no time.
 pub(crate) fn wait_for<'a, T>(
     condition: &Condvar,
     guard: MutexGuard<'a, T>,
@@ -171,10 +171,10 @@ pub(crate) fn fence(order: Ordering) {
     }
 }
 
-/// Without effect here: each order is tried anyway.
+/// Does nothing: loom tries all orders anyway.
 pub(crate) fn disturb() {}
 
-/// A fence: loom has no threads that could be interrupted.
+/// A fence, since loom has no threads that could be interrupted.
 pub(crate) fn light_barrier() {
     if !fault::is(Fault::NoLightBarrier) {
         loom::sync::atomic::fence(Ordering::SeqCst);
@@ -195,10 +195,11 @@ pub(crate) fn checked_light_barrier() {
     light_barrier();
 }
 
-/// Without effect here: models have no simulator.
+/// Does nothing: models have no simulator.
 pub(crate) fn touch_everything() {}
 
-/// Restores the single order of sequentially consistent accesses, which loom does not give, where the code rests on it.
+/// Restores the total order of sequentially consistent accesses, which loom does not provide, for code that relies on
+/// it.
 pub(crate) fn fence_for_models() {
     if !fault::is(Fault::NoSingleOrder) {
         loom::sync::atomic::fence(Ordering::SeqCst);

@@ -1,12 +1,12 @@
 //! Senders to other nodes whose transport has no room: suspended as at a mailbox with a soft bound.
 //!
-//! What a process sends is accepted beyond the bound of the transport, and its thread notes the transport's queue, as
-//! for a mailbox in [`congestion`](super::congestion). After the step the process is suspended there
-//! ([`suspend`](super::suspend)): it is listed in the queue instead of at a slot, under the queue's lock. Why no room
-//! is missed is argued in [`transport_queue`](crate::routing::transport_queue). Signals, the longest wait, and the end
-//! of the wait when its own mailbox is over its bound are those of any suspension. What is missing is the edge of the
-//! wait graph, since what a process of another node waits for is not known here: a cycle across nodes ends with the
-//! longest wait.
+//! The messages of a process are accepted beyond the bound of the transport, and its thread notes the transport's
+//! queue, as [`congestion`](super::congestion) does for a mailbox. After the step the process is suspended there
+//! ([`suspend`](super::suspend)): it is listed in the queue instead of at a slot, under the queue's lock.
+//! [`transport_queue`](crate::routing::transport_queue) argues why no room is missed. This suspension ends like any
+//! other by a signal, by the longest wait, or when the process's own mailbox exceeds its bound. Only the edge of the
+//! wait graph is missing, since this node does not know what a process of another node waits for: a cycle across nodes
+//! ends with the longest wait.
 //!
 //! If the transport does not accept more beyond its bound either, the step itself waits, as in backpressure:W9.
 
@@ -20,7 +20,7 @@ use crate::routing::router::{RemoteSender, set_remote_sender};
 use std::cell::RefCell;
 
 thread_local! {
-    /// What the step of this thread has sent too much to: see `Congestion::Abroad`.
+    /// The full transport queue that the step of this thread has sent to: see `Congestion::Abroad`.
     static FULL: RefCell<Option<FullPlace>> = const { RefCell::new(None) };
 }
 
@@ -29,12 +29,12 @@ pub(super) fn take() -> Option<FullPlace> {
     FULL.take()
 }
 
-/// From here on, sends of processes to other nodes wait for room.
+/// From now on, makes processes that send to other nodes wait for room.
 pub(crate) fn begin() {
     set_remote_sender(&SuspendableSender);
 }
 
-/// Sends for the process, or the other code, that runs on the thread.
+/// Sends on behalf of the process, or other code, that runs on the calling thread.
 struct SuspendableSender;
 
 impl RemoteSender for SuspendableSender {
@@ -64,12 +64,12 @@ fn deliver_to_full(transport: &dyn Transport, mut refused: Undeliverable) -> Res
         let place = FullPlace::Abroad(queue, to);
         match (transport.deliver_beyond(refused.package), own) {
             (Ok(()), Some(_)) => {
-                // The one before is dropped outside the borrow: it may be the last of a queue.
+                // The previous place may have the last reference to a queue, so it is dropped outside the borrow.
                 let _before = FULL.replace(Some(place));
                 note_congestion_abroad();
                 return Ok(());
             }
-            // One message: what it has sent before was accepted.
+            // Waits for room for one message: those sent before were accepted.
             (Err(again), Some(own)) if is_full(&again) && wait_in_step_at(own, place, 1) => refused = again,
             (done, _) => return done,
         }

@@ -19,7 +19,7 @@ pub(crate) enum SendMode {
     Normal,
     /// A delayed send: it does not wait for room, but the mailbox may drop messages for it.
     Delayed,
-    /// The message is returned if it would have to wait.
+    /// The message is returned if its sender would have to wait.
     Try,
 }
 
@@ -30,7 +30,7 @@ thread_local! {
 }
 
 pub(crate) fn with_mode<R>(mode: SendMode, send: impl FnOnce() -> R) -> R {
-    // Otherwise a mailbox that this thread is known to congest is not checked again.
+    // Forgets the mailbox that this thread is known to congest, which would otherwise not be checked again.
     let (outer, known_congested) = (MODE.replace(mode), node_pool::set_known_congested(0));
     let _restore = defer(|| {
         MODE.set(outer);
@@ -43,7 +43,7 @@ pub(crate) fn mode() -> SendMode {
     MODE.get()
 }
 
-/// Takes the mailbox that the process has congested in the step that is over.
+/// Takes the mailbox that the process has congested in the step that has just ended.
 pub(crate) fn take() -> Option<Congestion> {
     node_pool::set_known_congested(0);
     CONGESTED.take()
@@ -66,7 +66,7 @@ pub(crate) fn sender() -> Sender {
         return Sender::Ending;
     }
     match with_current(|context| context.map(|context| context.thread.running())) {
-        // It has ended and is counted out; its hooks are running.
+        // The process has ended and left the gate; its hooks are running.
         Some(Some(slot)) if slot.living().is_none() => Sender::Ending,
         Some(Some(slot)) => Sender::Process(slot),
         Some(None) => Sender::Between,
@@ -74,7 +74,7 @@ pub(crate) fn sender() -> Sender {
     }
 }
 
-/// backpressure:W1, with CONGESTED already up: decides about a message for a mailbox with a soft bound.
+/// Performs backpressure:W1 with CONGESTED already set: decides about a message for a mailbox with a soft bound.
 pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     let refuse = match sender() {
         Sender::Ending => false,
@@ -83,7 +83,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             if is_over(slot) {
                 note_congestion(own, slot);
             } else {
-                // CONGESTED is up for processes that wait for room. Whether this one exceeds the bound in its time
+                // CONGESTED is set for processes that wait for room. Whether this one exceeds the bound in its time
                 // slice is checked with every 128th message, as for any mailbox.
                 node_pool::set_known_congested(slot.address());
             }
@@ -96,7 +96,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     if refuse { Admission::refuse(node) } else { Admission::Accepted(node) }
 }
 
-/// backpressure:W1, with every 128th message of a lane.
+/// Performs backpressure:W1 for every 128th message of a lane.
 pub(crate) fn check_length(slot: &'static Slot) {
     // A hard bound is checked with each message.
     if slot.is_hard_bounded() || !is_over(slot) {
@@ -121,9 +121,9 @@ pub(crate) fn known(slot: &'static Slot) -> u64 {
     if slot.is_hard_bounded() { 0 } else { SIDES.get(slot.index()).map_or(0, |side| side.lock().known) }
 }
 
-/// Notes that the process `own` congests `slot`. How much its step has sent since is measured by what the step has
-/// spent: the messages of a batch may be from any sender, and counting them would make it answer for others, and wait
-/// in its step for them.
+/// Notes that the process `own` congests `slot`. The amount that its step has sent since then is measured by the budget
+/// that the step has spent: the messages of a batch may come from any sender, and counting them would make the step
+/// wait because of others.
 fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
     let before = CONGESTED.get();

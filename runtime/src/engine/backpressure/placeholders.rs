@@ -1,21 +1,21 @@
-//! Hard bounds: messages wait in a [second queue](super::state::BoundedQueue) under a lock, and the lane holds one
+//! Hard bounds: messages wait in a [second queue](super::state::BoundedQueue) under a lock, and the lane contains one
 //! placeholder for each.
 //!
 //! # Why a second queue
 //!
-//! The lane cannot keep a hard bound. Its length is exact only for the receiver; a sender that reads it and then pushes
-//! would exceed the bound together with others that do the same. To drop the oldest message, a sender would have to
-//! take from the end that belongs to the token's holder. A count of admitted messages beside the lane would serve for
-//! the first but not for the second, and costs 13 ns for each message on two cores (`benches/NOTES.md`, *Tried and
-//! rejected*), in mailboxes with a soft bound too. So a mailbox with a hard bound, and no other, pays for a lock.
+//! The lane cannot enforce a hard bound. Its length is exact only for the receiver: senders that read it and then push
+//! would together exceed the bound. To drop the oldest message, a sender would have to take from the end that belongs
+//! to the token's holder. A count of admitted messages beside the lane would solve the first problem but not the
+//! second, and costs 13 ns for each message on two cores (`benches/NOTES.md`, *Tried and rejected*), in mailboxes with
+//! a soft bound too. So only a mailbox with a hard bound pays for a lock.
 //!
 //! # Why placeholders
 //!
-//! The lane still decides who runs the process, and the order among messages, stop requests and notices of ends. A
-//! placeholder is pushed under the lock of the queue, after its message. It stands not for that message but for the one
-//! that is then the oldest: when the oldest is dropped, each of the others moves up by one placeholder. So there are as
-//! many placeholders in the lane as messages in the queue, and what a sender puts into the lane after a message is
-//! handled after it.
+//! The lane still decides which thread runs the process, and the order of messages, stop requests and notices of ends.
+//! A placeholder is pushed under the lock of the queue, after its message. When it is taken, it stands for the message
+//! that is then the oldest in the queue: when the oldest message is dropped, each of the others moves up by one
+//! placeholder. So there are as many placeholders in the lane as messages in the queue, and anything that a sender
+//! pushes into the lane after a message is handled after that message.
 
 use super::congestion::{SendMode, Sender, mode, sender};
 use super::state::SIDES;
@@ -37,7 +37,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
     let mut envelope = Some(envelope);
     loop {
         let mut state = side.lock();
-        // An exiting process takes its envelopes out under this lock, once it is closed: that makes no room.
+        // When a closed process takes its envelopes out under this lock as it exits, that makes no room for new ones.
         let ours = state.generation == generation && slot.is_living(generation);
         let Some(queue) = state.queue.as_mut().filter(|_| ours) else {
             drop(state);
@@ -48,8 +48,8 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
         if !queue.is_full() {
             queue.envelopes.extend(envelope);
             node.put(Envelope { kind: NodeKind::Placeholder, generation, word: ptr::null_mut(), payload: None });
-            // Under the lock: so the sender's next item in the lane (a stop request, the notice of its end) follows
-            // this envelope and not another's.
+            // Pushed under the lock, so that the sender's next item in the lane (a stop request, the notice of its end)
+            // is handled after this envelope, and not just after another one.
             let pushed = slot.push(node, || 0);
             drop(state);
             return Admission::Pushed(pushed);
@@ -73,7 +73,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
             Overflow::DropNewest => envelope.take(),
             Overflow::Refuse | Overflow::Wait => None,
         };
-        // Under the lock, while the receiver lives: the slot may be another host's once it is released.
+        // Read under the lock, while the receiver is alive: later the slot may belong to another host.
         let owner = slot.owner();
         drop(state);
         if let Some((dropped, owner)) = dropped.zip(owner) {
@@ -91,7 +91,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
     }
 }
 
-/// Blocks the calling thread until there may be room. Returns false if that could last for ever.
+/// Blocks the calling thread until there may be room. Returns false if the wait could last for ever.
 fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     match sender() {
         Sender::Process(own) => !ptr::eq(own, slot) && suspend::wait_in_step(own, slot, generation),

@@ -1,4 +1,5 @@
-//! The back-pressure state of the few slots that had a long mailbox, or have their own bound: a side table.
+//! The back-pressure state of slots whose mailbox has been long, or has its own bound. A side table, since these are
+//! few.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::TimerKey;
@@ -20,17 +21,17 @@ pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
     SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
 }
 
-/// What the process of this thread has sent too much to.
+/// The place to which the process of this thread has sent too much.
 #[derive(Clone, Copy)]
 pub(crate) enum Congestion {
     /// A mailbox over its bound.
     Mailbox {
         on: &'static Slot,
         generation: u64,
-        /// What the thread had spent when that began, or when the step last waited for it.
+        /// What the thread had spent when the congestion began, or when the step last waited for room.
         since: u64,
     },
-    /// The queue of a transport, which the thread has [noted](super::abroad) besides.
+    /// The queue of a transport, which the thread [notes](super::abroad) separately.
     Abroad,
 }
 
@@ -46,7 +47,7 @@ pub(crate) enum FullPlace {
 }
 
 impl FullPlace {
-    /// Returns the process that it is the mailbox of, or that it leads to.
+    /// Returns the process whose mailbox this is, or to which the queue leads.
     pub(crate) fn pid(&self) -> Option<Pid> {
         match self {
             Self::Mailbox { slot, .. } => slot.resident(),
@@ -54,7 +55,7 @@ impl FullPlace {
         }
     }
 
-    /// Returns the mailbox, if it is one.
+    /// Returns the mailbox, if this is one.
     pub(crate) fn mailbox(&self) -> Option<&'static Slot> {
         match self {
             Self::Mailbox { slot, .. } => Some(slot),
@@ -63,7 +64,8 @@ impl FullPlace {
     }
 }
 
-/// The state of a slot, under a lock. Boxed, and only while needed: a million processes may each be suspended once.
+/// The state of a slot, under a lock. Boxed, and allocated only while needed, since each of a million processes may be
+/// suspended once.
 #[derive(Default)]
 pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
 
@@ -118,14 +120,14 @@ pub(crate) struct SuspendedAt {
     pub(crate) at: FullPlace,
     pub(crate) number: u64,
     pub(crate) host: &'static Scheduler,
-    /// Set if its step waits on its thread.
+    /// The signal that the process waits for inside its step, if it does.
     pub(crate) room: Option<RoomSignal>,
-    /// Resumes it after the longest wait.
+    /// The timer that resumes it after the longest wait.
     pub(crate) forced_release: Option<TimerKey>,
 }
 
 impl RoomWaiter {
-    /// Returns whether it may still wait. Always true for a process, which would need another lock.
+    /// Returns whether the waiter may still wait. Always true for a process, whose state is under another lock.
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             Self::Process { .. } => true,
@@ -182,12 +184,12 @@ impl BoundedQueue {
 pub(crate) struct MailboxState {
     /// The process that the bound and the queue belong to.
     pub(crate) generation: u64,
-    /// `None`: the host's default.
+    /// The mailbox's own bound; `None` for the host's default.
     pub(crate) bound: Option<Bound>,
     pub(crate) queue: Option<BoundedQueue>,
     pub(crate) waiting: VecDeque<RoomWaiter>,
-    /// How many messages are still expected from processes that were resumed while this one had others, and the number
-    /// of the newest message at that time.
+    /// Number of messages still expected from processes that were resumed while the mailbox was not empty, and the
+    /// number of the newest message that was seen.
     pub(crate) expected: u64,
     pub(crate) seen: u64,
     /// While congested: the number of a recent message. A sender that cannot learn its predecessor's number uses this;
@@ -198,7 +200,7 @@ pub(crate) struct MailboxState {
 }
 
 impl MailboxState {
-    /// Notes the number of the newest message; zero if it is unknown, as while its sender is about to write it.
+    /// Notes the number of the newest message; zero if unknown, such as while its sender is about to write it.
     pub(crate) fn note_arrivals(&mut self, last: u64) {
         if last != 0 {
             self.expected = self.expected.saturating_sub(distance(self.seen, last));

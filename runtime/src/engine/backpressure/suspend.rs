@@ -35,15 +35,16 @@ pub(crate) enum ResumeReason {
     Signalled,
     /// The process that it is suspended at waits for it.
     Called,
-    /// It has waited for the longest time.
+    /// It has waited for the maximum time.
     ForcedRelease,
     /// It has ended.
     Ended,
 }
 
 impl ThreadContext {
-    /// backpressure:W2 to backpressure:W5: suspends the process, whose step has sent about `sends`, while the mailbox
-    /// that it congests is too full; `waits` if it also waits for its yields. Returns the token if it is not suspended.
+    /// Performs backpressure:W2 to backpressure:W5: suspends the process, whose step has sent about `sends` messages,
+    /// while the mailbox that it congests is too full. `waits`: whether it also waits for its yields. Returns the token
+    /// if the process is not suspended.
     #[cold]
     pub(crate) fn suspend(&self, token: Token, congestion: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let place = match congestion {
@@ -68,7 +69,8 @@ impl ThreadContext {
         self.stay_suspended(token)
     }
 
-    /// backpressure:W7: parks the token of a suspended process. Returns it if the process is no longer suspended.
+    /// Performs backpressure:W7: parks the token of a suspended process. Returns it if the process is no longer
+    /// suspended.
     #[cold]
     pub(crate) fn stay_suspended(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
@@ -80,12 +82,13 @@ impl ThreadContext {
             if is_signalled {
                 end_suspension(slot, ResumeReason::Signalled);
             }
-            // The wake may have been for those that wait here.
+            // The wake may have been for senders that wait for room in this mailbox.
             if slot.is_congested() {
                 resume_waiters(slot, true);
             }
             if slot.is_suspended() {
-                // Anew, since others took the process for running while its control lane held something.
+                // The edge is published again, since others took the process for running while its control lane was not
+                // empty.
                 if !publish(slot, false) {
                     end_suspension(slot, ResumeReason::Called);
                     continue;
@@ -101,8 +104,8 @@ impl ThreadContext {
         }
     }
 
-    /// Parks the token of a process that waits for its yields. Returns it if something has arrived. A wake does not
-    /// count: it is for those that wait for room in the mailbox.
+    /// Parks the token of a process that waits for its yields. Returns it if something has arrived. A mere wake does
+    /// not count: it is for senders that wait for room in the mailbox.
     #[cold]
     pub(crate) fn park_for_yields(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
@@ -120,7 +123,7 @@ impl ThreadContext {
     }
 }
 
-/// Keeps the input for when the process is resumed.
+/// Stores the input until the process is resumed.
 fn keep(token: &mut Token, mut taken: Controls) {
     if taken.is_empty() {
         return;
@@ -132,14 +135,15 @@ fn keep(token: &mut Token, mut taken: Controls) {
     }
 }
 
-/// Returns whether `slot` may be suspended at `at`: not while its own mailbox is over its bound, and not twice.
+/// Returns whether `slot` may be suspended at `at`: not while its own mailbox is over its bound, not at itself, and not
+/// twice.
 fn may_be_suspended(slot: &'static Slot, at: &FullPlace) -> bool {
     !is_over(slot) && at.mailbox().is_none_or(|at| !std::ptr::eq(slot, at)) && !slot.is_suspended()
 }
 
-/// Marks a process as suspended. It is put on the list of `at` next; taking it off there clears the mark.
+/// Marks a process as suspended. The caller then puts it on the list of `at`; taking it off that list clears the mark.
 fn begin_suspension(slot: &'static Slot, at: FullPlace, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
-    /// Numbers the suspensions of the program.
+    /// The number of the program's next suspension.
     static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut state = side_of(slot).lock();
@@ -148,14 +152,14 @@ fn begin_suspension(slot: &'static Slot, at: FullPlace, host: &'static Scheduler
         host.recorder.note(RecordKind::Suspend, incarnation(slot.index(), slot.last()), at, None);
     }
     state.suspension = Some(SuspendedAt { at, number, host, room, forced_release: None });
-    // Under the lock: the mark is cleared later, with the suspension.
+    // Set under the lock, so that the mark is cleared only later, together with the suspension.
     slot.note_suspended(true);
     drop(state);
     host.suspensions.add_shared(1);
     number
 }
 
-/// Sets the timer that ends that suspension after the longest wait, by its host's clock. Returns false if the host has
+/// Sets the timer that ends this suspension after the longest wait, by its host's clock. Returns false if the host has
 /// stopped, or has too many timers.
 fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
     let forced_release = move || end_that_suspension(slot, Some(number), ResumeReason::ForcedRelease);
@@ -173,12 +177,12 @@ fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler
     true
 }
 
-/// Publishes the suspension of a process as an edge of the wait graph. Returns false if it would close a cycle. A
-/// process that closes a cycle with it finds the process suspended, since it is already marked.
+/// Publishes the suspension of a process as an edge of the wait graph. Returns false if the edge would close a cycle.
+/// If another process later closes a cycle with this edge, it finds this process suspended, since it is already marked.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
     let at = SIDES.get(slot.index()).and_then(|side| side.lock().suspension.as_ref()?.at.mailbox());
-    // A process that is being resumed has nothing to publish, nor one that waits for another node: what happens there
-    // is not known here.
+    // A process that is being resumed has nothing to publish. Nor has one that waits for another node, since what
+    // happens there is not known here.
     let edge = at.and_then(|at| slot.resident().zip(at.resident()));
     edge.is_none_or(|(from, to)| edges::publish_suspension(from, to, blocks))
 }
@@ -189,7 +193,7 @@ fn withdraw(slot: &'static Slot) {
     }
 }
 
-/// Returns whether the mailbox of `at` is still congested: above half of its bound, or its queue is full.
+/// Returns whether the mailbox of `at` is still congested: above half of its bound, or with a full queue.
 fn is_still_congested(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     match &state.queue {
         Some(queue) => queue.is_full(),
@@ -206,13 +210,13 @@ impl FullPlace {
         }
     }
 
-    /// Takes the process of that suspension off the list.
+    /// Takes the process with this suspension off the list of waiters.
     fn forget(&self, number: u64) {
         let slot = match self {
             Self::Mailbox { slot, .. } => slot,
             Self::Abroad(queue, _) => return queue.forget(number),
         };
-        // Usually among the first: those that have waited longest.
+        // The process is usually among the first, which have waited longest.
         if let Some(side) = SIDES.get(slot.index()) {
             let mut state = side.lock();
             let is_it =
@@ -224,7 +228,8 @@ impl FullPlace {
     }
 }
 
-/// backpressure:W3 and backpressure:W4: lists a waiter for room in the mailbox of `at`. Returns whether it has to wait.
+/// Performs backpressure:W3 and backpressure:W4: lists a waiter for room in the mailbox of `at`. Returns whether it has
+/// to wait.
 pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -> bool {
     let Some(bound) = bound_of(at) else { return false };
     let mut state = side_of(at).lock();
@@ -253,11 +258,12 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
     true
 }
 
-/// backpressure:W6: resumes waiters for room in a mailbox, if there is some. All, if the process `rests` now. If it
-/// will check again soon: one when it is below half of its bound, since some send more at a time than a mailbox may
-/// hold; and as many as there is [room](has_room) for. (By the first rule alone, a thousand with one message each were
-/// resumed one per time slice. And a process that hands out work and is told in the same mailbox what is done handed
-/// out a bound of work for each half of a bound of results: the work grew without end.)
+/// Performs backpressure:W6: resumes waiters for room in a mailbox, if there is room. If the process `rests` now,
+/// resumes all. If it will check again soon, resumes one when the mailbox is below half of its bound, since some
+/// senders send more at a time than a mailbox may contain; and as many as there is [room](has_room) for. (With the
+/// first rule alone, a thousand senders with one message each were resumed one per time slice. Also, a process that
+/// hands out work and receives the results in the same mailbox handed out a full bound of work for each half bound of
+/// results: the work grew without end.)
 pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else {
         return slot.note_congested(false);
@@ -267,7 +273,7 @@ pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
         let mut state = side.lock();
         state.note_arrivals(slot.lanes.last_sequence());
         if !has_one_gone && slot.lanes.depth() == 0 {
-            // The numbers start again, and a process that was resumed may have ended without sending.
+            // The counts start again: a process that was resumed may have ended without sending.
             (state.expected, state.known) = (0, 0);
         }
         let may_go = (rests || !has_one_gone) && !is_still_congested(slot, bound, &state);
@@ -287,7 +293,8 @@ pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
 }
 
 /// Returns whether there is room for what the first waiter is expected to send, together with what the processes
-/// resumed before are still expected to send. Not for a hard bound, whose queue makes room for one at a time.
+/// resumed before are still expected to send. Always false for a hard bound, whose queue makes room for one message at
+/// a time.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.queue.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
@@ -318,7 +325,7 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
         (slot.resident().map(display), name(slot), at.pid().map(display), at.mailbox().and_then(name))
     });
     release(slot, slot.last(), suspension);
-    // Afterwards: a subscriber is users' code, which may block, or send to the process.
+    // Logged last, since a log subscriber is user code, which may block, or send to the process.
     if let Some((pid, process, mailbox, receiver)) = forced {
         let lasted = FORCED_RELEASE_AFTER;
         crate::util::log::warn!(
@@ -338,7 +345,7 @@ fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<Suspended
     state.suspension.take_if(is_it)
 }
 
-/// backpressure:W6: completes a resumption. First the mark is cleared, then the process is woken.
+/// Completes a resumption (backpressure:W6): first clears the mark, then wakes the process.
 fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
     suspension.host.resumptions.add_shared(1);
     if suspension.host.recorder.is_on() {
@@ -357,7 +364,7 @@ fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
     }
 }
 
-/// backpressure:W8: called when the process has ended. Resumes all that are suspended at it, and ends its own
+/// Performs backpressure:W8 when the process has ended. Resumes all that are suspended at it, and ends its own
 /// suspension. Returns the messages of its queue, which become dead letters.
 pub(crate) fn end(slot: &'static Slot) -> VecDeque<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return VecDeque::new() };
@@ -381,7 +388,7 @@ pub(crate) fn suspended_at(slot: &'static Slot) -> Option<FullPlace> {
     side.lock().suspension.as_ref().map(|suspension| suspension.at.clone())
 }
 
-/// Returns whether the process, whose step this thread runs, has been told to end meanwhile.
+/// Returns whether the process whose step this thread runs has been told to end.
 fn is_told_to_end(own: &'static Slot) -> bool {
     // SAFETY: the step has the token, and this thread, which runs the step, takes nothing from its lanes meanwhile.
     let lanes = unsafe { Holder::new(&own.lanes) };
@@ -389,7 +396,8 @@ fn is_told_to_end(own: &'static Slot) -> bool {
     lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
 }
 
-/// backpressure:W9: ends the wait inside the step of a process that has been told to end. The signal is visible.
+/// Performs backpressure:W9 after a signal was sent: ends the wait inside the step of a process that has been told to
+/// end.
 pub(crate) fn let_step_end(slot: &'static Slot) {
     let is_in_step = |suspension: &&SuspendedAt| suspension.room.is_some();
     let number = side_of(slot).lock().suspension.as_ref().filter(is_in_step).map(|suspension| suspension.number);
@@ -398,16 +406,16 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
     }
 }
 
-/// backpressure:W9: blocks the step of `own`, which has sent far beyond the bound of `at`, while other threads use its
-/// permit. Returns whether there may be room: false if it would wait for itself, or was told to end, or if no thread
-/// can take the permit.
+/// Performs backpressure:W9: blocks the step of `own`, which has sent far beyond the bound of `at`, while other threads
+/// use its permit. Returns whether there may be room: false if the step would wait for its own process, or was told to
+/// end, or if no thread can take the permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
-    // It has sent that many since it first congested the mailbox.
+    // The step has sent that many messages since it first congested the mailbox.
     let sends = bound_of(at).unwrap_or_default();
     wait_in_step_at(own, FullPlace::Mailbox { slot: at, generation }, sends)
 }
 
-/// As [`wait_in_step`], for a step that has sent `sends` messages.
+/// Like [`wait_in_step`], for a step that has sent `sends` messages.
 pub(crate) fn wait_in_step_at(own: &'static Slot, at: FullPlace, sends: u64) -> bool {
     if !may_be_suspended(own, &at) || is_told_to_end(own) {
         return false;
@@ -470,7 +478,7 @@ mod tests {
         fn hear(&mut self) {}
     }
 
-    /// Sends each event to a process.
+    /// A subscriber that sends a message to a process for each event.
     struct Tells(Address<Floods>);
 
     impl tracing::Subscriber for Tells {
@@ -489,7 +497,8 @@ mod tests {
         fn exit(&self, _: &Id) {}
     }
 
-    /// Catches: a log event in the middle of a release, whose subscriber sends to the process that is released.
+    /// Catches: a log event in the middle of a release, when its subscriber may send to the process that is being
+    /// released.
     #[test]
     fn a_process_that_continues_although_there_is_no_room_is_released_before_that_is_logged() {
         let (say, said) = std::sync::mpsc::channel();
@@ -507,7 +516,7 @@ mod tests {
             assert_eq!(runtime.statistics().backpressure.forced_releases, 1);
             say.send(()).expect("it is waited for");
         });
-        // A guard against a hang only.
+        // The timeout only guards against a hang.
         said.recv_timeout(Duration::from_secs(60)).expect("it ends");
     }
 }

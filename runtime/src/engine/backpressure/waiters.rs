@@ -10,27 +10,28 @@ use crate::util::oneshot::Oneshot;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// A wait for room. If it is dropped after it was granted room, the next waiter gets that.
+/// A wait for room. If it is dropped after it was granted room, the next waiter gets that room.
 pub(crate) struct RoomRequest {
     room: RoomSignal,
-    /// The mailbox, if it grants room one by one.
+    /// The mailbox, if it grants room to one waiter at a time.
     at: Option<&'static Slot>,
 }
 
-/// Requests room in the mailbox of the process of that generation. `None`: there is room, or it has ended.
+/// Requests room in the mailbox of the process with this generation. Returns `None` if there is room, or the process
+/// has ended.
 pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     suspend::wait_at(slot, generation, RoomWaiter::Room(room.clone())).then_some(RoomRequest { room, at: Some(slot) })
 }
 
-/// Requests room in the queue of a transport. `None`: there is room.
+/// Requests room in the queue of a transport. Returns `None` if there is room.
 pub(crate) fn ask_abroad(queue: &TransportQueue) -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     queue.wait(RoomWaiter::Room(room.clone())).then(|| RoomRequest::of(room))
 }
 
 impl RoomRequest {
-    /// Makes a wait for a signal to all waiters at once.
+    /// Creates a wait for a signal that all waiters receive at once.
     pub(crate) fn of(room: RoomSignal) -> Self {
         Self { room, at: None }
     }

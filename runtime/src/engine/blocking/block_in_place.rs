@@ -1,7 +1,8 @@
-//! Blocking in a step: its thread hands its permit to another one, which runs the other processes, and gets one back.
+//! Blocking in a step: the thread hands off its permit to another thread, which runs the other processes, and gets a
+//! permit back afterwards.
 //!
-//! The protocol is in `handoff`. The blocking code runs here, on the stack of the step, which holds its borrows; it
-//! runs outside of the context, so that its sends count as sent from outside, whichever thread has the permit by then.
+//! The protocol is in `handoff`. The blocking code runs on the stack of the step, from which it may borrow, but outside
+//! of the context, so that its sends count as sent from outside, whichever thread has the permit by then.
 
 use crate::engine::context::thread::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
@@ -20,11 +21,11 @@ use std::cell::Cell;
 use std::ptr;
 
 thread_local! {
-    /// The context of this thread while a step of it blocks.
+    /// The context of this thread while its step blocks.
     static BLOCKING_CONTEXT: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
 }
 
-/// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
+/// Runs `block`, which waits for another process. Inside a process, another thread runs the other processes meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     let context = BLOCKING_CONTEXT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: not null only inside `ThreadContext::run_blocking`, which borrows the context.
@@ -34,13 +35,14 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `block`, which blocks its thread; inside a process another thread runs the other processes meanwhile, and the
-/// step continues when a worker is available.
+/// Runs `block`, which blocks its thread. Inside a process, another thread runs the other processes meanwhile, and the
+/// step continues when a permit is available.
 pub(crate) fn while_blocking<R>(block: impl FnOnce() -> R) -> R {
     in_step(Need::Blocking, block)
 }
 
-/// Runs `block` in a process while another thread runs the others; returns `None` if there is no thread for that.
+/// Runs `block` in a process while another thread runs the others. Returns `None` if no thread is available for that,
+/// or if not called in a process.
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     #[cfg(feature = "test")]
     if crate::sync::simulated::is_here() {
@@ -55,7 +57,7 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     })
 }
 
-/// Blocks a thread of a simulation: what waits in `block` lets others run.
+/// Runs `block` on a thread of a simulation: while it waits, other threads run.
 #[cfg(feature = "test")]
 pub(super) fn simulated<R>(block: impl FnOnce() -> R) -> R {
     with_current(|context| match context {
@@ -85,9 +87,9 @@ pub(crate) enum Passed {
     Gone,
     /// The step keeps its permit while it blocks.
     Stays,
-    /// A thread has been started to take it.
+    /// A thread has been started to take the permit.
     Grown,
-    /// Other threads were faster: try again.
+    /// No thread could be started, since none is needed any more or none is allowed yet: try again.
     Again,
 }
 
@@ -107,11 +109,11 @@ impl ThreadContext {
         self.host.recorder.note(kind, self.pid().map_or(0, Pid::incarnation), 0, None);
     }
 
-    /// handoff:H0 to handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
+    /// Performs handoff:H0 to handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
     fn hand_off(&self, need: Need) -> bool {
         let mut grown = false;
         loop {
-            // Each time: what has come in between may have run foreign code.
+            // Flush in each round, since foreign code may have run in between.
             let handed_off = self.host.idle.hand_off(self.index, need, grown, self.flush());
             match self.pass(handed_off, need) {
                 Passed::Gone => return true,
@@ -121,7 +123,7 @@ impl ThreadContext {
         }
     }
 
-    /// handoff:H2.
+    /// Performs handoff:H2.
     pub(crate) fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
         let host = self.host;
         match handed_off {
@@ -141,7 +143,7 @@ impl ThreadContext {
         }
     }
 
-    /// handoff:H3, and the return; in async code the thread does not wait for a permit.
+    /// Performs handoff:H3, and comes back for a permit; in async code, without waiting for one.
     pub(crate) fn block_handed_off<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
         self.run_blocking(|| {
             let _comes_back = defer(|| self.come_back(is_async));
@@ -149,7 +151,7 @@ impl ThreadContext {
         })
     }
 
-    /// Blocks a thread without handing its permit on: that of a pinned process, which has none.
+    /// Runs `block` on the thread of a pinned process, which has no permit to hand off.
     pub(crate) fn block_pinned<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
             let output = block();
@@ -169,7 +171,8 @@ impl ThreadContext {
 
     fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
-            // Threads that blocked earlier wait for processes now.
+            // Now that this thread waits, all blocked threads may be waiting for processes, so that a queued step gets
+            // a thread beyond the limit.
             self.host.wake_blocked_steps();
             let outer = BLOCKING_CONTEXT.replace(self);
             let _back = defer(|| {
@@ -180,8 +183,8 @@ impl ThreadContext {
         })
     }
 
-    /// Runs `block`, which waits for another process, from within blocking code. That may be waiting for one already,
-    /// and then still does afterwards.
+    /// Runs `block`, which waits for another process, from within blocking code. If that code already counted as
+    /// waiting for a process, it still does afterwards.
     fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         let idle = &self.host.idle;
         let (keeps_permit, waited) = idle.with_permits(|permits| {
@@ -203,7 +206,7 @@ impl ThreadContext {
         block()
     }
 
-    /// Logs that, once for each type of process.
+    /// Logs, once for each type of process, that a step blocks its permit.
     fn log_in_place(&self) {
         let names = self.thread.running().and_then(|slot| slot.metadata.names());
         let (process, entry) = names.unwrap_or(("?", "?"));
@@ -219,10 +222,10 @@ impl ThreadContext {
         }
     }
 
-    /// handoff:B1 and handoff:B2: gets a permit to continue the step, or leaves it.
+    /// Performs handoff:B1 and handoff:B2: gets a permit to continue the step, or becomes detached.
     fn come_back(&self, is_async: bool) {
         let host = self.host;
-        // Earlier calls are void: if it gets a permit, a waiting thread calls it again.
+        // Earlier calls no longer matter: if this thread gets a permit, a waiting thread calls it again.
         self.thread.acknowledge();
         let mut back = host.idle.come_back(self.index, is_async);
         if let Resumption::Waits(others) = &back {
@@ -266,12 +269,12 @@ impl Scheduler {
         match self.grow(need) {
             Ok(true) => Passed::Grown,
             Ok(false) => {
-                // A thread that is about to end may have to be gone first.
+                // A thread that is about to end may have to finish first.
                 yield_now();
                 Passed::Again
             }
             Err(error) => {
-                // The watchdog grows threads, too.
+                // Logged by a notifier: the watchdog starts threads, too, and must not run a log subscriber.
                 notifiers::run(move || {
                     crate::util::log::error!(%error, host = %self.config.name, "no thread could be started for a \
                         step that blocks");
@@ -281,7 +284,8 @@ impl Scheduler {
         }
     }
 
-    /// Wakes queued async steps that may block now, since a thread may be available. Not for a thread in its context.
+    /// Wakes queued async steps that may block now, since a thread may be available. Must be called outside of the
+    /// context.
     pub(crate) fn wake_blocked_steps(&self) {
         for waker in self.idle.reserve_threads() {
             // A waker may be foreign code.
@@ -291,11 +295,11 @@ impl Scheduler {
         }
     }
 
-    /// handoff:M1 to handoff:M4: `number` has been in the same step for long, and others wait. Its permit goes to
-    /// another thread, and its step continues without one. Returns false if the limit of threads is reached, or if the
-    /// thread has no permit.
+    /// Performs handoff:M1 to handoff:M4: thread `number` has been in the same step for long, and others wait. Its
+    /// permit goes to another thread, and its step continues without one. Returns false if the limit of threads is
+    /// reached, or if the thread has no permit.
     ///
-    /// For tests, which repeat this while there are detached threads.
+    /// Called by the watchdog, and by tests.
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
         let Some(thread) = self.threads.get(number) else { return false };
         let next = loop {
@@ -327,7 +331,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::{Duration, Instant};
 
-    /// A process whose steps are that.
+    /// A process whose steps call the closure.
     struct Steps<F>(F);
 
     impl<F: FnMut(&mut Events<'_>) + Send + 'static> Process for Steps<F> {
@@ -346,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_a_step_that_does_not_end_has_woken_and_wakes_runs_when_it_is_taken_over() {
-        // No other thread takes it over.
+        // The watchdog never takes over a permit.
         let builder = Runtime::builder().workers(1).stall_limit(std::time::Duration::MAX);
         let runtime = builder.build().expect("it starts");
         let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -364,7 +368,7 @@ mod tests {
             host.send(counter, ()).expect("it lives");
             is_inside.store(true, Ordering::SeqCst);
             until(|| wakes.load(Ordering::SeqCst));
-            // By now it has no permit.
+            // By now this step has lost its permit.
             host.send(counter, ()).expect("it lives");
             until(|| is_over.load(Ordering::SeqCst));
         });
@@ -386,7 +390,7 @@ mod tests {
         assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
     }
 
-    /// A process that never rests, until it is told to. It counts its steps.
+    /// A process that never rests until its flag is set. It counts its steps.
     struct Restless(Arc<AtomicBool>, Arc<AtomicUsize>);
 
     impl Process for Restless {
@@ -403,7 +407,7 @@ mod tests {
     }
 
     /// Catches: a process that a thread queues in its deque after its permit was taken over, and that waits until the
-    /// step ends, because the thread with the permit has enough to do of its own.
+    /// step ends, because the thread with the permit has enough other work.
     #[test]
     fn what_a_step_has_queued_too_late_runs_while_it_blocks() {
         let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
@@ -426,7 +430,7 @@ mod tests {
             do_in(Window::BeforeSharing, move || {
                 let scheduler = host.scheduler();
                 assert!(scheduler.take_over(0), "it had its permit");
-                // The other thread has taken what was in the deque, and looks there no more.
+                // Wait until the other thread has taken what was in the deque, and no longer looks there.
                 until(|| scheduler.threads.get(0).is_some_and(|thread| !thread.is_left.load(Ordering::SeqCst)));
                 let made = steps.load(Ordering::SeqCst);
                 until(|| steps.load(Ordering::SeqCst) > made + 1);
@@ -485,15 +489,15 @@ mod tests {
         }
     }
 
-    /// Makes a host with as few threads as may be, whose permits are not taken over.
+    /// Makes a host with as few threads as possible, whose permits are never taken over.
     fn narrow() -> (Runtime, impl Fn(&Runtime) -> Address<Blocks>) {
         let builder = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX);
         let spawn = |runtime: &Runtime| runtime.spawn(Blocks {}).serve().expect("it starts");
         (builder.build().expect("it starts"), spawn)
     }
 
-    /// Catches: a wait inside a wait of the same step after which the step no longer counts as waiting for processes,
-    /// so that no thread is found for the one that it waits for.
+    /// Catches: a nested wait after which the step no longer counts as waiting for processes, so that no thread is
+    /// found for the process that it waits for.
     #[test]
     fn a_step_that_has_waited_within_a_wait_still_waits() {
         let (runtime, spawn) = narrow();
@@ -501,8 +505,8 @@ mod tests {
         assert_eq!(blocks.waits_in_a_wait(other).timeout(LIMIT).wait(), Ok(3));
     }
 
-    /// Catches: a wait inside a wait of a step that had kept its permit and has handed it off by then, after which it
-    /// has one again, and keeps it while it waits.
+    /// Catches: a nested wait, inside a wait that has handed off the permit, that takes a permit back, which the step
+    /// then keeps while it still waits.
     #[test]
     fn a_wait_within_one_that_has_handed_the_permit_off_takes_none() {
         let (runtime, spawn) = narrow();

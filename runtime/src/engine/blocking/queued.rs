@@ -1,6 +1,7 @@
 //! Blocking in async code: if no thread can take the permit, the process queues for one.
 //!
-//! Otherwise as in `block_in_place`, but not the returning thread waits for a permit: its process does, in a run queue.
+//! Otherwise as in `block_in_place`, except that the returning thread does not wait for a permit: its process does, in
+//! a run queue.
 
 use super::block_in_place::Passed;
 use crate::engine::context::thread::{ThreadContext, with_current};
@@ -13,13 +14,13 @@ use std::ptr;
 use std::task::Waker;
 
 pub(crate) enum BlockOutcome<F, R> {
-    /// It has run; with whether the step may continue: otherwise the process is queued, and the thread has no permit.
+    /// The code has run. True if the step may continue; otherwise its process is queued, and the thread has no permit.
     Ran(R, bool),
-    /// It has not run: the process is woken when there is a thread.
+    /// The code has not run: the process is woken when a thread is available.
     Waits(F, QueuedPlace),
 }
 
-/// A place in the queue for a thread, given up on drop.
+/// A place in the queue for a thread, which is given up when this is dropped.
 pub(crate) struct QueuedPlace {
     host: &'static Scheduler,
     waiter: WaiterId,
@@ -35,7 +36,7 @@ impl Drop for QueuedPlace {
     }
 }
 
-/// Runs `block` in a step of async code, when there is a thread for it.
+/// Runs `block` in an async step, or queues the process until a thread can take the permit.
 pub(crate) fn block_async<F: FnOnce() -> R, R>(
     block: F,
     place: Option<QueuedPlace>,
@@ -61,14 +62,15 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 }
 
 impl ThreadContext {
-    /// handoff:H0 to handoff:H2 in async code. Returns whether another thread has the permit; if the step would have
-    /// to keep it, queues instead.
+    /// Performs handoff:H0 to handoff:H2 in async code. Returns whether another thread has the permit. If the step
+    /// would have to keep its permit, queues the process instead.
     fn hand_off_or_queue(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
         let host = self.host;
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
         loop {
-            // Cloned and dropped outside the lock: that may run foreign code. So it is cloned before the flush.
+            // The waker is cloned and dropped outside the lock, since both may run foreign code, and therefore cloned
+            // before the flush.
             let waiter = place.as_ref().map(|place| place.waiter);
             let waker = (!grown).then(|| waker.clone());
             let keeps_nothing = self.flush();
@@ -81,15 +83,15 @@ impl ThreadContext {
                 Err(waiter) => {
                     self.without_context(|| {
                         dispose_here(Site::BlockedWaker, unneeded);
-                        // There may be no other thread to become available.
+                        // If no thread will ever become available, this reserves one beyond the limit.
                         host.wake_blocked_steps();
                     });
                     return Err(place.unwrap_or(QueuedPlace { host, waiter }));
                 }
             };
             let passed = self.pass(handed_off, waiter.map_or(Need::Blocking, Need::Reserved));
-            // What this wakes, or foreign code sends, must not stay here; and its panic must not come between the
-            // hand-off and the return.
+            // Processes that are woken by the drop must not be queued on this thread. A panic of the drop must not come
+            // between the hand-off and the return.
             self.without_context(|| dispose_here(Site::BlockedWaker, unneeded));
             if let Passed::Gone | Passed::Stays = passed {
                 self.without_context(|| drop(place));
@@ -119,11 +121,11 @@ mod tests {
         fn panics(_: *const ()) {
             panic!("as a drop may");
         }
-        // SAFETY: the functions use nothing.
+        // SAFETY: the functions do not use the pointer.
         unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &FIRST)) }
     }
 
-    /// Blocks in its step.
+    /// A process that blocks in its step.
     struct Blocks(Sender<bool>);
 
     impl Process for Blocks {
@@ -135,8 +137,8 @@ mod tests {
         }
     }
 
-    /// Catches: the drop of a waker that panics between the hand-off and the return: the step continues, or ends, on a
-    /// thread without a permit that does not know it.
+    /// Catches: a waker whose drop panics between the hand-off and the return, so that the step continues, or ends, on
+    /// a thread that does not know that it has lost its permit.
     #[test]
     fn a_waker_that_is_not_needed_may_panic_when_it_is_dropped() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

@@ -11,7 +11,7 @@ pub(crate) trait Backlog: Send + Sync {
 pub(crate) struct Backlogs(Mutex<Vec<Weak<dyn Backlog>>>);
 
 impl Backlogs {
-    /// Adds a backlog, until it is dropped.
+    /// Adds a backlog, which remains listed until it is dropped.
     pub(crate) fn add(&self, backlog: Weak<dyn Backlog>) {
         let mut all = lock(&self.0);
         if all.len() == all.capacity() {
@@ -21,9 +21,9 @@ impl Backlogs {
         all.push(backlog);
     }
 
-    /// Returns whether all are empty. Stale at once.
+    /// Returns whether all backlogs are empty. The result may already be out of date.
     pub(crate) fn are_empty(&self) -> bool {
-        // Outside the lock: this may hold the last reference to one.
+        // Outside the lock: the last reference to a backlog may be dropped here.
         let all: Vec<Arc<dyn Backlog>> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
         all.iter().all(|backlog| backlog.is_empty())
     }

@@ -1,34 +1,35 @@
 //! Admission of processes and visitors to a host, and waiting until all have left.
 //!
-//! Processes enter and leave at the rate of spawns. So a thread of the host has a tally of its own, which it alone
-//! writes, without an atomic exchange; all other threads add to one that they share. Closing needs no lock on the way
-//! in:
+//! Processes enter and leave at the rate of spawns. So each thread of the host has a tally of its own, which only it
+//! writes, without an atomic exchange; all other threads share one tally. Entering takes no lock:
 //!
-//! * C1 count oneself as entered, and pass the light barrier; C2 check whether the gate is closed: if so, count oneself
-//!   as left and turn back.
-//! * C3 count oneself as left, and pass the light barrier; C4 check whether the gate is closed: if so, wake the waiting
-//!   thread.
-//! * C5 close the gate, and pass the heavy barrier; C6 add up all that left, *then* all that entered; equal means that
-//!   none is inside.
+//! * C1 count oneself as entered, and execute the light barrier; C2 check whether the gate is closed: if so, count
+//!   oneself as left and turn back.
+//! * C3 count oneself as left, and execute the light barrier; C4 check whether the gate is closed: if so, wake the
+//!   waiting thread.
+//! * C5 close the gate, and execute the heavy barrier; C6 add up all that left, *then* all that entered; equal sums
+//!   mean that none is inside.
 //!
-//! By the barriers, either C2 finds the gate closed, or what its thread did before it, C1 included, is visible from the
-//! end of C5. So C6 counts each thread that C2 admits. Adding up `left` first overlooks none: one that leaves between
-//! the two sums was counted as entered by the second, since C1 happens before C3 and C6 acquires. In the same way the
-//! last to leave either finds the gate closed at C4 and wakes the waiter, or C6 counts it as left. The waiter holds the
-//! lock while it adds up, and the waker takes it, so the wake cannot fall between the sum and the wait.
+//! By the barriers, either C2 finds the gate closed, or everything that its thread did before, C1 included, is visible
+//! from the end of C5 on. So C6 counts each thread that C2 admits. Adding up `left` first overlooks none: a thread that
+//! leaves between the two sums is counted as entered by the second, since C1 happens before C3 and C6 acquires. In the
+//! same way, the last to leave either finds the gate closed at C4 and wakes the waiter, or C6 counts it as left. The
+//! waiter holds the lock while it adds up, and the waker takes it, so the wake cannot fall between the sum and the
+//! wait.
 //!
-//! Of several that leave at once, each asks afterwards whether it was the last (`shutdown`), and one must find that it
-//! was. C5 holds the lock that C4 takes. So whoever has passed C4 with the gate closed sees C3 of all that passed it
-//! before; and of those that found the gate open, since the heavy barrier is over by then. If all found it open, the
-//! thread that closes it sees that none is inside.
+//! If several leave at once, each checks afterwards whether it was the last (`shutdown`), and one must find that it
+//! was. C5 holds the lock that C4 takes. So a thread that has passed C4 with the gate closed sees C3 of all that passed
+//! C4 before it, and of all that found the gate open, since the heavy barrier is over by then. If all found the gate
+//! open, the thread that closes it sees that none is inside.
 //!
-//! A snapshot of the number inside, while they come and go, must not exceed the truth: one that enters after the sum of
-//! those that left, and leaves before the sum of those that entered, is counted by the second alone. So
+//! A snapshot of the number inside, taken while processes come and go, must not exceed the true number. In the order of
+//! C6, a process that enters after the first sum and leaves before the second would be counted by the second alone. So
 //! [`Gate::snapshot`] adds up in the opposite order, and repeats until two snapshots agree.
 //!
-//! A tally follows its thread, not the permit: a thread may have lost its permit and still be in its step (`handoff`).
-//! When a thread has ended, another one may get its number, and its tally, under the lock of `sleep`. Threads beyond
-//! the first [`OWN`] besides the permits share the tally of those outside.
+//! A tally belongs to a thread, not to a permit: a thread may have lost its permit and still be in its step
+//! (`handoff`). When a thread has ended, another one may get its number, and with it its tally, under the lock of
+//! `sleep`. The first threads, as many as there are permits plus [`OWN`], have tallies of their own; the others share
+//! the tally of outside threads.
 //!
 //! A model is in `tests/models`.
 
@@ -39,16 +40,16 @@ use crate::sync::{
 };
 use std::time::{Duration, Instant};
 
-/// How often the tallies are read, at most, for an exact count. A guess: one reading costs as much as a spawn.
+/// Maximum number of times that the tallies are read for an exact count. A guess: one reading costs as much as a spawn.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// How many threads besides those with permits have a tally of their own. A guess: as many as block at once in most
-/// programs.
+/// Number of threads, besides those with permits, that have a tally of their own. A guess: as many as block at once in
+/// most programs.
 const OWN: usize = if cfg!(loom) { 0 } else { 8 };
 
 pub(crate) struct Gate {
     closed: AtomicBool,
-    /// How many had entered, and left, when it was opened.
+    /// How many had entered, and had left again, when the gate was opened.
     before: AtomicU64,
     /// One for each of the first threads, by number, and the last one for all others.
     tallies: Box<[CachePadded<Tally>]>,
@@ -74,8 +75,8 @@ impl Gate {
         }
     }
 
-    /// Adds one in the tally of the host's thread with that number, which calls this, or in that of all others; and
-    /// passes the light barrier.
+    /// Adds one to a count of the calling thread, in the tally with its number or in the shared one, and executes the
+    /// light barrier.
     #[inline]
     fn count(&self, thread: Option<usize>, which: impl Fn(&Tally) -> &AtomicU64) {
         let shared = self.tallies.len() - 1;
@@ -89,7 +90,7 @@ impl Gate {
         checked_light_barrier();
     }
 
-    /// C1 and C2: enters. The thread must leave later.
+    /// Performs C1 and C2. Returns whether the caller has entered, in which case it must leave later.
     #[must_use = "who came in must leave"]
     #[inline]
     pub(crate) fn enter(&self, thread: Option<usize>) -> bool {
@@ -107,7 +108,7 @@ impl Gate {
         self.leave(thread);
     }
 
-    /// C3 and C4: leaves.
+    /// Performs C3 and C4: leaves.
     #[inline]
     pub(crate) fn leave(&self, thread: Option<usize>) {
         self.count(thread, |tally| &tally.left);
@@ -123,8 +124,8 @@ impl Gate {
         self.left.notify_all();
     }
 
-    /// Opens it again, after all have left. Threads that are about to turn back may find it open: they compare the
-    /// generation of the host (`reuse`).
+    /// Opens the gate again, after all have left. Threads that are about to turn back may find it open: they compare
+    /// the generation of the host (`reuse`).
     pub(crate) fn reopen(&self) {
         self.before.store(self.totals().1, Ordering::SeqCst);
         self.closed.store(false, Ordering::SeqCst);
@@ -134,13 +135,14 @@ impl Gate {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// C5: closes it. Returns whether it was open. The caller sees what those inside had done before.
+    /// Performs C5: closes the gate. Returns whether it was open. The caller sees everything that those inside did
+    /// before.
     pub(crate) fn close(&self) -> bool {
         let closing = lock(&self.waiting);
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
         heavy_barrier();
         drop(closing);
-        // Reading their tallies makes it visible.
+        // Reading the tallies makes that visible.
         let _seen = self.totals();
         was_open
     }
@@ -154,12 +156,12 @@ impl Gate {
         (entered, left)
     }
 
-    /// Returns how many had entered since it was opened, and how many of them had left, as of one moment. If the
-    /// tallies change during each of [`LOOKS`] readings, the difference is a lower bound at some moment.
+    /// Returns how many had entered since the gate was opened, and how many of them had left, at a single moment. If
+    /// the tallies change during each of [`LOOKS`] readings, the difference is a lower bound at some moment.
     ///
-    /// Tallies only grow. If two readings give the same sums, no tally has changed between its places in them, and all
-    /// had these values between the two readings. A single reading reads who entered first: all of those had entered
-    /// when it reads who left, so the difference is no more than the number inside at that moment.
+    /// Tallies only grow. If two readings give the same sums, no tally has changed between its first reading and its
+    /// second, so all had these values between the two readings. A single reading adds up `entered` first: all of those
+    /// had entered before it adds up `left`, so the difference is no more than the number inside at that moment.
     pub(crate) fn snapshot(&self) -> (u64, u64) {
         let mut last = self.look();
         let mut most = last;
@@ -178,7 +180,8 @@ impl Gate {
         (most.0.saturating_sub(before), most.1.saturating_sub(before))
     }
 
-    /// Reads first who entered, then who left; the latter at most as many, though some may have entered later.
+    /// Reads `entered` first, then `left`. The latter may include threads that entered later, and is capped at the
+    /// former.
     fn look(&self) -> (u64, u64) {
         let entered = self.tallies.iter().map(|tally| tally.entered.load(Ordering::SeqCst)).sum::<u64>();
         fence(Ordering::SeqCst);
@@ -186,13 +189,14 @@ impl Gate {
         (entered, left.min(entered))
     }
 
-    /// Returns an upper bound of the number inside.
+    /// Returns an upper bound on the number inside.
     pub(crate) fn inside(&self) -> u64 {
         let (entered, left) = self.totals();
         entered.saturating_sub(left)
     }
 
-    /// C6: waits until at most `most` are inside. Returns whether that happened before `deadline`, if there is one.
+    /// Performs C6: waits until at most `most` are inside. Returns whether that happened before `deadline`, if there is
+    /// one.
     pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);
         loop {

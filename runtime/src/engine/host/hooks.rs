@@ -1,4 +1,4 @@
-//! Hooks: starts, ends, and dead letters.
+//! Hooks for starts, ends, dead letters and stalls.
 
 use crate::call::dead_letter::DeadLetter;
 use crate::engine::watchdog::report::Stall;
@@ -6,11 +6,12 @@ use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::util::panics::{Site, contain};
 
-/// Called for each process of a host, once when it starts and once when it has ended.
+/// Called for each process of a host, when it starts and when it has ended.
 ///
 /// Hooks run on the thread that spawns or ends the process, so they should be short. Panics in them are contained.
 pub trait Hook: Send + Sync + 'static {
-    /// Called when a process is about to start. An error refuses it: the spawner gets it, and earlier hooks are undone.
+    /// Called when a process is about to start. An error refuses the process: the spawner gets the error, and earlier
+    /// hooks are undone.
     ///
     /// # Errors
     /// The reason to refuse the process.
@@ -19,7 +20,7 @@ pub trait Hook: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Called if a process that this hook admitted did not start: a later hook refused it, or its entry failed.
+    /// Called if a process that this hook admitted did not start, because a later hook refused it or its entry failed.
     fn undo(&self, process: &Started) {
         let _ = process;
     }
@@ -56,7 +57,7 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Calls the start hooks in order; if one refuses, undoes those before it in reverse order.
+    /// Calls the start hooks in order. If one refuses the process, undoes those before it in reverse order.
     pub(crate) fn start(&self, process: &Started) -> Result<(), String> {
         for (index, hook) in self.hooks.iter().enumerate() {
             let verdict =

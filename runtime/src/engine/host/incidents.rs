@@ -1,9 +1,9 @@
-//! What goes wrong on a host, kept for those who look: abnormal ends, stalls and dead letters.
+//! Incidents of a host (abnormal ends, stalls and dead letters), kept for observers.
 //!
-//! Nothing is kept while nobody looks: each such event then costs one load. A ring holds text and numbers, never values
-//! of users, so that no code of theirs runs where one is read, or where an entry gives way to a later one. The
-//! `Display` of a reason is called where the process ends, under guard and without a lock. A worker never waits for a
-//! ring: what finds one locked is counted, and not kept.
+//! Nothing is kept while there is no observer: each incident then costs one load. A ring contains text and numbers,
+//! never user values, so that no user code runs where a ring is read, or where a later entry displaces an earlier one.
+//! The `Display` of a reason is called where the process ends, under guard and without a lock. A worker never waits for
+//! a ring: an incident that finds the ring locked is counted, but not kept.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::engine::watchdog::report::Stall;
@@ -15,15 +15,14 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Instant;
 
-/// The most bytes of a reason that are kept.
+/// Maximum number of bytes of a reason that are kept.
 const REASON_BYTES: usize = 1 << 10;
 
-/// The end of a process for another reason than [`Normal`](ExitReason::Normal) or
-/// [`Shutdown`](ExitReason::Shutdown).
+/// The end of a process for a reason other than [`Normal`](ExitReason::Normal) or [`Shutdown`](ExitReason::Shutdown).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AbnormalEnd {
-    /// When its state had been dropped.
+    /// The time at which its state had been dropped.
     pub at: Instant,
     /// Its PID.
     pub pid: Pid,
@@ -31,27 +30,27 @@ pub struct AbnormalEnd {
     pub process: &'static str,
     /// The entry that it was spawned at.
     pub entry: &'static str,
-    /// Its label.
+    /// Its label, if it had one.
     pub label: Option<Arc<str>>,
-    /// The process that spawned it.
+    /// The process that spawned it, if one did.
     pub parent: Option<Pid>,
-    /// The source location of the spawn.
+    /// The source location of the spawn, if known.
     pub place: Option<&'static Location<'static>>,
     /// The reason, of which at most 1 KiB is kept.
     pub reason: String,
     /// The type of the message that it failed in.
     pub message: Option<&'static str>,
-    /// The processes that were told: those linked with it, then those that monitored it.
+    /// The processes that were notified: those linked with it, then those that monitored it.
     pub told: Vec<Pid>,
-    /// Whether it had a supervisor, which was told.
+    /// Whether it had a supervisor, which was notified.
     pub supervised: bool,
 }
 
-/// A [stall](Stall), as it was reported last.
+/// A [stall](Stall), as it was last reported.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeptStall {
-    /// When it was noticed, or had ended.
+    /// The time at which the stall was detected, or had ended.
     pub at: Instant,
     /// The label of the process.
     pub label: Option<Arc<str>>,
@@ -63,13 +62,13 @@ pub struct KeptStall {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LostMessage {
-    /// When it was lost.
+    /// The time at which it was lost.
     pub at: Instant,
     /// The process that sent it, if the runtime knows it: see [`DeadLetter::from`].
     pub from: Option<Pid>,
     /// The PID that it was sent to.
     pub to: Pid,
-    /// The name of that process's type, if it is or was in this program, and nothing has followed it in its place.
+    /// The name of that process's type, if the process is or was in this program and its slot has not been reused.
     pub process: Option<&'static str>,
     /// The label of that process, if it is alive.
     pub label: Option<Arc<str>>,
@@ -79,13 +78,13 @@ pub struct LostMessage {
     pub reason: DeadLetterReason,
 }
 
-/// The last of many.
+/// The latest incidents of one kind.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recent<T> {
-    /// How many there have been since it was looked for them, those not kept included.
+    /// Number of incidents since the observation began, including those that were not kept.
     pub total: u64,
-    /// The last of them, the oldest first.
+    /// The latest incidents, oldest first.
     pub kept: Vec<Arc<T>>,
 }
 
@@ -106,7 +105,7 @@ impl<T> RecentRing<T> {
         Recent { total: state.total, kept: state.kept.iter().cloned().collect() }
     }
 
-    /// Keeps an entry; in place of the last one that it replaces, if there is such.
+    /// Stores an entry. If it replaces an earlier one, takes the place of the last such entry.
     fn keep(&self, most: usize, missed: &AtomicUsize, entry: &Arc<T>, replaces: impl Fn(&T) -> bool) {
         let Some(mut state) = try_lock(&self.0) else {
             missed.fetch_add(1, Ordering::Relaxed);
@@ -126,10 +125,10 @@ impl<T> RecentRing<T> {
     }
 }
 
-/// The rings of one who looks.
+/// The rings of one observer.
 pub(crate) struct IncidentRings {
     most: usize,
-    /// What found a ring locked.
+    /// Number of incidents that found a ring locked.
     missed: AtomicUsize,
     ends: RecentRing<AbnormalEnd>,
     stalls: RecentRing<KeptStall>,
@@ -164,7 +163,7 @@ impl IncidentRings {
     }
 }
 
-/// Who looks at a host. Its record may be that of another host by the time that they stop.
+/// The observers of a host. By the time that they stop, the record may belong to another host.
 #[derive(Default)]
 pub(crate) struct IncidentWatchers {
     count: AtomicUsize,
@@ -184,7 +183,7 @@ impl IncidentWatchers {
         self.count.store(all.len(), Ordering::Relaxed);
     }
 
-    /// Forgets those who looked at an ended host.
+    /// Removes the observers of an ended host.
     pub(crate) fn clear(&self) {
         lock(&self.rings).clear();
         self.count.store(0, Ordering::Relaxed);
@@ -207,7 +206,7 @@ impl IncidentWatchers {
 
     pub(crate) fn stalled(&self, stall: KeptStall) {
         let stall = Arc::new(stall);
-        // The report that it is over replaces that it has begun.
+        // The report that a stall is over replaces the report of its beginning.
         let is_same =
             |before: &KeptStall| stall.stall.is_over && !before.stall.is_over && before.stall.pid == stall.stall.pid;
         self.each(|rings| rings.stalls.keep(rings.most, &rings.missed, &stall, is_same));
@@ -219,7 +218,7 @@ impl IncidentWatchers {
     }
 }
 
-/// Displays a reason, and cuts it. The `Display` of a user's error may panic or be long.
+/// Returns the text of a reason, truncated. The `Display` of a user's error may panic, or its text may be long.
 pub(crate) fn reason_text(reason: &ExitReason) -> String {
     let mut text = Shown(reason).to_string();
     if text.len() > REASON_BYTES {
@@ -229,7 +228,7 @@ pub(crate) fn reason_text(reason: &ExitReason) -> String {
     text
 }
 
-/// Returns what is kept of a dead letter.
+/// Returns the entry for a dead letter.
 pub(crate) fn lost_message(
     letter: &DeadLetter,
     at: Instant,
@@ -250,7 +249,7 @@ mod tests {
         (0..10).for_each(|number| ring.keep(3, &missed, &Arc::new(number), |_| false));
         let recent = ring.recent();
         assert_eq!((recent.total, recent.kept.iter().map(|kept| **kept).collect::<Vec<_>>()), (10, vec![7, 8, 9]));
-        // In place of another: neither more nor at the end.
+        // A replacement does not add an entry, and does not move to the end.
         ring.keep(3, &missed, &Arc::new(80), |before| *before == 8);
         let recent = ring.recent();
         assert_eq!((recent.total, recent.kept.iter().map(|kept| **kept).collect::<Vec<_>>()), (10, vec![7, 80, 9]));

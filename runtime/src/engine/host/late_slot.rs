@@ -4,9 +4,9 @@ use crate::slots::{TABLE, Token};
 
 /// The token of a vacant slot that is not parked.
 pub(crate) enum LateSlot {
-    /// To be listed as free: a thread has kept the slot for its next process.
+    /// A thread has kept the slot for its next process: it has yet to be listed as free.
     Kept(Token),
-    /// Listed by the thread on which the process has ended; it may have another process by now.
+    /// The slot was listed as free by the thread on which its process ended, and may have another process by now.
     Listed(Token),
 }
 

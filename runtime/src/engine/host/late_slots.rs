@@ -1,34 +1,34 @@
 //! Vacant slots in which something has arrived late, until a worker empties them.
 //!
-//! To empty such a slot runs code of users: wakers of joins, drops of messages, the dead-letter hook. That may block,
-//! and it may wait for other processes of the host. So it does not run where a thread comes upon the slot: on the
+//! Emptying such a slot runs user code: wakers of joins, drops of messages, the dead-letter hook. That code may block,
+//! and may wait for other processes of the host. So it does not run where a thread comes upon the slot: on the
 //! watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on which others
-//! rely; or in a [flush](crate::local::tokens), after which the thread must keep nothing. There an empty
+//! rely; or in a [flush](crate::local::tokens), after which the thread must keep nothing. In these places, an empty
 //! slot is given back at once, and any other is queued. The queue is one of those that any thread may take from: a
-//! thread that pushes to it announces that (sleep:P2), and a sleeping thread looks there (sleep:S3). A worker empties
-//! the slots as visits, in which its permit can be taken over:
+//! thread that pushes to it announces that (sleep:P2), and a thread that goes to sleep looks there (sleep:S3). A worker
+//! empties the slots as visits, in which its permit can be taken over:
 //! * when it has found nothing to run, before it sleeps, and no longer searches (`find`);
 //! * at each visit to a shared queue;
 //! * before it exits, when the host has stopped.
 //!
-//! *None is left when a host stops*: as for processes (shutdown:L1, shutdown:L3). A thread that has been told to end
-//! looks here after its fence; one that pushes has its fence before it looks whether the threads have been told, and
-//! starts the last thread if so.
+//! *No slot is left when a host stops*, as for processes (shutdown:L1, shutdown:L3). A thread that has been told to end
+//! looks here after its fence. A thread that pushes a slot executes a fence before it checks whether the threads have
+//! been told to end, and if so starts the last thread.
 
 use super::Scheduler;
 use super::late_slot::LateSlot;
 use crate::slots::{TABLE, Token};
 
 impl Scheduler {
-    /// Gives back a vacant slot that a thread has kept. Runs no code of users.
+    /// Gives back a vacant slot that a thread has kept. Runs no user code.
     pub(crate) fn give_back_vacant(&'static self, token: Token) {
         if self.queue_unless_empty(token) {
             self.announce();
         }
     }
 
-    /// As [`give_back_vacant`](Self::give_back_vacant), for a caller that announces what it has queued. Returns whether
-    /// it has.
+    /// Like [`give_back_vacant`](Self::give_back_vacant), for a caller that announces queued slots itself. Returns
+    /// whether the slot was queued.
     pub(super) fn queue_unless_empty(&self, token: Token) -> bool {
         let late = TABLE.take_back_empty(token.acquire());
         late.map(|token| self.late_slots.push(LateSlot::Kept(token.release()))).is_some()
@@ -52,7 +52,7 @@ mod tests {
     use crate::{ExitReason, ProcessError, Runtime};
     use std::sync::mpsc::{Sender, channel};
 
-    /// Returns the slot of a process that has ended, and was joined too late.
+    /// Returns the slot of an ended process, and a join that came too late.
     fn joined_late(host: &'static Scheduler) -> (LateSlot, Ended) {
         let mut token = TABLE.take().expect("a slot");
         let pid = token.open(host.slot_owner());
@@ -61,7 +61,7 @@ mod tests {
         (LateSlot::Kept(token.release()), join)
     }
 
-    /// Catches: a slot that no thread empties, because all sleep.
+    /// Catches: a slot that no thread empties because all threads sleep.
     #[test]
     fn a_thread_that_sleeps_wakes_to_empty_a_slot() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// Catches: a slot that is queued when the threads have ended, and stays there.
+    /// Catches: a slot that is queued after the threads have ended, and stays in the queue.
     #[test]
     fn a_slot_is_emptied_after_the_threads_of_its_host_have_ended() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(join.wait(), ExitReason::NoProcess);
     }
 
-    /// Says on which thread its state is closed.
+    /// A process that sends the name of the thread on which its state is closed.
     struct ClosedOn(Sender<Option<String>>);
 
     impl Process for ClosedOn {
@@ -101,8 +101,8 @@ mod tests {
         }
     }
 
-    /// A thread parks an idle process, which then ends elsewhere; when the thread looks again, a process of another
-    /// host has the slot, and is being killed.
+    /// A thread parks an idle process, which then ends elsewhere. When the thread looks again, a process of another
+    /// host uses the slot, and is being killed.
     ///
     /// Catches: a process that runs on the threads of another host.
     #[test]

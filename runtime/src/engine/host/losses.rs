@@ -1,7 +1,8 @@
 //! The log events of dead letters.
 //!
-//! A message that is lost without an error for anyone is a warning, and so is one without a method, which is a bug even
-//! if its caller is told. Each names both ends, as far as they are known. Floods are limited: see [`LogLimit`].
+//! A message that is lost without an error for anyone is logged as a warning. So is a message that its receiver has no
+//! method for, which is a bug even if the caller gets an error. Each event names the sender and the receiver as far as
+//! they are known. Floods are limited: see [`LogLimit`].
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::env::clock::Moment;
@@ -14,7 +15,7 @@ use crate::util::log;
 use crate::util::panics::Shown;
 use tracing::field::display;
 
-/// The limits of one host, by reason.
+/// The limits on log events of one host, by reason.
 pub(crate) type LossLimits = [LogLimit; DeadLetterReason::COUNT];
 
 /// Logs a dead letter.
@@ -26,9 +27,9 @@ pub(crate) fn log_dead_letter(letter: &DeadLetter, limits: &LossLimits) {
         return;
     }
     let suppressed = match level {
-        // All of them: a program that asks for this level looks for one message.
+        // All events are logged: a program that enables this level looks for a particular message.
         tracing::Level::DEBUG => 0,
-        // By the system's time: the clock of a test may stand still.
+        // Uses the system's time, since the clock of a test may stand still.
         _ => match limits[letter.reason as usize].admit(Moment::now_by(None)) {
             Some(suppressed) => suppressed,
             None => return,
@@ -59,7 +60,7 @@ pub(crate) fn log_dead_letter(letter: &DeadLetter, limits: &LossLimits) {
     }
 }
 
-/// What is known of the sender or the receiver of a lost message.
+/// What is known about the sender or the receiver of a lost message.
 #[derive(Default)]
 struct LostEnd {
     process: Option<&'static str>,
@@ -67,7 +68,7 @@ struct LostEnd {
 }
 
 impl LostEnd {
-    /// Looks at the process, which may have ended; nothing is known of it once its slot has been reused.
+    /// Looks at the process, which may have ended. Nothing is known about it once its slot has been reused.
     fn of(pid: Pid) -> Self {
         if alias::is_local_alias(pid) {
             return Self { process: alias::kind(pid).map(|kind| (kind.name)()), label: None };

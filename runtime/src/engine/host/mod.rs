@@ -54,7 +54,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// The configuration of a host. A record is reused for a host with the same one.
+/// The configuration of a host. A record is reused only for a host with an equal configuration.
 #[derive(PartialEq)]
 pub(crate) struct Config {
     pub(crate) name: Arc<str>,
@@ -64,11 +64,11 @@ pub(crate) struct Config {
     pub(crate) mailbox: Bound,
     /// How long a step may run while others wait.
     pub(crate) stall_limit: Duration,
-    /// How many threads there may be beyond the permits, for steps that block.
+    /// Maximum number of threads beyond the permits, for steps that block.
     pub(crate) blocking_threads: usize,
     /// The stack size of its threads in bytes, if configured.
     pub(crate) stack: Option<usize>,
-    /// How long such a thread stays idle.
+    /// How long a thread beyond the permits stays idle before it ends.
     pub(crate) keep_alive: Duration,
 }
 
@@ -81,7 +81,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// How many threads set timers in their own wheels: none with a virtual clock, for one order of timers.
+    /// Returns how many threads have timer wheels of their own: none with a virtual clock, so that all timers have one
+    /// order.
     fn threads_with_timers(&self, permits: usize) -> usize {
         if self.clock.is_manual() { 0 } else { permits }
     }
@@ -95,13 +96,13 @@ pub(crate) struct UserCode {
     pub(crate) reactor: Option<Box<dyn Reactor>>,
 }
 
-/// Any thread that looks at it may be the last to have it.
+/// Any thread that uses the user code may drop the last reference to it, so a notifier drops the parts.
 impl Drop for UserCode {
     fn drop(&mut self) {
         let (handlers, hooks, reactor) =
             (std::mem::take(&mut self.handlers), std::mem::take(&mut self.hooks), self.reactor.take());
         notifiers::run(move || {
-            // Each on its own.
+            // Drop each part under its own guard.
             handlers.into_each().for_each(drop_user_code);
             let Hooks { hooks, dead_letter, stall } = hooks;
             hooks.into_iter().for_each(drop_user_code);
@@ -122,22 +123,22 @@ pub(crate) struct Scheduler {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
     pub(crate) has_hooks: bool,
-    /// Whether spawns and exits are to be told: to hooks, or to the recorder.
+    /// Whether spawns and exits are reported, to hooks or to the recorder.
     observed: AtomicBool,
     pub(crate) recorder: Recorder,
     pub(crate) has_reactor: bool,
     pub(crate) has_driver: bool,
     slot_owner: OnceLock<&'static SlotOwner>,
-    /// The record that users' handles refer to, set by its builder.
+    /// The record that the user's handles refer to, set by the builder.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
-    /// FIFO for all permits: processes woken from outside for the first time, and those that have used their budget.
+    /// FIFO for all permits: processes woken from outside for the first time, and those that have used up their budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) permits: Box<[CachePadded<Permit>]>,
-    /// Indexed like `sleep`.
+    /// The records of threads, with the indices that `sleep` uses.
     pub(crate) threads: Workers,
-    /// Threads without a permit whose deque is not empty, by number: each once.
+    /// The numbers of threads without a permit whose deque is not empty. Each is listed once.
     pub(crate) left: SegQueue<usize>,
-    /// Vacant slots that a worker is to empty.
+    /// Vacant slots that a worker has yet to empty.
     pub(crate) late_slots: SegQueue<LateSlot>,
     pub(crate) pinned_threads: PinnedThreads,
     pub(crate) idle: Idle,
@@ -145,9 +146,9 @@ pub(crate) struct Scheduler {
     pub(crate) quiet: Quiet,
     pub(crate) watchdog: WatchdogCounts,
     pub(crate) incidents: IncidentWatchers,
-    /// Steps that were timed by request, until they are looked at.
+    /// Steps that were timed on request and have not been read yet.
     pub(crate) timed: SegQueue<TimedStep>,
-    /// Counts the hosts that this record has been.
+    /// Counts the hosts that have used this record.
     generation: AtomicU32,
     node: AtomicU64,
     number: AtomicU16,
@@ -156,37 +157,38 @@ pub(crate) struct Scheduler {
     /// The time of its virtual clock, if it has one.
     clock_override: AtomicPtr<SharedMoment>,
     pub(crate) gate: Gate,
-    /// How many processes count against the limit.
+    /// Number of processes that count against the limit.
     places: AtomicUsize,
-    /// How many generators of random numbers were made besides those of the threads.
+    /// Number of random generators created besides those of the threads.
     generators: AtomicUsize,
-    /// Whether the threads are not joined: after a shutdown, or during one that is not waited for.
+    /// Whether the threads are not to be joined: after a shutdown, or during one that no thread waits for.
     pub(crate) unattended: AtomicBool,
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_letters: [Counter; DeadLetterReason::COUNT],
     pub(crate) loss_limits: LossLimits,
-    /// Reports of the dead letters of threads that must not make them.
+    /// Reports of dead letters, from threads that must not run user code.
     pub(crate) losses: Series,
-    /// How often a process was suspended, resumed, and resumed after the longest wait.
+    /// Number of times that a process was suspended, was resumed, and was resumed because the longest wait was over.
     pub(crate) suspensions: Counter,
     pub(crate) resumptions: Counter,
     pub(crate) forced_releases: Counter,
     pub(crate) backlogs: Backlogs,
     pub(crate) labels: Mutex<BTreeMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
-    /// Held by a thread that starts another one.
+    /// Locked while a thread is being started.
     pub(crate) growing: Mutex<()>,
-    /// Held while the host ends unattended, and while the record is reused. The shutdown that no thread waits for,
-    /// until it is over.
+    /// The shutdown that no thread waits for, until it is over. Locked while the host ends unattended, and while the
+    /// record is reused.
     pub(crate) ending: Mutex<Option<UnattendedShutdown>>,
     pub(crate) running: Mutex<Vec<StartedThread>>,
-    /// How many permits have got their first thread.
+    /// Number of permits that have had their first thread.
     pub(crate) launched: Mutex<usize>,
-    /// How often a step blocked its permit because the limit of threads was reached, and the process types for which
-    /// that was logged.
+    /// Number of times that a step blocked its permit because the limit of threads was reached, and the process types
+    /// for which that was logged.
     pub(crate) blocked_in_place: Counter,
     pub(crate) in_place_logged: Mutex<BTreeSet<&'static str>>,
-    /// How often a thread was started beyond the limit, because a process waited for another and no permit was left.
+    /// Number of times that a thread was started beyond the limit, because a process waited for another and no permit
+    /// was left.
     pub(crate) threads_beyond_limit: Counter,
 }
 
@@ -199,14 +201,14 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// rest:Q1: counts the calling thread as waiting, until the guard is dropped.
+    /// Performs rest:Q1: counts the calling thread as waiting, until the guard is dropped.
     pub(crate) fn wait(&self) -> Defer<impl FnMut()> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         defer(|| _ = self.waiting.fetch_sub(1, Ordering::SeqCst))
     }
 
-    /// rest:T2 and rest:T3: a thread has parked, or the host has been shut down.
+    /// Performs rest:T2 and rest:T3, after a thread has parked or the host has been shut down.
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -216,10 +218,10 @@ impl Quiet {
     }
 }
 
-/// A shutdown that was begun from inside: what its report is made of when the last process has left.
+/// A shutdown that was begun from inside: the data for the report that is made when the last process has left.
 pub(crate) struct UnattendedShutdown {
     pub(crate) began: Instant,
-    /// How many processes were inside, and how many messages had been discarded by exits, when it began.
+    /// Number of processes that were inside, and number of messages that exits had discarded, when the shutdown began.
     pub(crate) alive: u64,
     pub(crate) dead: u64,
     pub(crate) killed: u64,
@@ -288,7 +290,7 @@ impl Scheduler {
         host
     }
 
-    /// Returns the node that its PIDs name.
+    /// Returns the node of the host's PIDs.
     pub(crate) fn node(&self) -> NodeId {
         NodeId::new(self.node.load(Ordering::Relaxed)).unwrap_or_else(|| unreachable!("made from a node ID"))
     }
@@ -320,7 +322,7 @@ impl Scheduler {
         self.slot_owner.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
 
-    /// sleep:P2 to sleep:P5, after work was pushed; and shutdown:L3, after the fence of sleep:P2.
+    /// Performs sleep:P2 to sleep:P5 after work was pushed, and shutdown:L3 after the fence of sleep:P2.
     #[inline]
     pub(crate) fn announce(&'static self) {
         match self.idle.announce() {
@@ -334,13 +336,13 @@ impl Scheduler {
         }
     }
 
-    /// Returns the user code, until the host has been shut down. Takes a shared lock: permits have their own copies.
+    /// Returns the user code, or `None` once the host has been shut down. Takes a shared lock; the host's threads have
+    /// references of their own.
     pub(crate) fn user(&self) -> Option<Arc<UserCode>> {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes the user code out, to be dropped without a lock, with everything that it holds, such as the end of a
-    /// channel.
+    /// Takes the user code out, so that the caller can drop it, and everything that it owns, without a lock.
     #[must_use = "its drop is users' code"]
     pub(crate) fn take_user(&self) -> Option<Arc<UserCode>> {
         self.user.write().unwrap_or_else(PoisonError::into_inner).take()
@@ -360,33 +362,33 @@ impl Scheduler {
             || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty())
     }
 
-    /// Returns the threads that there may be, with their numbers.
+    /// Returns the existing thread records up to the highest one in use, with their numbers.
     #[inline]
     pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Worker)> {
         self.threads.first(self.idle.high())
     }
 
-    /// Returns the slots that the threads run now, including those of pinned processes.
+    /// Returns the slots of the processes that the threads run now, including pinned ones.
     pub(crate) fn at_work(&self) -> impl Iterator<Item = &'static Slot> {
         let pinned = self.pinned_threads.all().into_iter().filter_map(|pinned_thread| pinned_thread.thread.running());
         self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
     }
 
-    /// Keeps the handle of a started thread, for the shutdown to join it. Without a handle the system frees the
-    /// thread's stack when it ends.
+    /// Stores the handle of a started thread for the shutdown to join. Without a handle, the system frees the thread's
+    /// stack when it ends.
     pub(crate) fn keep_thread(&self, thread: StartedThread) {
         let mut threads = lock(&self.running);
         if self.unattended.load(Ordering::SeqCst) {
             return;
         }
-        // Ended ones are removed here, so that the list stays as long as the number of threads.
+        // Handles of ended threads are removed here, so that the list is never longer than the number of threads.
         threads.retain(|started| !started.thread.is_finished());
         threads.push(thread);
     }
 
     /// Returns a generator of random numbers for a supervisor or a pool, derived from the host's seed.
     pub(crate) fn random(&self) -> Random {
-        // The first numbers are those of the threads.
+        // The lower numbers belong to the threads.
         let number = u64::from(u32::MAX) + self.generators.fetch_add(1, Ordering::Relaxed) as u64;
         Random::new(self.seed(), number)
     }
@@ -404,7 +406,7 @@ impl Scheduler {
         }
     }
 
-    /// Lists the thread among those that left work in their deque, if it has some.
+    /// Lists the thread among those that left work in their deques, if its deque is not empty.
     pub(crate) fn leave_behind(&self, number: usize, thread: &Worker) {
         if !thread.stealer.is_empty() && !thread.is_left.swap(true, Ordering::SeqCst) {
             self.left.push(number);
@@ -417,19 +419,20 @@ impl Scheduler {
         self.next_timer() < Moment::NEVER && !self.idle.has_poller()
     }
 
-    /// Returns when the next timer for the host's own threads is due: a virtual clock's are fired by who advances it.
+    /// Returns when the next timer that the host's own threads must fire is due. Timers of a virtual clock are not
+    /// included: the thread that advances the clock fires them.
     #[inline]
     pub(crate) fn next_timer(&self) -> Moment {
         if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
-    /// Returns whether spawns and exits are to be told.
+    /// Returns whether spawns and exits are reported.
     #[inline(always)]
     pub(crate) fn is_observed(&self) -> bool {
         self.observed.load(Ordering::Relaxed)
     }
 
-    /// Has spawns and exits told to the recorder, too, or not any more.
+    /// Starts or stops reporting spawns and exits to the recorder.
     pub(crate) fn observe_recorded(&self, are_recorded: bool) {
         self.observed.store(self.has_hooks || are_recorded, Ordering::SeqCst);
     }
@@ -448,7 +451,7 @@ impl Scheduler {
         }
     }
 
-    /// Fires everything due at `now`, in order, however long that takes: for a thread that fires alone.
+    /// Fires all timers due at `now`, in order, however long that takes. For a thread that fires timers alone.
     pub(crate) fn fire_all_timers(&'static self, now: Moment) {
         while self.timers.next() <= now {
             let due = self.timers.due(now);
@@ -462,7 +465,8 @@ impl Scheduler {
         }
     }
 
-    /// Fires what is due at `now`, for a while: if more is due, the caller lets others run and calls it again.
+    /// Fires timers due at `now`, up to a limit. If more are due, the caller lets processes run before it calls this
+    /// again.
     #[cold]
     pub(crate) fn fire_timers(&'static self, now: Moment) {
         let permit = self.current_worker();
@@ -472,7 +476,7 @@ impl Scheduler {
         }
     }
 
-    /// Performs the result of a look for timers. Returns its cost, in units of [`FIRED`].
+    /// Handles the result of a search for due timers. Returns its cost, which counts against [`FIRED`].
     fn fire(&'static self, due: Due) -> u32 {
         if let Due::Fire(action, due) = &due
             && self.recorder.is_sampling()
@@ -488,7 +492,7 @@ impl Scheduler {
             Due::Fire(action, _) => {
                 #[cfg(feature = "test")]
                 let _acting = Acting::begin(self.node());
-                // It may clone or drop a user's message, or wake a task of another executor.
+                // The action may clone or drop a user message, or wake a task of another executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
                     crate::util::log::error!(%panic, "the action of a timer panicked");
                 }
@@ -505,7 +509,7 @@ impl Scheduler {
         }
     }
 
-    /// Wakes the thread that waits for timers: one is due before all others.
+    /// Wakes the thread that waits for timers, since a new timer is due before all others.
     #[cold]
     pub(crate) fn wake_for_timer(&self) {
         if self.clock_override().is_some() {
@@ -576,8 +580,8 @@ mod tests {
         }
     }
 
-    /// Catches: the watchdog looks at the users' code of a host while that ends, is the last to have it, and drops it;
-    /// a thread of a cluster that drops what cannot be delivered, or wakes a task for which it has an answer.
+    /// Catches: a watchdog that uses a host's user code while the host ends, and then drops the last reference to it; a
+    /// thread of a cluster that drops an undeliverable message, or wakes the task that waits for an answer.
     #[test]
     fn no_users_code_runs_on_a_thread_that_others_depend_on() {
         let (say, said) = channel();
@@ -596,7 +600,8 @@ mod tests {
         assert_eq!(said.iter().collect::<Vec<_>>(), [ThreadKind::Notifier; 3]);
     }
 
-    /// Catches: a supervisor or a pool that draws from the system, so that a run cannot be repeated from its seed.
+    /// Catches: a supervisor or a pool that takes random numbers from the system, so that a run cannot be repeated from
+    /// its seed.
     #[test]
     fn generators_follow_from_the_seed_one_after_the_other() {
         let hosts = [7, 7, 8].map(|seed| Runtime::builder().workers(1).seed(seed).build().expect("one worker"));

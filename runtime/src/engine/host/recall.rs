@@ -1,4 +1,4 @@
-//! Taking from a thread what it keeps to itself: see `local/tokens`.
+//! Recalling the tokens that a thread keeps to itself: see `local/tokens`.
 
 use super::Scheduler;
 use super::late_slot::LateSlot;
@@ -8,14 +8,14 @@ use crate::local::tokens::Revoked;
 use crate::slots::Token;
 
 impl Scheduler {
-    /// Moves what a thread keeps to itself, the process in its run-next slot and those kept with input, to the inject
-    /// queue of the permit that `holder` has, or to the global queue if it has none; and the vacant slots to where they
-    /// are [emptied](super::late_slots). Returns whether there was any process. Runs no code of users: the watchdog
-    /// calls it.
+    /// Moves the tokens that a thread keeps to itself. The process in its run-next slot and cached processes with input
+    /// go to the inject queue of the permit that `holder` has, or to the global queue if it has none; vacant slots go
+    /// to where they are [emptied](super::late_slots). Returns whether any process was moved. Runs no user code, since
+    /// the watchdog calls this.
     ///
-    /// In the global queue it would be behind all others; the inject queue is visited next by the thread with the
-    /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread
-    /// can, or the host would seem to be idle.
+    /// In the global queue a process would be behind all others; the inject queue is visited next by the thread with
+    /// the permit, and by all that search. The move is made while no thread can park, so that a process is in a queue
+    /// again before its thread parks: otherwise the host would seem to be idle.
     pub(crate) fn move_local(&'static self, thread: &Worker, holder: usize) -> bool {
         let mut is_any_late = false;
         let moved = self.idle.with_permits(|permits| {
@@ -29,8 +29,8 @@ impl Scheduler {
         moved
     }
 
-    /// Takes one process from those that a thread of a stopped host keeps to itself; queues the others, and its vacant
-    /// slots, without an announcement of these.
+    /// Takes one of the processes that a thread of a stopped host keeps to itself. Queues the others, and also its
+    /// vacant slots, which are not announced.
     pub(crate) fn take_local(&'static self, thread: &Worker) -> Option<Token> {
         let mut is_any_late = false;
         let mut tokens = self.with_input(thread.local.revoke(), &mut is_any_late);
@@ -39,8 +39,8 @@ impl Scheduler {
         first
     }
 
-    /// Evicts the processes that were kept. Returns the tokens of those that have something to do. Notes whether a
-    /// vacant slot was queued, of those that are given back.
+    /// Evicts the kept processes. Returns the tokens of those with input. Sets `is_any_late` if a vacant slot was
+    /// queued instead of given back.
     fn with_input(&self, revoked: Option<Revoked>, is_any_late: &mut bool) -> impl Iterator<Item = Token> {
         let Revoked { run_next, cached, vacant } = revoked.unwrap_or_default();
         for token in vacant {

@@ -2,20 +2,21 @@
 //!
 //! A record stays a valid `Scheduler` for ever: everything that changes in it is atomic or behind a lock. So a thread
 //! that reads it late, or keeps a reference to it, touches no freed memory; at worst it wakes a thread of the next
-//! host, which finds nothing and parks again. Everything that must not reach the next host is kept out individually:
+//! host, which finds nothing and parks again. Everything that must not reach the next host is excluded individually:
 //!
 //! * *messages and signals*: a PID names a slot's generation, and no process of the ended host is alive;
 //! * *spawns*: the record has a generation, which each spawn compares once it has passed the gate
 //!   ([`Scheduler::enter`]): from there on the record cannot be reused;
-//! * *calls by a handle* (`Host`): the handle stores the generation too, and refuses if it has passed;
+//! * *calls by a handle* (`Host`): the handle also stores the generation, and refuses calls when the record has moved
+//!   on;
 //! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: it decides under a lock that
 //!   [`Scheduler::renew`] takes as well;
 //! * *timers*: their keys are never reused;
 //! * *counts that go up and down* (processes under the limit, those inside the gate): they are kept, since a late
 //!   thread will still count itself out.
 //!
-//! A record is free when its host has ended and nothing is left: no process, no thread, nothing in a queue. One with a
-//! step that never returns is not reused.
+//! A record is free when its host has ended and nothing is left: no process, no thread, and nothing in a queue. A
+//! record is never reused while a step does not return.
 
 use super::{Config, Identity, Scheduler, UserCode, address_of};
 use crate::engine::watchdog::report::WatchdogCounts;
@@ -47,7 +48,7 @@ impl Scheduler {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Enters the gate, for that generation of the record. The caller must leave later if this returns true.
+    /// Enters the gate if the record still has this generation. If this returns true, the caller must leave later.
     #[must_use = "who came in must leave"]
     #[inline(always)]
     pub(crate) fn enter(&'static self, generation: u32) -> bool {
@@ -71,7 +72,7 @@ impl Scheduler {
             return false;
         }
         self.generation.fetch_add(1, Ordering::SeqCst);
-        // A virtual clock may be reused, too.
+        // The virtual clock may be reused, too, once it is dropped here.
         drop(std::mem::take(&mut *lock(&self.clock)));
         true
     }
@@ -104,7 +105,8 @@ impl Scheduler {
         host
     }
 
-    /// Turns the record into the next host, consuming it, unless a late thread is still inside. Returns whether it did.
+    /// Turns the record into the host `next`, which is taken out of the option, unless a late thread still uses the
+    /// record. Returns whether it did.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
         let ending = lock(&self.ending);
         if !self.idle.renew() {

@@ -1,7 +1,7 @@
 //! The reactor of another library, driven by the workers.
 //!
-//! * [`reactor`]: the engine's interface to it;
-//! * [`tokio`](self): Tokio's, with the feature `tokio`.
+//! * [`reactor`]: the engine's interface to such a reactor;
+//! * [`tokio`](self): its implementation for Tokio, with the feature `tokio`.
 
 pub(crate) mod reactor;
 #[cfg(feature = "tokio")]

@@ -1,17 +1,18 @@
 //! Tokio inside the workers: with the feature `tokio`, a host's threads run processes within a Tokio runtime.
 //!
-//! That runtime is the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives itself, or
-//! one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
-//! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way processes run
+//! That runtime is either the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives
+//! itself, or one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
+//! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way, processes run
 //! on Postroom's workers, and what they await is registered with Tokio, which wakes them.
 //!
 //! Tokio's current-thread runtime may be driven by any thread, one at a time. To drive it is to `block_on` a future
 //! that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes it ready
 //! before any task runs.
 //!
-//! A *fallback* thread drives it while no other does: before the host's threads start, and while all of them are in
-//! long steps. It also ends the runtime, when the host's shutdown requests it after the last process: clean-up may
-//! still use its sockets. That drops the remaining tasks, and waits briefly for the threads of `spawn_blocking`.
+//! A *fallback* thread drives it while no other thread does: before the host's threads start, and while all of them are
+//! in long steps. The fallback thread also ends the runtime, when the host's shutdown requests that: after the last
+//! process, since clean-up may still use its sockets. Ending it drops the remaining tasks, and waits briefly for the
+//! threads of `spawn_blocking`.
 
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
@@ -68,14 +69,14 @@ impl Reactor for BorrowedTokio {
 struct Own {
     handle: Handle,
     shared: Arc<TokioShared>,
-    /// The thread that drives it while no other does; taken by the thread that waits for its end.
+    /// The thread that drives the runtime while no other does. Taken by the thread that joins it.
     fallback: Mutex<Option<JoinHandle<()>>>,
     fallback_id: ThreadId,
     ended: Arc<Oneshot<()>>,
 }
 
 struct TokioShared {
-    /// Locked by the thread that drives it. `None` when it has ended.
+    /// Locked by the thread that drives the runtime. `None` when the runtime has ended.
     core: Mutex<Option<Core>>,
     block_on: Arc<BlockOn>,
     driven: AtomicU64,
@@ -87,7 +88,7 @@ struct TokioShared {
 
 struct Core {
     runtime: Runtime,
-    /// Ends a wait, at that moment or before.
+    /// A timer that ends a wait, at its deadline or before, and the moment to which the timer is set.
     timer: Option<(Pin<Box<Sleep>>, Instant)>,
 }
 
@@ -101,7 +102,7 @@ enum FallbackRequest {
 #[derive(Default)]
 struct BlockOn {
     has_waited: AtomicBool,
-    /// The waker of the `block_on`'s future: the same for all of them.
+    /// The waker of the future in `block_on`, which is the same in all calls.
     waker: Mutex<Option<Waker>>,
 }
 
@@ -123,15 +124,15 @@ impl BlockOn {
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let block_on = Arc::new(BlockOn::default());
-        // Weak: the waker in `BlockOn` holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
-        // and its file descriptors for ever. Driving threads hold the `BlockOn`, so no wait is missed.
+        // Weak, since the waker in `BlockOn` holds Tokio's runtime, and with it this callback: a cycle would keep the
+        // reactor and its file descriptors for ever. Driving threads hold the `BlockOn`, so no wait is missed.
         let waited = Arc::downgrade(&block_on);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .thread_name(format!("{name}-blocking").replace('\0', " "))
             .on_thread_unpark(move || {
                 if let Some(block_on) = waited.upgrade() {
-                    // The future checks this.
+                    // Checked by the future.
                     block_on.has_waited.store(true, Ordering::Relaxed);
                     block_on.wake();
                 }
@@ -178,7 +179,7 @@ impl Reactor for Own {
     }
 }
 
-/// For a shutdown that no thread waits for.
+/// Ends the runtime if no thread waits for the shutdown.
 impl Drop for Own {
     fn drop(&mut self) {
         self.shared.request(FallbackRequest::End);
@@ -194,7 +195,7 @@ impl Driver for Own {
             if !std::mem::take(&mut again) {
                 return Poll::Ready(());
             }
-            // Tokio checks the system, and runs tasks, before it polls this again.
+            // Tokio checks the system, and runs tasks, before it polls this future again.
             context.waker().wake_by_ref();
             Poll::Pending
         }));
@@ -235,8 +236,8 @@ impl Driver for Own {
     }
 }
 
-/// Returns whether `until` has passed, or nearly so. The timer is rarely set again: deadlines of calls, the most common
-/// waits, move on with the time.
+/// Becomes ready at `until`, or earlier if the timer is already set to an earlier moment. The timer is rarely reset:
+/// the deadlines of calls, the most common waits, move on with the time.
 fn poll_timer(
     timer: &mut Option<(Pin<Box<Sleep>>, Instant)>,
     until: Instant,
@@ -266,7 +267,7 @@ impl TokioShared {
         None
     }
 
-    /// Sends the fallback thread a request; that to end is final.
+    /// Sends the fallback thread a request. A request to end is final.
     fn request(&self, new: FallbackRequest) {
         let mut request = lock(&self.request);
         if *request != FallbackRequest::End {

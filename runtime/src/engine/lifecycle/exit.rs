@@ -2,36 +2,37 @@
 //!
 //! 1. its PID becomes unroutable: later messages are returned to their senders;
 //! 2. `close` is called once, then its state is dropped;
-//! 3. its names are free, and it is removed from its groups and topics;
+//! 3. its names become free, and it is removed from its groups and topics;
 //! 4. messages left in its mailbox go to its guardian, if that keeps them for a successor; otherwise they become dead
-//!    letters, whose callers are told the exit reason. Then its token is parked as that of a vacant slot, so that a
-//!    sender that saw it alive and pushes only now gets its message back: no dead letter follows those below. (If no
-//!    other process is told of the end, the token may be kept instead, for the next process: see
+//!    letters, whose callers get the exit reason. Then its token is parked as that of a vacant slot, so that a sender
+//!    that saw the process alive and pushes only now gets its message back: no dead letter follows the notifications
+//!    below. (If no other process is notified of the end, the token may be kept instead, for the next process: see
 //!    [`vacant_slots`](crate::local::vacant_slots));
 //! 5. its guardian counts it as ended: the name of a child that does not come back is free;
 //! 6. the complete hooks are called;
-//! 7. it is counted out;
+//! 7. it is counted out of the gate;
 //! 8. linked and monitoring processes are notified, then the waiters for its end, then its guardian;
 //! 9. the rest of its data, including its exit reason, is dropped;
-//! 10. its slot can be reused: not before, since the code of those notified still runs as this process.
+//! 10. its slot can be reused; not earlier, since code that the notifications call still runs as this process.
 //!
-//! A process that ends normally and has left nothing behind, of whose end no process is told, goes through the same
-//! steps without looks for what it does not have (`end_plainly`). Whether it has left something is seen after its
-//! `close`: if so, the rest of the steps are made as for any other process.
+//! A process that ends normally, has left nothing behind, and of whose end no process is notified, goes through the
+//! same steps without looking for what it does not have (`end_plainly`). After its `close`, a check shows whether it
+//! has left something: if so, the remaining steps are those of any other process.
 //!
-//! This holds for a sender that is preempted between its check and its push, unless two of them push at the same time
-//! (the first has the token of the vacant slot and empties it, and the second's message becomes a dead letter), or
-//! another process has started in the slot (which finds a message that was not meant for it). Then the dead letter
-//! follows the notifications by a moment. To close that gap, a sender would have to check again after its push, and
-//! wait for the thread that empties the mailbox, users' hooks included: each message would pay for it, and two threads
-//! could wait for each other. [Requests](crate::slots::slot::requests) have no such gap; and the caller of such a
-//! message is told at once, by itself.
+//! A sender that is preempted between its check and its push also gets its message back, with two exceptions: if two
+//! such senders push at the same time (the first has the token of the vacant slot and empties it, and the second's
+//! message becomes a dead letter), or if another process has started in the slot (which finds a message that was not
+//! meant for it). In these cases the dead letter follows the notifications by a moment. To close that gap, a sender
+//! would have to check again after its push, and wait for the thread that empties the mailbox, including user hooks:
+//! each message would pay for it, and two threads could wait for each other. [Requests](crate::slots::slot::requests)
+//! have no such gap; and a call checks again after its push, so that its caller is notified at once.
 //!
 //! # Panics
 //!
-//! Much of this calls user code: `close`, drops, hooks, wakers, and the `Display` of logged values. Each such call has
-//! its own guard, and all of them have one more: a panic that escapes from anywhere costs the one action that it
-//! interrupted, and the exit continues with the next. So every exit completes, and the token is never lost.
+//! Many of these steps call user code: `close`, drops, hooks, wakers, and the `Display` of logged values. Each such
+//! call has its own guard, and all of them together have one more: a panic that escapes from anywhere costs only the
+//! action that it interrupted, and the exit continues with the next. So every exit completes, and the token is never
+//! lost.
 
 use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
@@ -83,7 +84,7 @@ pub(crate) fn end(
 pub(crate) fn end_normally(host: &'static Scheduler, mut token: Token, body: Option<Body>) -> Option<Token> {
     let pid = pid_of(&token);
     match body {
-        // Where its end may have a span, that is entered in the stages.
+        // With the feature `spans`, the stages enter the span of the end.
         Some(body) if !cfg!(feature = "spans") && !token.has_cold_state() => {
             match end_plainly(host, &mut token, pid, body) {
                 Ok(()) => Some(token),
@@ -99,12 +100,12 @@ fn pid_of(token: &Token) -> Pid {
     token.pid().unwrap_or_else(|| unreachable!("a process ends once"))
 }
 
-/// Makes all steps of the exit of a process that has left nothing: then its slot is vacant. Does not panic: what
-/// follows `close` is the runtime's own.
+/// Performs all steps of the exit of a process that has left nothing behind; then its slot is vacant. Does not panic,
+/// since only code of the runtime follows `close`.
 ///
 /// # Errors
-/// It has left something, or a process is told of its end: only its first two steps have been made. The panic is that
-/// of its `close`, if that has panicked.
+/// The process has left something behind, or a process is notified of its end: only the first two steps have been
+/// performed. Contains the panic of `close`, if there was one.
 #[inline]
 fn end_plainly(host: &'static Scheduler, token: &mut Token, pid: Pid, body: Body) -> Result<(), Option<ExitReason>> {
     Token::close(token);
@@ -135,8 +136,8 @@ fn end_closed(host: &'static Scheduler, token: Token, pid: Pid, panic: Option<Ex
     ending.end(CLOSED)
 }
 
-/// Returns whether the token of a vacant slot need not be parked: no process is told of the end, so what arrives late
-/// follows no such news.
+/// Returns whether the token of a vacant slot need not be parked: no process is notified of the end, so a late dead
+/// letter follows no notification.
 #[inline]
 fn may_keep_slot(host: &Scheduler, token: &Token) -> bool {
     #[cfg(feature = "test")]
@@ -152,7 +153,7 @@ const CLOSED: u8 = 2;
 /// The last stage of an exit.
 const LAST: u8 = 13;
 
-/// How many of the told processes are kept of an end.
+/// Maximum number of notified processes that the record of an end names.
 const TOLD: usize = 16;
 
 struct ExitingProcess {
@@ -161,14 +162,14 @@ struct ExitingProcess {
     pid: Pid,
     /// The last stage that has begun.
     begun: u8,
-    /// Until it is parked.
+    /// The token, until it is parked.
     token: Option<Token>,
-    /// The token, when the slot is vacant, if it is not parked.
+    /// The token of the vacant slot, if it is not parked.
     vacant: Option<Token>,
     body: Option<Body>,
     reason: ExitReason,
     result: Option<Payload>,
-    /// The type of the message that it failed in.
+    /// The type of the message that the process was handling when it failed.
     handling: Option<&'static str>,
     cold_state: Option<Box<ColdState>>,
 }
@@ -196,7 +197,7 @@ impl ExitingProcess {
         }
     }
 
-    /// Makes the stages after the first `done`.
+    /// Performs the stages after the first `done` ones. Returns the token of the vacant slot, if it can be kept.
     fn end(mut self, done: u8) -> Option<Token> {
         let is_reusable = self.token.as_ref().is_some_and(Token::is_reusable);
         self.begun = done;
@@ -216,7 +217,7 @@ impl ExitingProcess {
         crate::util::log::error!(%pid, %panic, "a panic interrupted the exit of a process, which continues");
     }
 
-    /// Runs the stages after the first `done`; a panic costs the rest of one.
+    /// Runs the stages after the first `done` ones. A panic skips the rest of its stage.
     fn go(&mut self, done: u8) -> Result<(), Panic> {
         contain(Site::Backstop, || {
             self.stage(done, 1, Self::report);
@@ -231,7 +232,7 @@ impl ExitingProcess {
             });
             self.stage(done, 8, Self::tell_bound);
             self.stage(done, 9, Self::tell_waiting);
-            // The rest may hold the last references to users' values: dropped one by one.
+            // The remaining data may have the last references to user values, so each is dropped in a stage of its own.
             self.stage(done, 10, |this| this.result = None);
             self.stage(done, 11, |this| this.cold_state = None);
             self.stage(done, 12, |_| crate::engine::context::values::forget_values());
@@ -286,7 +287,7 @@ impl ExitingProcess {
         }
     }
 
-    /// Its `close`, or the drop of its state, has panicked.
+    /// Records that `close`, or the drop of the state, has panicked.
     fn note_panic(&mut self, panic: &ExitReason) {
         if self.reason.is_normal() {
             self.reason = panic.clone();
@@ -319,7 +320,7 @@ impl ExitingProcess {
             hand_on(&mut token, &**guardian, self.pid, &self.reason);
         }
         loop {
-            // Usually nothing is there; what arrives from here on keeps the token from being parked.
+            // Usually nothing is left. From here on, anything that arrives keeps the token from being parked.
             if self.cold_state.is_some() || token.lanes().has_control() || !token.lanes().is_data_empty() {
                 empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
             }
@@ -332,7 +333,7 @@ impl ExitingProcess {
                 return;
             }
             match token.park_vacant() {
-                // A sender that saw the process alive is not done, or has just pushed.
+                // A sender that saw the process alive is about to push, or has just pushed.
                 Some(again) => token = again,
                 None => return,
             }
@@ -340,7 +341,8 @@ impl ExitingProcess {
         }
     }
 
-    /// Has its guardian count it as ended before others are told of the end: they find its name free.
+    /// Makes the guardian count the process as ended before others are notified of the end, so that they find its name
+    /// free.
     #[inline]
     fn settle(&mut self) {
         if let Some(guardian) = self.cold_state.as_ref().and_then(|cold_state| cold_state.guardian.as_ref()) {
@@ -350,7 +352,7 @@ impl ExitingProcess {
 
     #[inline]
     fn complete(&mut self) {
-        // Not earlier: the log of what was left in its mailbox names it.
+        // Not earlier, since log events about what was left in the mailbox show the label.
         if self.cold_state.as_ref().is_some_and(|cold_state| cold_state.labelled) {
             lock(&self.host.labels).remove(&self.pid);
         }
@@ -361,7 +363,7 @@ impl ExitingProcess {
         }
     }
 
-    /// Keeps the end for those who look.
+    /// Stores the end for observers of incidents.
     #[cold]
     fn keep(&self) {
         let Started { pid, process, entry, parent } = self.host.describe(self.slot, self.pid);
@@ -389,7 +391,7 @@ impl ExitingProcess {
         }
     }
 
-    /// Notifies the waiters. They have wakers: foreign code, each under its own guard.
+    /// Notifies the waiters. Their wakers are foreign code, and each is called under its own guard.
     #[inline]
     fn tell_waiting(&mut self) {
         let Some(cold_state) = &mut self.cold_state else { return };
@@ -418,7 +420,7 @@ fn end_kind(reason: &ExitReason) -> EndKind {
     }
 }
 
-/// Resumes processes suspended at one that has ended, and drops the contents of its queue.
+/// Resumes processes suspended at one that has ended, and makes the contents of its queue dead letters.
 pub(crate) fn release_mailbox(token: &Token, reason: &ExitReason) {
     if token.slot().has_mailbox_state() {
         for envelope in suspend::end(token.slot()) {
@@ -437,7 +439,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reaso
     }
 }
 
-/// Runs foreign code after the end of a process; its panic has no consequence.
+/// Runs foreign code after the end of a process. Its panic is logged, and has no other consequence for the exit.
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = contain(Site::Backstop, body) {
         crate::util::log::error!(%panic, "a waiter for the end of a process panicked");
@@ -457,10 +459,10 @@ pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
             site.set(Site::StateDrop);
             drop(body.take());
         });
-        // It is left there if its `close` has panicked.
+        // The body is still there if its `close` has panicked.
         let dropped = body.map_or(Ok(()), |body| contain(Site::StateDrop, || drop(body)));
         let panic = closed.and(dropped).err().map(|panic| ExitReason::Panic(panic.into()));
-        // It wakes callers: foreign code.
+        // Blaming wakes callers, which runs foreign code.
         if crate::call::caller::has_orphans()
             && let Err(panic) = contain(Site::Backstop, || crate::call::caller::blame(panic.as_ref().unwrap_or(reason)))
         {
@@ -473,13 +475,14 @@ pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
 /// Hands the remaining messages to the guardian, up to the last one from a sender that got the PID from the guardian.
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
-    // Waiting senders are resumed first: they are among those that are waited for next.
+    // Waiting senders are resumed first, since the guardian waits for them, too.
     let queue = if token.slot().has_mailbox_state() { suspend::end(token.slot()) } else { VecDeque::new() };
     let mut queue = queue.into_iter();
     guardian.quiesce();
     loop {
         match token.lanes().pop_data() {
-            // A placeholder gives a message of the queue its place; inherited messages have none, and came first.
+            // A placeholder marks the place of a message in the queue. Inherited messages have no placeholder, and came
+            // first.
             Some(Envelope { kind: NodeKind::Placeholder, .. }) => {
                 let envelope = queue.next();
                 envelope.into_iter().for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));
@@ -495,7 +498,7 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     }
 }
 
-/// Hands one envelope to the guardian; what is not a message, and what the guardian refuses, is disposed of.
+/// Hands one envelope to the guardian. Anything that is not a message, or that the guardian refuses, is disposed of.
 fn transfer_unhandled(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope, reason: &ExitReason) {
     let Envelope { kind, generation, .. } = envelope;
     if kind != NodeKind::Message || generation != pid.generation() {
@@ -554,6 +557,6 @@ fn receive(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, sent: Sent
     }
 }
 
-// With spans, all ends go through the stages.
+// With the feature `spans`, all ends go through the stages.
 #[cfg(all(test, not(feature = "spans")))]
 mod tests;

@@ -1,4 +1,4 @@
-//! Spawning, exiting and upgrading processes. The order of the steps is each one's contract.
+//! Spawning, exiting and upgrading processes. In each of these, the order of the steps is the contract.
 //!
 //! * [`spawn`], [`exit`], [`upgrade`].
 

@@ -1,4 +1,4 @@
-//! Spawning a process: everything that can refuse it comes first, and a refusal undoes everything before it.
+//! Spawning a process. Everything that can refuse the process comes first, and a refusal undoes everything before it.
 
 use super::exit::{close, release_mailbox, tell_bound};
 use crate::call::dead_letter::DeadLetterReason;
@@ -36,14 +36,14 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::ptr;
 
-/// How deeply processes may spawn each other in their `init`: each is nested on the stack of the first.
+/// Maximum depth of processes that spawn each other in their `init`: each `init` is nested on the stack of the first.
 const DEPTH: usize = 64;
 
-/// The cost of a spawn in the spawner's budget, in messages sent: about what it takes in time. Otherwise a process that
-/// spawns in a loop stays ahead of its children for ever, and their memory is always cold.
+/// The cost of a spawn in the spawner's budget, in sent messages: roughly the time that it takes. Without it, a process
+/// that spawns in a loop would stay ahead of its children for ever, and their memory would always be cold.
 const COST: u32 = 8;
 
-/// Where a spawn notes the process: for a parent whose closure spawns it, and may fail after that.
+/// The place where a spawn stores the PID, for a parent whose closure spawns the process and may fail after that.
 pub(crate) type Noted = Arc<OnceLock<Pid>>;
 
 #[derive(Clone, Default)]
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) values: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
     pub(crate) bound: SpawnerTie,
-    /// `None`: the host's.
+    /// The mailbox's own bound; `None` for the host's.
     pub(crate) mailbox: Option<Bound>,
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     pub(crate) noted: Option<Noted>,
@@ -82,7 +82,7 @@ pub(crate) struct SpawnerTie {
 }
 
 impl SpawnerTie {
-    /// Returns the options that require a spawner, as they were written.
+    /// Returns the name of an option that is set and requires a spawner.
     fn asked(self) -> Option<&'static str> {
         match self {
             Self { linked: true, .. } => Some("linked"),
@@ -94,7 +94,7 @@ impl SpawnerTie {
 }
 
 pub(crate) struct PendingSpawn {
-    /// That of the host's record when the spawn was requested.
+    /// The generation of the host's record when the spawn was requested.
     pub(crate) generation: u32,
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
@@ -103,28 +103,28 @@ pub(crate) struct PendingSpawn {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
 }
 
-/// What a process does after its start. A whole word, like the value returned beside it: a result copied as two words
-/// right after one byte was written stalls on the cache.
+/// The first action of a process after its start. A whole word, like the value returned beside it: copying a result as
+/// two words right after a single byte of it was written stalls on the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum First {
     Step,
-    /// Waits for input.
+    /// The process waits for input.
     Rest,
 }
 
 /// A process to be spawned, independent of where it runs. Either `close` or `into_body` is called last.
 pub(crate) trait Spawnable {
-    /// Returns the owner of its slot. Called after everything known beforehand has accepted it.
+    /// Returns the owner of the process's slot. Called after all checks that are possible beforehand have passed.
     fn slot_owner(&mut self) -> &'static SlotOwner;
-    /// Runs its start, and asks whether it traps exits. (The error is boxed, one word: returning a wider result stalls
-    /// on the cache at each call.)
+    /// Runs the process's start, and asks whether the process traps exits. (The error is boxed, so that it is one word:
+    /// returning a wider result stalls on the cache at each call.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
     fn traps_exits(&self) -> bool;
-    /// Closes and drops a process that was refused. Returns its panic.
+    /// Closes and drops a process that was refused. Returns the panic if either panicked.
     fn close(self, reason: &ExitReason) -> Option<ExitReason>;
     fn into_body(self) -> Body;
-    /// Queues it for its first step.
+    /// Queues the process for its first step.
     fn queue(host: &'static Scheduler, token: Token);
 }
 
@@ -133,12 +133,12 @@ pub(crate) struct Environment {
     pub(crate) host: &'static Scheduler,
     pub(crate) pid: Pid,
     pub(crate) parent: Option<Pid>,
-    /// The values that it passes on to the processes that it spawns.
+    /// The values that the process passes on to the processes that it spawns.
     pub(crate) values: Option<Values>,
     pub(crate) depth: usize,
 }
 
-/// A process for the workers: it starts on the spawner's thread.
+/// A process for the workers, which starts on the spawner's thread.
 struct OnAnyWorker<P, F> {
     host: &'static Scheduler,
     process: P,
@@ -191,7 +191,7 @@ where
     }
 }
 
-/// Fails if a simulated test wants the start of such a process to.
+/// Fails if a simulated test wants the start of this kind of process to fail.
 #[cfg(feature = "test")]
 fn simulated_start(kind: &ProcessKind) -> Result<(), Box<SpawnError>> {
     use crate::sync::simulated::{Mishap, mishap};
@@ -230,7 +230,7 @@ impl Scheduler {
             None => (SpawnerTie::default(), None),
             Some(options) => (options.bound()?, options.mailbox.map(Bound::check).transpose()?),
         };
-        // A hard bound of the host is each mailbox's own.
+        // A hard bound of the host becomes each mailbox's own.
         let mailbox = mailbox.or(Some(self.config.mailbox).filter(|bound| matches!(bound, Bound::Hard(..))));
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
@@ -247,11 +247,11 @@ impl Scheduler {
             crate::engine::backpressure::state::set_bound(token.slot(), pid.generation(), mailbox);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
-            // Before the gate: the thread that closes it does not tell supervised processes.
+            // Before the gate, since the thread that closes it sends no cancel to supervised processes.
             token.describe(guardian.is_some(), *told_to_stop);
         }
-        // First into the table, then through the gate: a thread that closes the gate and then visits all processes, to
-        // tell them, finds each one that was let in. (The barriers of the gate order the two.)
+        // The process is in the table before it passes the gate: a thread that closes the gate, and then visits all
+        // processes to signal them, finds each one that was admitted. (The barriers of the gate order the two.)
         if !self.enter(pending.generation) {
             token.close();
             TABLE.take_back(token);
@@ -289,7 +289,7 @@ impl Scheduler {
         }
         if spawned.traps_exits() {
             let cold_state = token.make_cold_state();
-            // Unless its entry has said otherwise.
+            // The process's own choice in its entry takes precedence.
             if !cold_state.chose_to_trap {
                 cold_state.links().trap(true);
             }
@@ -318,7 +318,8 @@ impl Scheduler {
         slot.permit.clear();
     }
 
-    /// Calls what may refuse a process before its own code runs: the registration of its name, and the hooks.
+    /// Performs the checks that may refuse a process before its own code runs: the registration of its name, and the
+    /// hooks.
     fn admit(&'static self, token: &Token, pid: Pid, name: Option<&Arc<str>>) -> Result<(), SpawnError> {
         if let Some(name) = name {
             self.names.register(&Name::new(name.clone())?, pid)?;
@@ -352,7 +353,7 @@ impl Scheduler {
             lock(&self.labels).insert(pid, label);
         }
         token.set_checks_cold_state(values.is_some());
-        // Its start may have left some already.
+        // The start may have created it already.
         let cold_state = token.make_cold_state();
         (cold_state.result, cold_state.values, cold_state.labelled) = (result, values, labelled);
         cold_state.guardian = guardian;
@@ -395,7 +396,7 @@ impl Scheduler {
     /// Records the end of a process.
     #[cold]
     pub(crate) fn note_end(&'static self, slot: &Slot, pid: Pid, why: EndKind) {
-        // Why a supervisor gives up is seen without a sample, too.
+        // Abnormal ends are recorded without a sample, too: they show why a supervisor gives up.
         if self.recorder.is_sampling() || self.recorder.is_on() && why != EndKind::Normal {
             let name = slot.metadata.kind().map(|kind| &kind.name);
             self.recorder.note(RecordKind::End, pid.incarnation(), end_word(why), name);
@@ -430,10 +431,10 @@ fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     });
 }
 
-/// While alive, this thread starts a process: processes spawned meanwhile are its children, on its host.
+/// While this guard is alive, the thread starts a process: processes spawned meanwhile are its children, on its host.
 pub(crate) struct Inside {
     outer: Starting,
-    /// The thread's previous values, if they or the new ones exist.
+    /// The thread's previous values, if those or the new values exist.
     values: Option<Option<Values>>,
     clock_override: ClockOverride,
     #[cfg(feature = "test")]
@@ -466,7 +467,7 @@ impl Drop for Inside {
     }
 }
 
-/// Runs `body` while another thread starts the process, outside of that start.
+/// Runs `body` while another thread starts the process. What `body` does is not part of the start.
 pub(crate) fn while_started_elsewhere<R>(env: &Environment, body: impl FnOnce() -> R) -> R {
     let outer = STARTING.replace(Starting { depth: env.depth, process: None });
     let _restore = defer(|| STARTING.set(outer));
@@ -478,7 +479,7 @@ pub(crate) fn current_host() -> Option<&'static Scheduler> {
     starting().map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
 }
 
-/// Returns the same host as it is now.
+/// Returns [`current_host`] with its current generation.
 #[inline]
 pub(crate) fn current_host_ref() -> Option<HostRef> {
     current_host().map(|scheduler| HostRef { scheduler, generation: scheduler.generation() })

@@ -1,7 +1,7 @@
 //! Replacing a process's definition. The order of the steps is the contract:
 //!
 //! 1. the new process is installed, with its type;
-//! 2. the old one is closed and dropped: callers that it left unanswered are told;
+//! 2. the old one is closed and dropped: callers that it left unanswered are notified;
 //! 3. the requester is notified.
 //!
 //! Everything else in the slot, from the mailbox to the waiters for the end, is untouched.
@@ -14,7 +14,7 @@ use crate::sync::Ordering;
 use crate::util::panics::{Site, contain};
 use std::ptr;
 
-/// The entry shown for a process that was upgraded.
+/// The entry that is shown for an upgraded process.
 const ENTRY: &&str = &"(upgrade)";
 
 /// Installs `successor`. Returns the panic of the old process's close, or of the new one, which ends the process.
@@ -35,7 +35,7 @@ pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitRea
     if panic.is_none()
         && let Some(done) = done
     {
-        // A waiting thread has a waker, which is contained there.
+        // This may call the waker of a waiting thread, whose panic is contained there.
         done();
     }
     panic

@@ -1,7 +1,7 @@
 //! The queue of async steps that wait for a thread to take their permit while they block.
 //!
 //! FIFO: a thread that becomes available is reserved for the first step in the queue, and for no other. A reservation
-//! is for any thread, not for a certain one: there is one for it, or one may be started.
+//! does not name a particular thread: one exists, or may be started.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -19,7 +19,7 @@ pub(crate) struct BlockingQueue {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
     Reserved,
-    /// It waits, and its waker is stored.
+    /// The step waits, and its waker is stored.
     Waits,
     Nothing,
 }
@@ -32,7 +32,7 @@ impl BlockingQueue {
         waiter
     }
 
-    /// Returns the state of a place; if it waits, `waker` is stored and the previous one returned in its place.
+    /// Returns the state of a step. If the step still waits, swaps `waker` with the stored waker.
     pub(crate) fn ask(&mut self, waiter: WaiterId, waker: &mut Waker) -> Reservation {
         if self.reserved.contains(&waiter) {
             return Reservation::Reserved;
@@ -52,14 +52,15 @@ impl BlockingQueue {
         self.waiting.len()
     }
 
-    /// Reserves a thread for the first place, whose waker is returned.
+    /// Reserves a thread for the first step in the queue. Returns its waker.
     pub(crate) fn reserve_first(&mut self) -> Option<Waker> {
         let (waiter, waker) = self.waiting.pop_front()?;
         self.reserved.push(waiter);
         Some(waker)
     }
 
-    /// Removes a place that was used or given up. Returns whether it was reserved, and its waker, to be dropped.
+    /// Removes a step that is about to block, or has given up. Returns whether a thread was reserved for it, and
+    /// otherwise its waker, to be dropped.
     pub(crate) fn leave(&mut self, waiter: WaiterId) -> (bool, Option<Waker>) {
         if let Some(place) = self.reserved.iter().position(|other| *other == waiter) {
             self.reserved.swap_remove(place);

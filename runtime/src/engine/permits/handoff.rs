@@ -2,32 +2,32 @@
 //!
 //! # Words
 //!
-//! A thread that is about to block in a step *hands off* its permit, and *comes back* for one; its queues stay with it,
-//! and every thread may empty them. A *spare* thread has neither permit nor work. A thread that has come back in the
-//! middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread is in a
-//! step without a permit: its permit was *taken over*, or it has come back from blocking in async code, where its
-//! process is in a run queue and the thread only has to leave the step. To *call* a thread is to set a flag that it
-//! checks between two steps. All this is decided under the lock of `sleep`; the head of the [folder](super) has a table
-//! of the states.
+//! A thread that is about to block in a step *hands off* its permit, and *comes back* for one afterwards; its queues
+//! stay with it, and every thread may empty them. A *spare* thread has neither permit nor work. A thread that has come
+//! back in the middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread
+//! is in a step without a permit: its permit was *taken over*, or it has come back from blocking in async code, where
+//! its process is in a run queue and the thread only has to leave the step. To *call* a thread is to set a flag that it
+//! checks between two steps. All of this is decided under the lock of `sleep`; the documentation of the [folder](super)
+//! has a table of the states.
 //!
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
-//! * H0 T flushes what it keeps to itself (`local`) to its deque; H1 under the lock, W goes to the thread that
-//!   waits first; else to a spare thread, which counts as searching from then on and remembers T; else T starts a
-//!   thread, if the limit allows, and repeats H1.
+//! * H0 T flushes what it keeps to itself (`local`) to its deque; H1 under the lock, W goes to the first waiting
+//!   thread; else to a spare thread, which counts as searching from then on and remembers T; else T starts a thread, if
+//!   the limit allows, and repeats H1.
 //! * H2 the thread that got W is woken. A spare thread looks at T's deque first.
 //! * H3 T runs the blocking code outside of its context: what it wakes meanwhile is queued as from outside.
 //!
 //! T comes back:
-//! * B1 under the lock, it takes the permit of the last sleeper, which becomes spare; if no thread sleeps, T joins the
-//!   queue, or becomes detached; B2 in the queue, it calls the threads with permits, and parks until it has one.
+//! * B1 under the lock, T takes the permit of the last sleeper, which becomes spare; if no thread sleeps, T joins the
+//!   queue, or becomes detached; B2 in the queue, T calls the threads with permits, and parks until it has one.
 //!
 //! A thread that has a permit:
-//! * A1 between two steps it checks whether it has been called, and takes the lock only then; A2 if so, it flushes
-//!   what it keeps to itself to its deque; A3 under the lock, it gives its permit to a thread that waits, and
-//!   becomes spare; a detached thread becomes spare, too; A4 if it has become spare, it announces, with the fence, what
-//!   it leaves behind.
+//! * A1 between two steps, it checks whether it has been called, and takes the lock only if so; A2 it flushes what it
+//!   keeps to itself to its deque; A3 under the lock, it gives its permit to a waiting thread, and becomes spare; a
+//!   detached thread becomes spare, too; A4 if it has become spare, it announces, with the fence, what it leaves
+//!   behind.
 //! * A thread that goes to sleep checks under the same lock whether a thread waits (sleep:S1), and if so gives it its
 //!   permit instead.
 //!
@@ -38,40 +38,41 @@
 //!
 //! # Why
 //!
-//! *No permit is without a thread*: it changes hands in one change of the table.
+//! *No permit is ever without a thread*: it changes hands in a single update of the table.
 //!
 //! *No thread waits for ever*: a thread joins the queue only if no thread sleeps, under the lock. So all permits belong
 //! to threads that check the queue under that lock, before they sleep and between two steps when called. B2 comes after
 //! B1: a thread that cleared its flag before B2 set it checks again, and one that cleared it later takes the lock after
-//! B1. A thread that gets its permit from the queue while others are still in it calls itself, since they have not.
+//! B1. A thread that gets its permit from the queue while others are still in it calls itself, since they have not
+//! called it.
 //!
-//! *No work is missed* (see [`sleep`](super::sleep)): the spare thread of H1 and M1 searches, and has seen nothing of
-//! the queues before. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3, and as
-//! it has no permit any more, it announces what it sees. So does one that gives its permit away at sleep:S1. If no
+//! *No work is missed* (see [`sleep`](super::sleep)): the spare thread of H1 and M1 searches, and has not looked at the
+//! queues before. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3 and, as it
+//! no longer has a permit, announces what it sees. So does a thread that gives its permit away at sleep:S1. If no
 //! thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque was its own
-//! work, announced without a fence. If a spare thread got W, that searches. If a thread that waited did, none slept at
-//! H1, and one that goes to sleep later sees what T had queued by then, since both take the lock. A4 has the fence, for
-//! a detached thread, which may have queued something before it knew. (A thread that
-//! gives its permit to one that waits has moved its work to where others look before it took the lock, under which they
-//! go to sleep after it.) A thread that knows that it is detached puts what it wakes into the global queue; one that
-//! does not know yet (M2 is not seen at once) may leave something in its deque, or to itself, that M3 and the
-//! searcher of M4 have not seen: the watchdog finds it, since it keeps looking while there are detached threads; or T
-//! itself, if it blocks before: then it finds that it has no permit to pass on, lists its deque, and announces.
+//! work, announced without a fence. If a spare thread got W, it searches. If a waiting thread got W, no thread slept at
+//! H1, and one that goes to sleep later sees what T had queued by then, since both take the lock. A4 has the fence for
+//! detached threads, which may have queued something before they knew that they are. (A thread that gives its permit to
+//! a waiting one has moved its work to where others look before it took the lock, and they take the lock later to go to
+//! sleep.) A thread that knows that it is detached puts what it wakes into the global queue. One that does not know yet
+//! (M2 is not seen at once) may put something into its deque, or keep it to itself, that M3 and the searcher of M4 have
+//! not seen. The watchdog finds it, since it keeps looking while there are detached threads; or T itself does, if it
+//! blocks first: it then finds that it has no permit to pass on, lists its deque, and announces.
 //!
-//! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
-//! host, which is one of the shared queues (`find`).
+//! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is listed in a queue
+//! of the host, which is one of the shared queues (`find`).
 //!
 //! *A thread that wakes up has a permit*: a sleeper that was taken off the list has one, and counts as searching before
-//! it knows. It is in no step: it was in none when it entered the list, and it continues under the lock. So M1, which
+//! it wakes. It is in no step: it was in none when it entered the list, and it continues under the lock. So M1, which
 //! checks under the lock whether T is in a step, skips it. (Without that check, a watchdog that was preempted before M1
 //! detached a sleeper that had just been woken, which then counted as searching for ever.)
 //!
-//! A check of the flag that comes late, after M2 or B2, means one more step on that thread; with M2, one more step at a
-//! time than there are permits.
+//! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, that is one more step at a time
+//! than there are permits.
 //!
-//! Source: Go hands its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`); there the P has the queue, here
-//! the thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is
-//! in `tests/models`.
+//! Source: Go passes its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`). There the queue belongs to the
+//! P, here to the thread: another thread must not touch the owner's half of the deque, and a stuck owner may be inside
+//! a push. A model is in `tests/models`.
 
 use super::blocking_queue::{Reservation, WaiterId};
 use super::holders::{At, HandedOff, Need};
@@ -83,27 +84,27 @@ use std::task::Waker;
 /// How a thread comes back from blocking.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resumption {
-    /// With that permit. The other thread, if any, must be woken.
+    /// The thread has this permit. If a displaced sleeper is named, it must be woken.
     With(usize, Option<usize>),
-    /// It waits in the queue; call these threads.
+    /// The thread waits in the queue. The caller must call these threads.
     Waits(Vec<usize>),
     Detached,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestOutcome {
-    /// It has that permit, and counts as searching; the other thread, if any, may have left work behind.
+    /// The thread has this permit, and counts as searching. If another thread is named, it may have left work behind.
     Up(usize, Option<usize>),
-    /// It sleeps; with whether there are more threads than permits.
+    /// The thread sleeps. True if there are more threads than permits.
     Asleep(bool),
-    /// It is spare; with whether there are too many threads.
+    /// The thread is spare. True if there are too many threads.
     Spare(bool),
     /// The host has been stopped.
     Ended,
 }
 
 impl Idle {
-    /// H1: `from` is about to block. A thread may have been started for it.
+    /// Performs H1: `from` is about to block. `grown`: whether a thread has been started to take its permit.
     pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool, _: KeepsNothing) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
@@ -114,8 +115,8 @@ impl Idle {
         handed_off
     }
 
-    /// H1 in async code: like [`hand_off`](Self::hand_off), but a step that would keep its permit gets a place in the
-    /// queue, and `waker` is woken when there is a thread. Returns the waker that is not needed.
+    /// Performs H1 in async code: like [`hand_off`](Self::hand_off), but a step that would keep its permit is queued,
+    /// and `waker` is woken when a thread is available. Also returns a waker that is no longer needed.
     pub(crate) fn hand_off_or_queue(
         &self,
         from: usize,
@@ -141,7 +142,8 @@ impl Idle {
         }
     }
 
-    /// Gives a place up. Returns whether a thread was reserved, and a waker that is not needed.
+    /// Removes a step from the queue. Returns whether a thread was reserved for it, and a waker that is no longer
+    /// needed.
     pub(crate) fn leave_queue(&self, waiter: WaiterId) -> (bool, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
         let left = sleepers.permits.blocking_queue.leave(waiter);
@@ -153,10 +155,11 @@ impl Idle {
         self.queued_steps.store(sleepers.permits.blocking_queue.len(), Ordering::SeqCst);
     }
 
-    /// Reserves threads that have become available. Returns the wakers of their steps.
+    /// Reserves threads that have become available for queued steps. Returns the wakers of these steps.
     #[must_use = "they must be woken"]
     pub(crate) fn reserve_threads(&self) -> Vec<Waker> {
-        // A step in the queue was counted under the lock, before earlier critical sections here.
+        // A step is counted under the lock when it joins the queue, so a step that joined before the caller's last
+        // critical section is seen here.
         if self.queued_steps.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
@@ -166,7 +169,8 @@ impl Idle {
         served
     }
 
-    /// M1: the permit of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still holds.
+    /// Performs M1: passes the permit of `from`, which is stuck in a step, to another thread, if `is_in_step` still
+    /// holds.
     pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         if !is_in_step() {
@@ -198,14 +202,16 @@ impl Idle {
         handed_off
     }
 
-    /// Takes a record for a thread to be started as a successor; `None` if none is needed any more, or allowed yet.
+    /// Takes a record for a new thread that is to take over a permit; `None` if no such thread is needed any more, or
+    /// allowed yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         let may_start = sleepers.permits.may_start(need);
         may_start.then(|| self.admit(&mut sleepers, None))
     }
 
-    /// Takes a record for a thread that begins with that permit, or with none, to run what a stopped host has left.
+    /// Takes a record for a new thread: one that begins with `permit`, or one without a permit that runs the work left
+    /// on a stopped host.
     pub(crate) fn begin(&self, permit: Option<usize>) -> usize {
         self.admit(&mut lock(&self.sleepers), permit)
     }
@@ -235,8 +241,8 @@ impl Idle {
         self.high.store(sleepers.permits.high(), Ordering::SeqCst);
     }
 
-    /// B1: `thread` has blocked, and takes the permit of a sleeper. If no thread sleeps it joins the queue, or with
-    /// `or_detached` continues without a permit.
+    /// Performs B1: `thread` has finished blocking, and takes the permit of a sleeper. If no thread sleeps, it joins
+    /// the queue or, with `or_detached`, continues without a permit.
     pub(crate) fn come_back(&self, thread: usize, or_detached: bool) -> Resumption {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.stopped {
@@ -254,13 +260,14 @@ impl Idle {
         Resumption::Detached
     }
 
-    /// Takes the last sleeper off the list; it counts as searching if `as_searcher` says so.
+    /// Takes the last sleeper off the list. `as_searcher`: [`SEARCHING`] if it counts as searching from now on,
+    /// otherwise 0.
     pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u64) -> Option<usize> {
         let last = sleepers.list.len().checked_sub(1)?;
         Some(self.take_off(sleepers, last, as_searcher))
     }
 
-    /// Takes the sleeper at that place of the list off it.
+    /// Takes the sleeper at index `place` off the list, as [`take_sleeper`](Self::take_sleeper) does.
     pub(crate) fn take_off(&self, sleepers: &mut Sleepers, place: usize, as_searcher: u64) -> usize {
         let sleeper = sleepers.list.remove(place);
         sleepers.rises += 1;
@@ -273,12 +280,12 @@ impl Idle {
         sleeper
     }
 
-    /// A3: a thread has been called. `None`: it continues.
+    /// Performs A3 for a thread that has been called. Returns `None` if the thread continues.
     pub(crate) fn yield_permit(&self, thread: usize, _: KeepsNothing) -> Option<BecameSpare> {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
-            // It runs what is left in its queues, and then ends.
+            // On a stopped host, the thread runs what is left in its queues, and then ends.
             At::Up(_) | At::Detached if permits.stopped => None,
             At::Up(_) => permits.pass_to_waiting(thread, At::Spare).map(|next| {
                 permits.become_spare(thread);
@@ -288,12 +295,13 @@ impl Idle {
                 permits.become_spare(thread);
                 Some(BecameSpare(None))
             }
-            // It has just been started.
+            // The thread has just been started.
             _ => Some(BecameSpare(None)),
         }
     }
 
-    /// Returns what a parked or spare thread does now. The poller's sleep has its own end.
+    /// Returns what a parked or spare thread does now. The poller's sleep is limited by the next timer instead of by
+    /// `timed`.
     #[inline]
     pub(crate) fn look(&self, thread: usize, poller: bool) -> RestOutcome {
         let mut sleepers = lock(&self.sleepers);
@@ -320,7 +328,7 @@ impl Idle {
         }
     }
 
-    /// Stops the host: no thread waits for anything any more. Returns all threads, to be woken.
+    /// Stops the host: from now on no thread waits for anything. Returns all threads, which must be woken.
     #[must_use = "the threads must be woken"]
     pub(crate) fn stop(&self) -> Vec<usize> {
         let mut sleepers = lock(&self.sleepers);

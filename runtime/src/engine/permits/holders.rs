@@ -1,20 +1,21 @@
-//! Which thread holds which permit, and what the threads without one do. Bookkeeping only: `sleep` has it under its
-//! lock, and `handoff` defines who may change what, and why nothing is lost.
+//! Which thread holds which permit, and the state of the threads without one. This is pure bookkeeping: `sleep` keeps
+//! it under its lock, and `handoff` defines which changes are allowed, and why nothing is lost.
 
 use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
 
-/// The state of a thread. The head of the [folder](super) has a table of the transitions.
+/// The state of a thread. The documentation of the [folder](super) has a table of the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Free,
-    /// Not running yet; spare next.
+    /// Being started; becomes spare.
     Starting,
-    /// Runs or searches, with that permit.
+    /// Running or searching, with this permit.
     Up(usize),
-    /// Sleeps, with that permit.
+    /// Sleeping, with this permit.
     Asleep(usize),
-    /// In a step without a permit: it was taken over, or the step has blocked and its process is in a run queue.
+    /// In a step without a permit: the permit was taken over, or the step has blocked and its process is in a run
+    /// queue.
     Detached,
     /// In a step that blocks, without a permit.
     Blocked,
@@ -27,11 +28,11 @@ pub(crate) enum At {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadRecord {
     at: At,
-    /// The thread that it got its permit from, if that may have left work behind.
+    /// The previous holder of its permit, if that thread may have left work behind.
     pub(crate) behind: Option<usize>,
-    /// Whether it sleeps no longer than a spare thread lives.
+    /// Whether its sleep is limited to the lifetime of a spare thread.
     pub(crate) timed: bool,
-    /// Whether its step blocks although it has a permit.
+    /// Whether its step blocks without giving up the permit.
     pub(crate) in_place: bool,
     /// Whether the blocking code waits for another process.
     pub(crate) waits: bool,
@@ -44,26 +45,26 @@ const NOWHERE: ThreadRecord = ThreadRecord { at: At::Free, behind: None, timed: 
 pub(crate) enum Need {
     /// It runs blocking code.
     Blocking,
-    /// It runs blocking code, in async code, with a thread reserved.
+    /// It runs blocking code in an async step for which a thread is reserved.
     Reserved(WaiterId),
-    /// It waits for another process, which may need a permit for that.
+    /// It waits for another process, which may need a permit to run.
     Process,
-    /// It waits for another process, but can do without this.
+    /// It waits for another process, but can also continue without waiting.
     Room,
 }
 
-/// What becomes of the permit of a step.
+/// What happens to the permit of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandedOff {
-    /// A spare thread has it, and counts as searching: wake it.
+    /// A spare thread now has it, counts as searching, and must be woken.
     ToSpare(usize),
-    /// A thread that waited has it: wake it.
+    /// A waiting thread now has it, and must be woken.
     ToWaiting(usize),
     /// The thread had no permit.
     HadNone,
     /// A thread must be started first.
     Grow,
-    /// There is no thread for it; the step keeps it while it blocks.
+    /// No thread is available; the step keeps its permit while it blocks.
     Stays,
 }
 
@@ -79,18 +80,18 @@ pub(crate) struct ThreadCounts {
 #[derive(Debug)]
 pub(crate) struct Permits {
     places: Vec<ThreadRecord>,
-    /// LIFO: the caches of the last are warm, and few threads idle for long.
+    /// LIFO: the thread that became spare last has warm caches, and surplus threads stay idle long enough to end.
     spare: Vec<usize>,
     /// FIFO.
     waiting: VecDeque<usize>,
     permits: usize,
-    /// The most threads, except for those that must be started beyond it.
+    /// Maximum number of threads, except for those that must be started beyond it.
     limit: usize,
-    /// How many there are, including those starting and ending.
+    /// Number of threads, including those that are starting or ending.
     threads: usize,
     starting: usize,
     ending: usize,
-    /// The steps that wait for a thread. As many threads as are reserved are spare, starting, or to be started.
+    /// The steps that wait for a thread. For each reservation, a thread is spare, is starting, or will be started.
     pub(crate) blocking_queue: BlockingQueue,
     pub(crate) stopped: bool,
 }
@@ -111,7 +112,7 @@ impl Permits {
         }
     }
 
-    /// Resets it for a new host, except for the numbers of the queue.
+    /// Resets the records for a new host. Keeps the queue of steps, so that its numbers do not repeat.
     pub(crate) fn renew(&mut self) {
         let blocking_queue = std::mem::take(&mut self.blocking_queue);
         *self = Self { blocking_queue, ..Self::new(self.permits, self.limit) };
@@ -207,7 +208,8 @@ impl Permits {
         there.saturating_add(count(self.limit)) - count(self.threads) - count(self.blocking_queue.reserved())
     }
 
-    /// Returns who gets the permit of a step with that need, for which a thread may have been started.
+    /// Returns which thread gets the permit of a step with this need. `grown`: whether a thread has been started for
+    /// the step.
     pub(crate) fn next_holder(&self, need: Need, grown: bool) -> HandedOff {
         if let Some(&next) = self.waiting.front() {
             return HandedOff::ToWaiting(next);
@@ -221,20 +223,20 @@ impl Permits {
         }
     }
 
-    /// Returns whether a thread may be started now for a step with that need.
+    /// Returns whether a thread may be started now for a step with this need.
     pub(crate) fn may_start(&self, need: Need) -> bool {
         let beyond = match need {
             Need::Blocking | Need::Room => false,
-            // The reservation was beyond the limit if no thread comes or goes.
+            // If no thread is starting or ending, the reservation was made beyond the limit.
             Need::Reserved(_) => self.starting + self.ending == 0,
             Need::Process => self.is_last_to_run(),
         };
         !self.stopped && (self.threads < self.limit || beyond) && self.next_holder(need, false) == HandedOff::Grow
     }
 
-    /// Reserves a thread for the first place in the queue: if there is one, or if none will ever become available,
-    /// since all that block wait for processes, perhaps for those in the queue. Then it is one beyond the limit.
-    /// Returns the waker.
+    /// Reserves a thread for the first step in the queue, and returns its waker, if a thread is available. If none will
+    /// ever become available, since all blocked threads wait for processes, perhaps for those in the queue, reserves
+    /// one beyond the limit.
     pub(crate) fn reserve_for_queue(&mut self) -> Option<std::task::Waker> {
         let all_wait =
             || self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits);
@@ -242,19 +244,19 @@ impl Permits {
         if may { self.blocking_queue.reserve_first() } else { None }
     }
 
-    /// Returns what is noted about a thread besides its state.
+    /// Returns the record of a thread.
     #[inline]
     pub(crate) fn record(&mut self, thread: usize) -> &mut ThreadRecord {
         &mut self.places[thread]
     }
 
-    /// Returns whether all permits would be in blocking steps if one more kept its permit.
+    /// Returns whether blocking steps would hold all permits if one more step kept its permit.
     fn is_last_to_run(&self) -> bool {
         let blocking = self.places.iter().filter(|place| place.in_place && matches!(place.at, At::Up(_))).count();
         blocking + 1 >= self.permits
     }
 
-    /// Passes the permit of `from` to the thread that waits first, and moves `from` to the state `then`.
+    /// Passes the permit of `from` to the first waiting thread, and moves `from` to the state `then`.
     pub(crate) fn pass_to_waiting(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
         let next = self.waiting.pop_front()?;
@@ -274,7 +276,7 @@ impl Permits {
     }
 
     /// Passes the permit of `sleeper`, which becomes spare, to `back`. Returns the permit, and whether the sleeper must
-    /// be woken: because it sleeps for longer than it may live, or is one too many.
+    /// be woken, because its sleep is longer than the lifetime of a spare thread or because there are too many threads.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(permit) = self.at(sleeper) else { return None };
         self.set(back, At::Up(permit));
@@ -306,7 +308,7 @@ impl Permits {
         }
     }
 
-    /// Ends a spare thread. Returns false if it is not spare, or reserved.
+    /// Retires a spare thread. Returns false if it is not spare, or is reserved.
     pub(crate) fn retire(&mut self, thread: usize) -> bool {
         if self.has_surplus() && self.spare.len() <= self.blocking_queue.reserved() {
             return false;
@@ -318,7 +320,7 @@ impl Permits {
         true
     }
 
-    /// Lets the threads that wait for a permit continue without, at the end of the host.
+    /// Lets the threads that wait for a permit continue without one, when the host stops.
     pub(crate) fn detach_waiting(&mut self) {
         while let Some(thread) = self.waiting.pop_front() {
             self.set(thread, At::Detached);
@@ -337,21 +339,21 @@ mod tests {
 
     const ALL: [Need; 3] = [Need::Blocking, Need::Room, Need::Process];
 
-    /// Two threads with a permit each, of at most `limit` threads.
+    /// Makes two threads with a permit each, of at most `limit` threads.
     fn two(limit: usize) -> Permits {
         let mut permits = Permits::new(2, limit);
         assert_eq!([0, 1].map(|permit| permits.admit(Some(permit))), [0, 1]);
         permits
     }
 
-    /// Catches: more threads than the limit, because a thread that has been started but has not arrived yet is not
-    /// counted. (Faults: `may_start` does without `threads < limit`, or takes it for `<=`.)
+    /// Catches: more threads than the limit, because a thread that has been started but is not running yet is not
+    /// counted. (Faults: `may_start` omits `threads < limit`, or uses `<=`.)
     #[test]
     fn no_thread_is_started_beyond_the_limit_while_one_is_starting() {
         let mut permits = two(3);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [true; 3]);
         let third = permits.admit(None);
-        // It is there for the first that asks.
+        // The new thread is for the first step that asks.
         assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [HandedOff::Grow; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         permits.become_spare(third);
@@ -360,15 +362,15 @@ mod tests {
         assert_eq!(permits.pass_to_spare(0, At::Blocked), Some(third));
         assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [HandedOff::Stays; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
-        // The other permit's step blocks in its place: a wait for another process must not stop everything.
+        // The step with the other permit blocks in place: a wait for another process must not stop everything.
         permits.record(1).in_place = true;
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false, false, true]);
         permits.stopped = true;
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
     }
 
-    /// Catches: one thread more than the limit for a promise that a thread which is starting or ending is going to
-    /// keep. (Faults: in `may_start`, a promise does without `starting` or `ending`.)
+    /// Catches: a thread beyond the limit for a reservation that a starting or ending thread will satisfy. (Faults: in
+    /// `may_start`, a reservation ignores `starting` or `ending`.)
     #[test]
     fn a_promise_exceeds_the_limit_only_if_no_thread_is_starting_or_ending() {
         let mut permits = two(2);

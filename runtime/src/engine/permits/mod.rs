@@ -6,17 +6,17 @@
 //!
 //! # The state of a thread
 //!
-//! A permit is always held by exactly one thread, from the start of the host to its end: a thread that is *up* or
-//! *asleep*. Each transition is one critical section of the lock in [`Idle`](sleep::Idle), in the method of the last
-//! column. A permit that passes to a thread takes two threads through a transition at once: the second is in brackets.
+//! From the start of the host to its end, each permit is held by exactly one thread, which is *up* or *asleep*. Each
+//! transition is one critical section under the lock in [`Idle`](sleep::Idle), in the method named in the last column.
+//! Passing a permit takes two threads through a transition at once: the second is in parentheses.
 //!
 //! | from ([`At`](holders::At)) | to | when | by |
 //! |---|---|---|---|
 //! | free | up | the host starts its threads | `begin` |
 //! | | starting | a step needs a thread to take its permit; a stopped host has work left | `reserve`, `begin` |
 //! | starting | spare | the thread has been started | `started` |
-//! | | free | it could not be | `dismiss` |
-//! | up | asleep | it has found no work | `begin_sleep` |
+//! | | free | the thread could not be started | `dismiss` |
+//! | up | asleep | the thread has found no work | `begin_sleep` |
 //! | | spare (waiting → up) | a thread waits for a permit | `begin_sleep`, `yield_permit` |
 //! | | blocked (waiting or spare → up) | its step blocks | `hand_off`, `hand_off_or_queue` |
 //! | | detached (waiting or spare → up) | its step does not end | `take_over` |
@@ -24,10 +24,10 @@
 //! | asleep | up | there is work or a timer for it; the host stops | `announce`, `timer_set`, `end_sleep`, `stop` |
 //! | | spare (blocked → up) | a thread comes back from blocking | `come_back` |
 //! | spare | up | it gets the permit of a step that blocks or does not end | `hand_off`, `take_over` |
-//! | | ending | it has been idle for long, or there are too many | `retire` |
-//! | blocked | up (asleep → spare) | its step has blocked | `come_back` |
-//! | | waiting | the same, and no thread sleeps | `come_back` |
-//! | | detached | the same, in async code or on a stopped host | `come_back` |
+//! | | ending | it has been idle for long, or there are too many threads | `retire` |
+//! | blocked | up (asleep → spare) | its step is done blocking | `come_back` |
+//! | | waiting | its step is done blocking, and no thread sleeps | `come_back` |
+//! | | detached | its step is done blocking, in async code or on a stopped host | `come_back` |
 //! | waiting | up | a thread gives it its permit | `begin_sleep`, `yield_permit`, `hand_off`, `take_over` |
 //! | | detached | the host stops | `stop` |
 //! | detached | spare | its step is over | `yield_permit`, `begin_sleep` |

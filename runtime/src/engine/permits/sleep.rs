@@ -1,104 +1,108 @@
-//! Who sleeps, who searches, and who is to be woken: the sleep protocol.
+//! The sleep protocol: which threads sleep, which search, and which are woken.
 //!
 //! # Words
 //!
 //! A thread with a permit is *running* (in a step, or taking work from its own queues), *searching* (looking in the
-//! queues of others) or *sleeping*. Those without a permit are `handoff`'s; they are not counted here. One word counts
-//! the searching and the sleeping; a list under a lock names the sleeping. The list and the count of the sleeping
-//! change together, under the lock; the count of the searching may also change without it.
+//! queues of others) or *sleeping*. Threads without a permit are the subject of `handoff`; they are not counted here.
+//! One word counts the searching and the sleeping threads; a list under a lock names the sleeping ones. The list and
+//! the count of sleepers change together, under the lock; the count of searchers may also change without the lock.
 //!
 //! # Steps
 //!
 //! A thread that makes work visible (a push to any queue but a run-next slot):
-//! * P1 pushes; P2 fence; P3 looks at the counts: if no thread sleeps, or a thread searches, it is done.
+//! * P1 pushes; P2 executes a fence; P3 reads the counts: if no thread sleeps, or a thread searches, it is done.
 //! * P4 under the lock, if still no thread searches, takes the last sleeper off the list and counts it as searching; P5
 //!   wakes it.
 //!
 //! A thread that has found nothing:
-//! * S1 under the lock, enters the list and counts itself as sleeping, and no more as searching; S2 fence; S3 looks at
-//!   all queues once more. If there is work, and no thread searches, it takes itself off the list (or finds that a
-//!   thread has) and searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
+//! * S1 under the lock, enters the list, and counts itself as sleeping and no longer as searching; S2 executes a fence;
+//!   S3 looks at all queues once more. If there is work, and no thread searches, it takes itself off the list (unless
+//!   another thread already has) and searches. (If a thread does search, that thread ends its search after this look,
+//!   and then looks itself, by F3 or S3.)
 //! * S4 parks until a thread has taken it off the list.
-//! * If its permit is taken from it meanwhile, or a thread waits for one at S1, it still does S3, and does as P3 to P5
-//!   for what it sees (`handoff`).
+//! * If its permit is taken from it meanwhile, or a thread waits for one at S1, it still does S3, and P3 to P5 for the
+//!   work that it sees (`handoff`).
 //!
 //! A thread that finds work while searching:
-//! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work
-//!   does as P3 to P5.
+//! * F1 counts itself as running; F2 executes a fence; F3 if it was the last searcher, looks at all queues, and if
+//!   there is work does P3 to P5.
 //!
 //! # No work is missed
 //!
 //! Claim: after a push (P1), some thread that does not sleep will look at all queues, or runs the work. At P3 the
-//! pusher either wakes a thread, which then searches, or it has seen that no thread slept or that a thread searched.
-//! *No thread slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then
-//! order P1 before S3, which sees the work. *A thread, T, searched*: T ends its search by S1 or by F1 after P3, and the
-//! same fences make S3 or F3 see the work, unless T was not the last searcher: then the last one is T for this
-//! argument. Waking at most one thread for one push is enough, because each one that finds work at F3 passes the wake
-//! on: a batch that was moved to one deque brings in as many sleepers as it can feed, one after the other.
+//! pusher either wakes a thread, which then searches, or has seen that no thread slept or that a thread searched. *No
+//! thread slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order
+//! P1 before S3, which sees the work. *A thread, T, searched*: T ends its search by S1 or by F1 after P3, and the same
+//! fences make S3 or F3 see the work, unless T was not the last searcher: then the argument holds for the last one.
+//! Waking at most one thread per push is enough, because each thread that finds work at F3 wakes another: a batch that
+//! was moved to one deque wakes as many sleepers as it can feed, one after the other.
 //!
 //! # Own work
 //!
-//! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
-//! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake
-//! and runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it
-//! announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps, as long as its deque
-//! is not empty. What lies behind a step that does not end meanwhile is announced by the
-//! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20 cycles, on each message that finds
-//! the run-next slot taken.)
+//! A thread that pushes to its own deque omits P2. So it may read counts from before another thread's S1, and that
+//! thread's S3 may miss the push: the other thread sleeps while there is work. No work is lost, since the pusher is
+//! awake and runs what is in its deque. Only help is lost, until the pusher pushes again and reads the counts, or
+//! announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps while its deque is
+//! not empty. Work that is stuck behind a step that does not end is announced by the
+//! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (The fence would cost 20 cycles on each message that
+//! finds the run-next slot taken.)
 //!
-//! Nor does it announce a process that has used up its time slice, if it will run that process next itself, or right
-//! after the one in its run-next slot: because there is no other permit, or because its deque and the global queue hold
-//! nothing else and time slices are used up here every [few microseconds](crate::engine::slice::step). A thread that is
-//! woken for it would come too late to help, and would then move the receiver away from its senders. The same
-//! guarantees hold: the pusher looks at the global queue before it sleeps (S3) or becomes spare (handoff:A3, which
-//! announces), and the watchdog announces what is queued there behind a step that does not end.
+//! Nor does a thread announce a process that has used up its time slice, if the thread itself will run that process
+//! next, or right after the one in its run-next slot. This is the case if there is no other permit, or if its deque and
+//! the global queue are otherwise empty and time slices are used up here every [few
+//! microseconds](crate::engine::slice::step). A thread woken for the process would come too late to help, and would
+//! then move the receiver away from its senders. The same guarantees hold: the pusher looks at the global queue before
+//! it sleeps (S3) or becomes spare (handoff:A3, after which handoff:A4 announces), and the watchdog announces what is
+//! queued there behind a step that does not end.
 //!
 //! A push to a run-next slot wakes no thread: the process runs on the same core in less time than a thread takes to
-//! wake. Behind a step that does not end, the watchdog moves it. All these guarantees need a watchdog that is awake: a
-//! thread that got its permit while the watchdog rests ends that rest first (watchdog:G1).
+//! wake. If the current step does not end, the watchdog moves the process. All these guarantees need a watchdog that is
+//! awake: a thread that got its permit while the watchdog rests ends that rest first (watchdog:G1).
 //!
 //! # Held back
 //!
-//! While fewer threads than permits are to be awake (`awake_limit`), the difference of the two is *held back*: so many
-//! sleepers sleep on while there is work. The number is in the word of the counts, and less than that of permits.
+//! While the limit of awake threads (`awake_limit`) is lower than the number of permits, the difference is *held back*:
+//! that many sleepers stay asleep even if there is work. The number held back is part of the word with the counts, and
+//! is always less than the number of permits.
 //! * P3, F3: if no more threads sleep than are held back, the pusher is done.
-//! * S3: if no more threads sleep than are held back, this one included, it parks.
-//! * If fewer threads sleep than are held back, one that looks for work takes only from its own queues, and so goes to
-//!   sleep when these are empty. What others could take from it is taken.
+//! * S3: if no more threads sleep than are held back, including the one that looks, it parks.
+//! * If fewer threads sleep than are held back, a thread that looks for work takes only from its own queues, including
+//!   those that others may take from, and so goes to sleep when they are empty.
 //!
-//! *Nothing is lost*: the word has an order, and in all of it at least as many threads are awake as are not held back,
-//! one or more. The S1 by which more sleep than are held back is followed by the whole S3; so a push whose P3 came
-//! before it is seen there, and one whose P3 comes after it wakes a thread. Until there is such an S1, a thread is
-//! awake, that is in a step or between two, and visits all queues. What is lost is help: behind a step that does not
-//! end, and when a process has waited for a tick, the watchdog ends the limit, and announces what is queued
-//! (watchdog:K1, watchdog:K2).
+//! *Nothing is lost*: all changes of the word are ordered. Wherever in that order no more threads sleep than are held
+//! back, at least one thread is awake, since fewer are held back than there are permits. The first S1 by which more
+//! threads sleep than are held back is followed by a complete S3. So a push whose P3 came before that S1 is seen there,
+//! and a push whose P3 comes after it wakes a thread. Until there is such an S1, a thread is awake, that is, in a step
+//! or between two, and visits all queues. Only help is lost: behind a step that does not end, and when a process has
+//! waited for a tick, the watchdog ends the limit, and announces what is queued (watchdog:K1, watchdog:K2).
 //!
 //! # The poller
 //!
-//! While timers are pending, one sleeper, the *poller*, parks only until the next one is due. There is at most one, and
-//! it is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the poller if
-//! there is none. A thread that sets an earlier timer wakes the poller, or a sleeper if there is no poller. A thread
-//! that has entered the list and then finds timers pending and no poller leaves it again (with the same two fences as
-//! for work). When the poller leaves the list, the others have none; so the last searcher to end its search looks for
-//! pending timers without a poller as it looks for work (F3), and wakes a sleeper for either.
+//! While timers are pending, one sleeper, the *poller*, parks only until the next timer is due. There is at most one
+//! poller, and it is the last sleeper to be woken for work. A thread that goes to sleep while timers are pending
+//! becomes the poller if there is none. A thread that sets an earlier timer wakes the poller, or a sleeper if there is
+//! no poller. A thread that has entered the list and then finds timers pending and no poller leaves the list again
+//! (with the same two fences as for work). When the poller leaves the list, the remaining sleepers have none; so the
+//! last searcher to end its search looks for pending timers without a poller as it looks for work (F3), and wakes a
+//! sleeper for either.
 //!
-//! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a
-//! thread for each push (a wake costs 30 to 40 µs of a thread's time); handing the work to the sleeper itself (Go
-//! tried: it loses locality, and threads thrash). A model is in `tests/models`.
+//! Source: Go's `proc.go` (which thread wakes which), rayon-core's sleep README (the form of the argument). Rejected:
+//! waking a thread for each push (a wake costs 30 to 40 µs of a thread's time); handing the work to the sleeper itself
+//! (Go tried that: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
 use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
-/// The most permits that one host can have; the counts below have 12 bits each.
+/// Maximum number of permits of one host; the counts below have 12 bits each.
 pub(crate) const MAX_WORKERS: usize = 1 << 10;
 
 pub(crate) const SLEEPING: u64 = 1;
 pub(crate) const SEARCHING: u64 = 1 << 12;
-/// How many sleepers are held back. Changed under the lock.
+/// The unit of the number of sleepers that are held back. Changed under the lock.
 const HELD: u64 = 1 << 24;
 const FIELD: u64 = (1 << 12) - 1;
-/// There is a poller. Set and cleared under the lock.
+/// Set while there is a poller. Changed under the lock.
 pub(crate) const POLLER: u64 = 1 << 63;
 
 pub(crate) struct Idle {
@@ -109,32 +113,33 @@ pub(crate) struct Idle {
     pub(crate) high: AtomicUsize,
     /// How many async steps are queued for a thread to block on. Written under the lock.
     pub(crate) queued_steps: AtomicUsize,
-    /// Whether the watchdog sleeps until a process waits. Set under the lock.
+    /// Whether the watchdog rests. Set under the lock, and cleared without it.
     watchdog_rests: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleCounts {
     pub(crate) sleeping: usize,
-    /// Those whose thread sleeps or searches.
+    /// Number of permits whose thread sleeps or searches.
     pub(crate) idle: usize,
     pub(crate) all_idle: bool,
-    /// How often the last of all threads has gone to sleep.
+    /// Number of times that the last awake thread has gone to sleep.
     pub(crate) lulls: u64,
 }
 
 pub(crate) struct Sleepers {
-    /// The threads that sleep with a permit: the poller first, then the others, the latest last.
+    /// The threads that sleep with a permit: the poller first, then the others in the order in which they went to
+    /// sleep.
     pub(crate) list: Vec<usize>,
     pub(crate) poller: Option<usize>,
-    /// How often a thread has left the list.
+    /// Number of times that a thread has left the list.
     pub(crate) rises: u64,
-    /// How often the list has become one of all permits.
+    /// Number of times that the list has come to contain all permits.
     lulls: u64,
     pub(crate) permits: Permits,
 }
 
-/// A thread has become spare. If it gave its permit to a waiting thread, that must be woken.
+/// The thread has become spare. If it gave its permit to a waiting thread, this is that thread, which must be woken.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the thread that got its permit must be woken"]
 pub(crate) struct BecameSpare(pub(crate) Option<usize>);
@@ -147,12 +152,12 @@ impl SleepWord {
         (self.0 & FIELD) as usize
     }
 
-    /// See *Held back* above.
+    /// Returns how many sleepers are held back: see *Held back* above.
     fn held(self) -> usize {
         ((self.0 / HELD) & FIELD) as usize
     }
 
-    /// Returns whether work is worth waking a thread.
+    /// Returns whether new work is to wake a thread.
     #[inline(always)]
     fn wakes(self) -> bool {
         self.sleeping() > self.held() && self.searching() == 0
@@ -190,7 +195,7 @@ impl Idle {
         }
     }
 
-    /// Resets it for a new host, if there are no threads. Returns whether there are none.
+    /// Resets the state for a new host, provided that there are no threads. Returns whether it did.
     pub(crate) fn renew(&self) -> bool {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.is_empty() {
@@ -209,7 +214,7 @@ impl Idle {
         self.high.load(Ordering::SeqCst)
     }
 
-    /// P2 to P4, after work was pushed. Returns the thread that the caller must wake, if any.
+    /// Performs P2 to P4 after a push. Returns the thread that the caller must wake, if any.
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce(&self) -> Option<usize> {
@@ -217,9 +222,8 @@ impl Idle {
         self.wake_for(self.count(Ordering::SeqCst))
     }
 
-    /// P3 and P4 for work that the calling thread has pushed to its own deque, without the fence: it looks there again
-    /// after its step, so overlooking a sleeper costs no work, only help; and it announces with the fence every so many
-    /// steps. See *Own work* above.
+    /// Performs P3 and P4, without the fence, after the calling thread has pushed to its own deque: see *Own work*
+    /// above.
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce_own(&self) -> Option<usize> {
@@ -231,7 +235,8 @@ impl Idle {
         if seen.wakes() { self.wake_sleeper(true) } else { None }
     }
 
-    /// Takes the last sleeper off the list; with `alone`, only if no thread searches.
+    /// Takes the last sleeper off the list; with `alone`, only if work is still to wake a thread
+    /// ([`SleepWord::wakes`]).
     #[cold]
     fn wake_sleeper(&self, alone: bool) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
@@ -243,7 +248,7 @@ impl Idle {
         Some(thread)
     }
 
-    /// Called when a timer was set that precedes all others. Returns the thread to wake for it, if any.
+    /// Called when a timer has been set that is due before all others. Returns the thread to wake for it, if any.
     #[must_use = "the thread must be woken"]
     pub(crate) fn timer_set(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
@@ -253,7 +258,8 @@ impl Idle {
         if self.count(Ordering::SeqCst).sleeping() > 0 { self.wake_sleeper(false) } else { None }
     }
 
-    /// Returns whether a running thread may search: at most half of the threads do, since more would only collide.
+    /// Counts a running thread as searching and returns true, unless half of the threads already search, since more
+    /// would only collide.
     pub(crate) fn start_searching(&self) -> bool {
         let counts = self.count(Ordering::SeqCst);
         if 2 * counts.searching() >= self.permits {
@@ -263,7 +269,7 @@ impl Idle {
         true
     }
 
-    /// F1 and F2: a searching thread has found work. Returns whether it was the last searcher.
+    /// Performs F1 and F2 for a searching thread that has found work. Returns whether it was the last searcher.
     #[inline]
     pub(crate) fn stop_searching(&self) -> bool {
         let before = SleepWord(self.counts.fetch_sub(SEARCHING, Ordering::SeqCst));
@@ -280,19 +286,19 @@ impl Idle {
         self.count(Ordering::SeqCst).searching() > 0
     }
 
-    /// Returns whether a thread that sleeps is to wake for work that it sees (sleep:S3).
+    /// Returns whether a sleeping thread is to wake for work that it sees (S3).
     pub(crate) fn wakes_for_work(&self) -> bool {
         self.count(Ordering::SeqCst).wakes()
     }
 
-    /// Returns whether more threads are awake than are to be.
+    /// Returns whether more threads are awake than the limit allows.
     pub(crate) fn are_too_many_awake(&self) -> bool {
         let counts = self.count(Ordering::Relaxed);
         counts.sleeping() < counts.held()
     }
 
-    /// From here on work wakes no thread while at least so many are awake, and at least one. For the watchdog, which
-    /// then announces the work that there is.
+    /// Sets the limit of awake threads, at least one: from now on, work wakes no thread while that many are awake.
+    /// Called by the watchdog, which then announces queued work.
     pub(crate) fn limit_awake(&self, awake: usize) {
         let held = self.permits.saturating_sub(awake.max(1));
         if self.count(Ordering::Relaxed).held() != held {
@@ -305,13 +311,13 @@ impl Idle {
         }
     }
 
-    /// Ends the limit, under the lock: the threads of a host that stops look everywhere before they end.
+    /// Ends the limit, under the lock, since the threads of a host that stops look everywhere before they end.
     pub(super) fn end_limit(&self) {
         let held = self.count(Ordering::Relaxed).held() as u64;
         self.counts.fetch_sub(held * HELD, Ordering::SeqCst);
     }
 
-    /// Returns how many threads are awake at most for the work that there is.
+    /// Returns how many threads may be awake for work.
     pub(crate) fn awake_limit(&self) -> usize {
         self.permits - self.count(Ordering::Relaxed).held()
     }
@@ -320,7 +326,8 @@ impl Idle {
         self.count(Ordering::SeqCst).sleeping() + 1 < self.permits
     }
 
-    /// S1 and S2, unless a thread waits for a permit, or this one has lost its own. Returns whether it is the poller.
+    /// Performs S1 and S2, and returns whether the thread is the poller. If another thread waits for a permit, or this
+    /// one has lost its own, it becomes spare instead.
     pub(crate) fn begin_sleep(
         &self,
         thread: usize,
@@ -358,7 +365,7 @@ impl Idle {
         result
     }
 
-    /// Called by a sleeper that has found work: it counts as searching from here on, whatever took it off the list.
+    /// Called when a sleeper has found work: it counts as searching from now on, whichever thread took it off the list.
     /// Returns false if it has lost its permit.
     pub(crate) fn end_sleep(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
@@ -374,13 +381,12 @@ impl Idle {
         self.with_permits(|permits| permits.at(thread))
     }
 
-    /// Runs `body`, which reads the states of threads, or notes something about them, under the lock: no thread can
-    /// park meanwhile.
+    /// Runs `body` under the lock, to read or update the states of threads. No thread can park meanwhile.
     pub(crate) fn with_permits<R>(&self, body: impl FnOnce(&mut Permits) -> R) -> R {
         body(&mut lock(&self.sleepers).permits)
     }
 
-    /// Writes the states of all threads to `places`, and returns the idle permits. For the watchdog.
+    /// Writes the states of all threads to `places`, and returns the counts of idle permits. For the watchdog.
     pub(crate) fn sample(&self, places: &mut Vec<At>) -> IdleCounts {
         let sleepers = lock(&self.sleepers);
         places.clear();
@@ -390,7 +396,7 @@ impl Idle {
         IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.permits, lulls: sleepers.lulls }
     }
 
-    /// watchdog:R1. Returns whether all permits are idle; the watchdog then rests.
+    /// Performs watchdog:R1. Returns whether all permits are idle, in which case the watchdog rests.
     pub(crate) fn rest_watchdog(&self) -> bool {
         let sleepers = lock(&self.sleepers);
         let rests = sleepers.list.len() == self.permits;
@@ -398,20 +404,22 @@ impl Idle {
         rests
     }
 
-    /// Returns whether the watchdog rests. Visible to a thread that has got a permit since, through the lock that both
-    /// took, and to a thread that has seen that one counted.
+    /// Returns whether the watchdog rests. The result is current for a thread that has got a permit since the rest
+    /// began, since both took the lock, and for a thread that has seen the former in the counts.
     #[inline]
     pub(crate) fn does_watchdog_rest(&self) -> bool {
         self.watchdog_rests.load(Ordering::Relaxed)
     }
 
-    /// watchdog:G1 to watchdog:G5: ends the watchdog's rest. Returns whether it rested, in which case it must be woken.
+    /// Ends the watchdog's rest (watchdog:G1 to watchdog:G5). Returns whether it rested, in which case it must be
+    /// woken.
     #[must_use = "the watchdog must be woken"]
     pub(crate) fn end_watchdog_rest(&self) -> bool {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns how often a thread has left the list, if all are on it: between two equal numbers all slept.
+    /// Returns how often a thread has left the list, if all are on it. If two calls return the same number, all slept
+    /// in between.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)
@@ -429,7 +437,7 @@ mod tests {
         assert!(idle.are_too_many_awake());
         let _none_sleeps = idle.stop();
         assert!(!idle.are_too_many_awake());
-        // The watchdog may come to it late.
+        // The watchdog may set its limit after the stop.
         idle.limit_awake(1);
         assert_eq!((idle.are_too_many_awake(), idle.awake_limit()), (false, 4));
     }

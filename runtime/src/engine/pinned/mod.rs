@@ -1,28 +1,30 @@
 //! Processes with a thread of their own, which holds no permit.
 //!
-//! Each has a [`PinnedThread`]: the record of its thread, with an inbox, which owns the process's slot. A thread that
+//! Each has a [`PinnedThread`]: the record of its thread, which has an inbox and owns the process's slot. A thread that
 //! wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it into the
-//! inbox: ordinary processes pay nothing for that. The thread takes the token out, runs a time slice in the run loop
-//! that all threads share, and waits for the next. It has a context, through which its process is found like any other,
-//! and is marked as having lost its permit: so the run loop takes its next process from here, and what the process
-//! wakes goes to the global queue and is announced with the fence.
+//! inbox: ordinary processes pay nothing for that. The pinned thread takes the token out, runs a time slice in the run
+//! loop that all threads share, and waits for the next token. It has a context, through which its process is found like
+//! any other, and is marked as having lost its permit: so the run loop takes its next process from here, and any
+//! process that it wakes goes to the global queue and is announced with the fence.
 //!
 //! # Spawn
 //!
-//! * N1 the spawner does all that can refuse the process beforehand, and opens the slot, owned by the pinned thread;
-//! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's place: it may
-//!   access the slot's data, since the spawner has the token and does not, nor does foreign code on the spawner's
-//!   thread (such as a waker), which is not part of the start;
-//! * N4 the thread answers with the state, which stays the thread's own wherever it is stored ([`Anchored`]), and waits
-//!   for the token;
-//! * N5 the spawner ties the process, puts the state into the slot and parks the token, or wakes it. If the start has
-//!   failed, it asks the thread to close and drop the state, once the PID is unroutable, and the thread ends.
+//! * N1 the spawner performs every check that may refuse the process, and opens the slot, which the pinned thread owns;
+//! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it in the spawner's place. It may
+//!   access the slot's data: the spawner has the token but does not use it, and foreign code on the spawner's thread
+//!   (such as a waker) does not either, since it is not part of the start;
+//! * N4 the thread answers with the state, which stays bound to the thread wherever it is stored ([`Anchored`]), and
+//!   waits for the token;
+//! * N5 the spawner binds the process to its supervisor and links, puts the state into the slot and parks the token, or
+//!   wakes it. If the start has failed, it asks the thread to close and drop the state, once the PID is unroutable, and
+//!   the thread ends.
 //!
 //! # Inbox
 //!
-//! There is one token, so an inbox holds at most one item, under a lock: nothing is overwritten and no wake is lost.
-//! The thread ends with its process, which only it can end, as only it gets the token. Then the record is free for
-//! another process. A late sender cannot confuse the two: the holder of a token reads who owns the slot now.
+//! A process has one token, so its inbox contains at most one item, under a lock: nothing is overwritten and no wake is
+//! lost. The thread ends with its process. Only that thread can end the process, since only it gets the token. The
+//! record is then free for another process. A late sender cannot confuse the two: the holder of a token reads who owns
+//! the slot now.
 //!
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 
@@ -52,7 +54,7 @@ type StartPinned = dyn FnOnce(&mut InitContext<'_>) -> StartedPinned + Send;
 struct StartedPinned {
     /// The state, if it was made.
     body: Option<Body>,
-    /// What it does next, and whether it traps exits.
+    /// The first action of the process, and whether it traps exits.
     outcome: Result<(First, bool), SpawnError>,
 }
 
@@ -80,7 +82,7 @@ struct PinnedSpawn {
     pinned_thread: Option<&'static PinnedThread>,
     name: &'static str,
     begin: Option<Box<StartPinned>>,
-    /// Whether the thread was started, which then frees the record itself.
+    /// Whether the thread was started, in which case the thread frees the record.
     has_thread: bool,
     body: Option<Body>,
     traps: bool,
@@ -219,16 +221,16 @@ impl Scheduler {
         self.quiet.notify();
     }
 
-    /// Spawns a process with its own thread, on which `make` makes it and `start` starts it.
+    /// Spawns a process with a thread of its own, on which `make` creates it and `start` starts it.
     pub(crate) fn spawn_pinned<P: Process>(
         &'static self,
         pending: &mut PendingSpawn,
         make: impl FnOnce() -> P + Send + 'static,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        // Even on a paused host: its panics are contained and reported like all.
+        // Needed on a paused host, too, so that the panics of the process are contained and reported like all others.
         crate::util::panics::install_hook();
-        // The last part of the path: the system shows 15 characters.
+        // Only the last part of the path, since the system shows 15 characters.
         let name = (pending.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
         let spawned = PinnedSpawn {
@@ -244,7 +246,7 @@ impl Scheduler {
     }
 }
 
-/// N3: runs `begin` on the process's own thread, while the spawner has its token.
+/// Performs N3: runs `begin` on the process's own thread, while the spawner has its token.
 fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
     let Some(slot) = TABLE.living(pid) else { return begin() };
     let spawner = slot.debug_owner.take_over();
@@ -253,7 +255,7 @@ fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
     begun
 }
 
-/// Notes the entry of a process that is starting, if it is known only now.
+/// Stores the entry of a starting process whose entry was not known before.
 pub(crate) fn note_entry(pid: Pid, entry: &'static &'static str) {
     if let Some(slot) = TABLE.living(pid) {
         slot.metadata.entry.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);

@@ -1,5 +1,5 @@
-//! How many threads are awake: what the watchdog samples for that at each tick (watchdog:K1), and what it does with the
-//! answer.
+//! The limit of awake threads: what the watchdog samples for it at each tick (watchdog:K1), and how the limit is
+//! applied.
 
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
@@ -10,19 +10,19 @@ use crate::engine::watchdog::queue_waits::{QueueSample, QueueWaits};
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::Moment;
 
-/// What was sampled at the last tick.
+/// The samples of the last tick, and the state of the limit.
 #[derive(Debug)]
 pub(super) struct AwakeWatch {
     limit: AwakeLimit,
     waits: QueueWaits,
     queues: Vec<QueueSample>,
-    /// When that was; `None` if there have been no ticks for a while.
+    /// The time of the last tick; `None` if the watchdog has rested since.
     looked_at: Option<Moment>,
-    /// The steps and messages of each thread.
+    /// The numbers of steps and messages of each thread.
     counted: Vec<(u64, u64)>,
     /// The step that each thread was in.
     steps: Vec<Option<StepId>>,
-    /// How often all threads had slept.
+    /// Number of times that all threads had been asleep.
     lulls: u64,
 }
 
@@ -39,7 +39,7 @@ impl AwakeWatch {
         }
     }
 
-    /// Forgets the time of the last tick: the watchdog has rested.
+    /// Forgets the time of the last tick, since the watchdog has rested.
     pub(super) fn rested(&mut self) {
         self.looked_at = None;
     }
@@ -49,8 +49,8 @@ impl AwakeWatch {
         self.queues.iter().map(|queue| queue.queued).sum()
     }
 
-    /// Returns how many steps or messages that thread has made since the last tick, and whether it has been in one step
-    /// since.
+    /// Returns how many steps or messages the thread has handled since the last tick, and whether it has been in the
+    /// same step since.
     fn look_at(&mut self, number: usize, thread: &Worker, sample: ThreadSample) -> (u64, bool) {
         if self.counted.len() <= number {
             self.counted.resize(number + 1, (0, 0));
@@ -60,13 +60,13 @@ impl AwakeWatch {
         let (steps_before, messages_before) = std::mem::replace(&mut self.counted[number], (steps, messages));
         let step_before = std::mem::replace(&mut self.steps[number], sample.step);
         let is_long = sample.has_permit && sample.step.is_some() && sample.step == step_before;
-        // A step that handles ten messages does no less than ten steps.
+        // A step that handles ten messages counts like ten steps.
         (steps.saturating_sub(steps_before).max(messages.saturating_sub(messages_before)), is_long)
     }
 }
 
 impl Scheduler {
-    /// Samples the queues, and decides how many threads are awake at most.
+    /// Samples the queues, and sets the limit of awake threads.
     pub(super) fn limit_awake(
         &'static self,
         watch: &mut AwakeWatch,
@@ -96,10 +96,10 @@ impl Scheduler {
         self.idle.limit_awake(limit);
     }
 
-    /// Writes the queues that any thread may take from to `queues`: the global one, the inject queues together, and the
-    /// deques: see [`queue_waits`](crate::engine::watchdog::queue_waits).
+    /// Writes samples of the queues that any thread may take from to `queues`: the global queue, all inject queues as
+    /// one, and each deque. See [`queue_waits`](crate::engine::watchdog::queue_waits).
     fn sample_queues(&'static self, queues: &mut Vec<QueueSample>) {
-        // Before the lengths: what is taken after them is counted at the next tick.
+        // The counters are read before the lengths, so that a process taken in between is counted at the next tick.
         let sum = |count: fn(&Worker) -> u64| self.threads_in_use().map(|(_, thread)| count(thread)).sum::<u64>();
         let fair = sum(|thread| thread.counters.fair.get());
         let stolen = sum(|thread| thread.counters.stolen.get());
@@ -132,7 +132,7 @@ mod tests {
     use std::mem::ManuallyDrop;
     use std::time::Duration;
 
-    /// Sends something to each of them for each message.
+    /// Sends a message to each of its PIDs for each message that it gets.
     struct Fans(Vec<Pid>);
 
     impl Process for Fans {
@@ -148,14 +148,14 @@ mod tests {
         }
     }
 
-    /// A host of two workers, whose threads the test plays; one of them is held back.
+    /// A host with two workers, whose threads the test plays. One of them is held back.
     struct Limited {
-        /// Not dropped by a failure: that would wait for the threads.
+        /// Not dropped if an assertion fails, since the drop would wait for the threads.
         runtime: ManuallyDrop<Runtime>,
         host: &'static Scheduler,
         contexts: [ThreadContext; 2],
         scratches: [StepScratch; 2],
-        /// Of those that sleep.
+        /// How the sleeping threads rest.
         rests: [Option<Rest>; 2],
         watch: AwakeWatch,
         now: Moment,
@@ -173,7 +173,7 @@ mod tests {
             limited.park(1);
             let mut awake = 2;
             for _ in 0..20 {
-                // A program that is faster on one thread.
+                // Simulates a program that is faster on one thread.
                 awake = limited.watch.limit.look(Done {
                     events: 100_000 / awake as u64,
                     took: Duration::from_millis(2),
@@ -195,14 +195,14 @@ mod tests {
             }
         }
 
-        /// Runs what there is to run on that thread, until it sleeps.
+        /// Runs processes on the thread until it sleeps.
         fn park(&mut self, thread: usize) {
             let next = self.next(thread);
             let (rest, _) = run_until_parked(&self.contexts[thread], &mut self.scratches[thread], next);
             self.rests[thread] = Some(rest);
         }
 
-        /// Runs processes on the first thread until so many messages have been handled.
+        /// Runs processes on the first thread until `count` messages have been handled.
         fn run_until(&mut self, handled: &AtomicUsize, count: usize) {
             while handled.load(Ordering::SeqCst) < count {
                 let Next::Run(token) = self.next(0) else { panic!("there is work") };
@@ -210,7 +210,7 @@ mod tests {
             }
         }
 
-        /// Makes a tick, in which events were short. Returns how many threads are awake at most.
+        /// Performs a tick after short events. Returns the limit of awake threads.
         fn tick(&mut self) -> usize {
             self.now = self.now.after(Duration::from_micros(1));
             let mut places = Vec::new();
@@ -235,18 +235,18 @@ mod tests {
         }
     }
 
-    /// How processes come to be queued.
+    /// How processes get into a queue.
     #[derive(Clone, Copy)]
     enum Queued {
-        /// A process has sent them something: in the deque.
+        /// By a message from another process, into the deque.
         Process,
-        /// They were sent something from outside: in the inject queue.
+        /// By a message from outside, into the inject queue.
         Outside,
-        /// They were spawned from outside: in the global queue.
+        /// By a spawn from outside, into the global queue.
         Spawn,
     }
 
-    /// Queues many processes between two ticks, and runs all of them or few.
+    /// Queues many processes between two ticks, and runs all of them, or only a few if `waits`.
     fn queue_and_run(by: Queued, waits: bool) {
         const ALL: usize = 100;
         let mut limited = Limited::new();
@@ -284,28 +284,28 @@ mod tests {
         limited.end(&pids);
     }
 
-    /// Catches: a limit that stays while a process that another one has sent something waits for a tick.
+    /// Catches: a limit that persists while a process waits for a whole tick after a message from another process.
     #[test]
     fn a_process_that_waits_in_a_deque_ends_the_limit() {
         queue_and_run(Queued::Process, false);
         queue_and_run(Queued::Process, true);
     }
 
-    /// Catches: a limit that stays while a process that was sent something from outside waits for a tick.
+    /// Catches: a limit that persists while a process waits for a whole tick after a message from outside.
     #[test]
     fn a_process_that_waits_in_an_inject_queue_ends_the_limit() {
         queue_and_run(Queued::Outside, false);
         queue_and_run(Queued::Outside, true);
     }
 
-    /// Catches: a limit that stays while a new process waits for a tick.
+    /// Catches: a limit that persists while a new process waits for a whole tick.
     #[test]
     fn a_process_that_waits_in_the_global_queue_ends_the_limit() {
         queue_and_run(Queued::Spawn, false);
         queue_and_run(Queued::Spawn, true);
     }
 
-    /// Catches: a limit that stays while all threads sleep between two ticks, if one is awake at each tick.
+    /// Catches: a limit that persists although all threads sleep between two ticks, if one is awake at each tick.
     #[test]
     fn a_limit_ends_when_all_threads_sleep_between_ticks() {
         for sleeps in [false, true] {

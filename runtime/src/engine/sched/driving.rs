@@ -2,31 +2,32 @@
 //!
 //! * D1 The poller (the sleeper that waits for timers) parks in the reactor instead of on its own. A host with a
 //!   reactor has a poller whenever any thread sleeps.
-//! * D2 A process that the reactor, or one of its tasks, wakes there is queued where the permit of the poller looks,
-//!   and no thread is called for it. D3 When the reactor has delivered all events of the system, or is about to wait
-//!   although something is queued, the poller does sleep:S3, with the fence before it: it finds the work, leaves the
-//!   list and runs it, and calls other threads if there is enough for several (sleep:F3).
-//! * D4 A thread that runs processes polls the reactor every so many steps, without waiting. D5 If that has queued any
-//!   processes, it announces them (sleep:P2 to sleep:P5), once for all.
-//! * D6 Tasks of the reactor are foreign code, which may take long. So they run in these visits (D4) only, in which the
+//! * D2 A process that is woken there, by the reactor or one of its tasks, is queued where the permit of the poller
+//!   looks, and no thread is woken for it. D3 When the reactor has delivered all events of the system, or is about to
+//!   wait although something is queued, the poller does sleep:S3, with the fence before it: it finds the work, leaves
+//!   the list and runs it, and wakes other threads if there is enough for several (sleep:F3).
+//! * D4 A thread that runs processes polls the reactor regularly between steps, without waiting. D5 If that has queued
+//!   any processes, the thread announces all of them at once (sleep:P2 to sleep:P5).
+//! * D6 Tasks of the reactor are foreign code, which may take long. So they run only in these visits (D4), in which the
 //!   thread has a permit, does not search, and can lose its permit to another thread as in a step (`visiting`). While
 //!   there are tasks, a thread that has found no work visits the reactor before it parks, and a poller that the reactor
 //!   has released leaves the list.
-//! * D7 The thread that holds the reactor's lock drives it; the lock is only ever tried. A thread that does not get it
-//!   continues or, as the poller, parks on its own for [`RETRY`]. If all threads are in long steps, a thread of the
-//!   reactor's own drives it, called by the watchdog.
+//! * D7 The thread that holds the reactor's lock drives it; the host's threads only ever try to take that lock. A
+//!   thread that does not get it continues or, as the poller, parks on its own for [`RETRY`]. If all threads are in
+//!   long steps, the watchdog has a thread of the reactor's own drive it.
 //!
-//! *No work is missed* (see `sleep`): D2 omits sleep:P2 to sleep:P5. The poller does sleep:S3 after it, so the work
-//! counts as queued before the thread parked: the poller leaves the list for it, or another thread searches, and looks
-//! at the queues after that. If a thread has taken the poller off the list meanwhile, the poller searches.
+//! *No work is missed* (see `sleep`): D2 omits sleep:P2 to sleep:P5. The poller does sleep:S3 afterwards, so the work
+//! counts as queued before it parked: the poller leaves the list for it, or another thread searches, and looks at the
+//! queues after that. If a thread has taken the poller off the list meanwhile, the poller searches.
 //!
-//! *No call is missed*: a thread that calls the poller notes that under the lock that also guards the waker of the wait
-//! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker there and then
-//! checks the note under the same lock: it finds the note, or the caller finds the waker, and wakes the reactor.
+//! *No call is missed*: a thread that calls the poller records that under the lock that also guards the waker of the
+//! wait ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker there and then
+//! checks for a call under the same lock: either it finds the call, or the caller finds the waker and wakes the
+//! reactor.
 //!
-//! A task that becomes ready after the visit of D6 (it has yielded there, or a thread woke it since) runs in the wait,
-//! on a thread that counts as asleep; if it takes long, one permit is idle meanwhile. Calls and D2 take effect after
-//! some dozens of tasks at most.
+//! A task that becomes ready after the visit of D6 (because it yielded there, or a thread has woken it since) runs in
+//! the wait, on a thread that counts as asleep; if the task takes long, one permit is idle meanwhile. Calls and D2 take
+//! effect after a few dozen tasks at most.
 
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
@@ -39,34 +40,35 @@ use std::ptr;
 use std::task::Waker;
 use std::time::Duration;
 
-/// The precision of a reactor's waits: Tokio's are whole milliseconds, as are those of the system call beneath. A
-/// poller with an earlier timer parks on its own, so that the timer is exact, and events of the system wait for it.
+/// The precision of a reactor's waits: Tokio waits for whole milliseconds, as does the underlying system call. If a
+/// timer is due sooner, the poller parks on its own: the timer is exact, and events of the system wait until then.
 const EXACT: Duration = Duration::from_millis(2);
 
-/// How long a poller that did not get the lock parks before it retries.
+/// How long a poller that did not get the reactor's lock parks before it retries.
 const RETRY: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// The host whose reactor this thread is driving.
     static DRIVES: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
-    /// Whether that has queued processes of the host.
+    /// Whether driving it has queued processes of the host.
     static QUEUED: Cell<bool> = const { Cell::new(false) };
-    /// The waker that ends its wait there.
+    /// The waker that ends this thread's wait in the reactor.
     static WAITS: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// D2: a process of `host` was queued. Returns whether this thread drives that host's reactor and so takes care of it.
+/// Performs D2 for a queued process of `host`. Returns whether this thread drives that host's reactor, and so will take
+/// care of the process.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
     if drives && !QUEUED.replace(true) {
-        // A wait must end before it blocks.
+        // Ends the wait in the reactor before it blocks.
         let _gone = WAITS.try_with(|waits| waits.borrow().as_ref().map(Waker::wake_by_ref));
     }
     drives
 }
 
-/// Stores the waker that ends the wait of `thread`, which is this one. Returns whether it must end at once.
+/// Stores the waker that ends the wait of `thread`, the calling thread. Returns whether the wait must end at once.
 fn rests_with(thread: &Worker, waker: &Waker) -> bool {
     WAITS.with_borrow_mut(|waits| {
         if !waits.as_ref().is_some_and(|own| own.will_wake(waker)) {
@@ -76,14 +78,14 @@ fn rests_with(thread: &Worker, waker: &Waker) -> bool {
     thread.rests_with(waker)
 }
 
-/// Returns whether the calling thread waits in the reactor, rather than visit it.
+/// Returns whether the calling thread is in a wait in the reactor, rather than in a visit.
 #[cfg(all(test, feature = "tokio"))]
 pub(crate) fn waits_here() -> bool {
     WAITS.with_borrow(Option::is_some)
 }
 
 impl ThreadContext {
-    /// D1 and D3: sleep:S4 of the poller.
+    /// Performs D1 and D3, the poller's sleep:S4.
     pub(crate) fn park_as_poller(&self, patience: Option<Duration>) {
         let Some(driver) = self.user.driver().filter(|_| patience.is_none_or(|patience| patience > EXACT)) else {
             return park(patience);
@@ -95,7 +97,7 @@ impl ThreadContext {
             waited = driver.wait(patience, &mut |waker| QUEUED.get() || rests_with(thread, waker));
         };
         if self.drive(|| thread.wait_in_reactor(wait)) && self.host.is_stopped() {
-            // shutdown:L3: no sleep:S3 follows any more.
+            // shutdown:L3, since no sleep:S3 follows on a stopped host.
             self.host.announce();
         }
         thread.rests_no_more();
@@ -103,12 +105,12 @@ impl ThreadContext {
         if !waited {
             park(Some(patience.map_or(RETRY, |patience| patience.min(RETRY))));
         } else if driver.has_tasks() {
-            // If it has lost its permit, the next poller looks.
+            // If this thread has lost its permit, the next poller looks at the tasks.
             let _is_up = self.host.idle.end_sleep(self.index);
         }
     }
 
-    /// D4 and D5.
+    /// Performs D4 and D5.
     #[inline]
     pub(crate) fn visit_reactor(&self) {
         if self.host.has_driver
@@ -131,7 +133,8 @@ impl ThreadContext {
         self.host.has_driver && self.user.driver().is_some_and(|driver| driver.has_tasks())
     }
 
-    /// Runs `body`, which drives the reactor, as outside code. Returns whether it has queued processes of the host.
+    /// Runs `body`, which drives the reactor, outside of the context. Returns whether it has queued processes of the
+    /// host.
     fn drive(&self, body: impl FnOnce()) -> bool {
         self.without_context(|| {
             DRIVES.set(self.host);
@@ -145,7 +148,7 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// D7: called by the watchdog at each of its ticks.
+    /// Performs D7. Called by the watchdog at each tick.
     pub(crate) fn tend_reactor(&self) {
         if self.has_driver
             && let Some(user) = self.user()
@@ -155,7 +158,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns whether the calling thread drives the host's reactor, and must not wait for what only that can bring.
+    /// Returns whether the calling thread drives the host's reactor, and so must not wait for events that only the
+    /// reactor can deliver.
     pub(crate) fn is_reactor_here(&self) -> bool {
         ptr::eq(DRIVES.get(), self)
             || self.has_driver

@@ -1,42 +1,43 @@
 //! Where a thread finds its next process.
 //!
-//! The order: the run-next slot (other processes may be kept meanwhile: `local`), the
-//! hot end of the thread's own deque, its permit's inject queue, the global queue (one, and a batch of at most
-//! [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
+//! The order is: the run-next slot (the thread may keep other processes meanwhile: `local`), the hot end of the
+//! thread's own deque, its permit's inject queue, the global queue (one process, plus a batch of at most [`BATCH`] more
+//! that moves to the thread's deque), and half of a random victim's deque, oldest first.
 //!
 //! # How long a process waits
 //!
 //! Three exceptions prevent starvation:
 //! * after every [`FAIR`] steps, and at the first time slice after each tick of the
-//!   [`watchdog`](crate::engine::sched::watchdog), one of the shared queues comes first, in rotation: global queue, own
-//!   inject queue, cold end of the own deque; in every second round, work left by threads without a permit instead of
-//!   the inject queue. If that is empty, the thread looks at its own inject queue, and at that of another permit in
-//!   rotation, whose thread may not be running. At a tick, and at every fourth visit, it checks the clock, too; and at
-//!   each, it empties the [vacant slots](crate::engine::host::late_slots) in which something has arrived;
-//! * after [`STREAK`] steps in a row of processes from the run-next slot the deque comes first;
+//!   [`watchdog`](crate::engine::sched::watchdog), one of the shared queues comes first, in rotation: the global queue,
+//!   the inject queue of the thread's permit, and the cold end of the thread's deque; in every second round, work left
+//!   by threads without a permit replaces the inject queue. If that queue is empty, the thread tries the inject queue
+//!   of its own permit, then that of another permit in rotation, whose thread may not be running. At a tick, and at
+//!   every fourth visit, it also checks the clock; and at each visit, it empties the [vacant
+//!   slots](crate::engine::host::late_slots) in which something has arrived;
+//! * after [`STREAK`] steps in a row of processes from the run-next slot, the deque comes first;
 //! * a process that has used its time slice goes to the global queue, never back to a hot end (see `step`).
 //!
-//! And time slices are bounded: by [`BUDGET`](crate::process::slice::BUDGET) events, and by time (`slice`): a time
+//! Time slices are bounded, too: by [`BUDGET`](crate::process::slice::BUDGET) events, and by time (`slice`): a time
 //! slice ends with the event in progress at the second tick after it began. Ticks are a quarter of the stall limit
-//! apart, at most 2.5 ms. Let e be the longest time of one event (one message method, one poll of a future up to where
-//! it waits). Then:
-//! * a time slice takes at most 128 events, and at most two ticks and e: 5 ms and e;
-//! * a thread visits a shared queue after 20 steps, and at least once per tick plus time slice; so each of the four at
-//!   least once in 45 ms and 6 e with the longest time slices, the global queue and the deque twice as often, and an
-//!   inject queue at each visit while the others are empty; each visit takes one process. So a process behind n others
-//!   in a queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`); usually long
-//!   before that, since idle permits take from all queues;
-//! * a process queued behind an event that never ends is rescued: from the deque other threads take it at once, or
-//!   after two ticks if they are held back (`awake_limit`); from the run-next slot and the cache it is taken after two
-//!   ticks (detector:J1). If all permits are in such events, one of them goes to another thread after five
-//!   quarters of the stall limit (detector:J2): 12.5 ms, and the time that the system takes to wake a thread.
+//! apart, at most 2.5 ms. Let e be the longest time of one event (one message method, or one poll of a future up to
+//! where it waits). Then:
+//! * a time slice takes at most 128 events, and at most two ticks plus e: 5 ms + e;
+//! * a thread visits a shared queue after 20 steps, and at least once per tick plus time slice. With the longest time
+//!   slices, it therefore visits each of the four at least once in 45 ms + 6 e, the global queue and the deque twice as
+//!   often, and an inject queue at each visit while the others are empty. Each visit takes one process, so a process
+//!   behind n others in a queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`);
+//!   usually long before that, since idle permits take from all queues;
+//! * a process queued behind an event that never ends is rescued. If it is in the deque, other threads take it at once,
+//!   or after two ticks if they are held back (`awake_limit`); from the run-next slot and the cache it is taken after
+//!   two ticks (detector:J1). If all permits are in such events, one of the permits goes to another thread after five
+//!   quarters of the stall limit (detector:J2): 12.5 ms, plus the time that the system takes to wake a thread.
 //!
-//! There is no bound on how many processes are ready at once: as many run at a time as there are permits.
+//! The number of processes that are ready at once is not bounded: as many run at a time as there are permits.
 //!
-//! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
-//! something, up to [`SPINS`] times with growing pauses, then it parks as described in `sleep`. Yielding the thread
-//! instead of pausing was measured on the prototype: the kernel resumes a yielding thread late (a message into an idle
-//! system took 9.5 µs instead of 4.3). Finding work restarts the count.
+//! A thread that finds nothing looks again: [`TIGHT`] times without a pause, then, while another thread is awake and
+//! might push something, up to [`SPINS`] times with growing pauses; then it parks as described in `sleep`. On the
+//! prototype, yielding the thread instead of pausing was slower: the kernel resumes a yielding thread late (a message
+//! into an idle system took 9.5 µs instead of 4.3). Finding work restarts the count.
 
 use super::run_loop::Next;
 use super::spare::RestStep;
@@ -47,42 +48,43 @@ use crate::env::clock::Moment;
 use crate::slots::Token;
 use crate::sync::{Ordering, Steal, spin};
 
-/// After how many steps a shared queue comes first. (Counting the spent budget instead was so frequent with full time
-/// slices that a receiver was moved away from its senders: then messages cross between cores, at five times the cost.
-/// In time this is bounded by the ticks.)
+/// Number of steps after which a shared queue comes first. (Counting the spent budget instead made these visits so
+/// frequent with full time slices that receivers were moved away from their senders: messages then cross between cores,
+/// at five times the cost. The ticks bound the time between visits.)
 const FAIR: u64 = 20;
 
-/// After how many visits to shared queues the thread checks the clock, the timers, and the reactor.
+/// Number of visits to shared queues between two checks of the clock, the timers and the reactor.
 const CLOCK: u32 = 4;
 
-/// After how many steps of processes from the run-next slot the deque comes first.
+/// Number of steps in a row of processes from the run-next slot after which the deque comes first.
 const STREAK: u64 = 64;
 
-/// How many more processes a visit to the global queue takes.
+/// Maximum number of processes that a visit to the global queue takes besides the first.
 const BATCH: usize = 16;
 
-/// The most that one theft takes. Half of a deque, but each item costs the thief a fence: this bounds the pause.
+/// Maximum number of processes that one theft takes. Thieves take half of a deque, but each item costs them a fence:
+/// this bounds the pause.
 const THEFT: usize = 256;
 
-/// The number of looks without a pause.
+/// Number of looks without a pause.
 const TIGHT: u32 = 4;
 
-/// The number of looks with a growing pause before parking.
+/// Number of looks with a growing pause before parking.
 const SPINS: u32 = 12;
 
 impl ThreadContext {
-    /// Checks for requests of `handoff` and the watchdog. Returns what to do next, if it follows from them.
+    /// Handles requests from `handoff` and the watchdog. Returns the next action if one of them determines it.
     #[cold]
     pub(super) fn next_when_called(&self) -> Option<Next> {
         self.write_slice_end_unless_at_once();
         if let Some(pinned_thread) = self.pinned_thread {
-            // Always taken on the thread of a pinned process, which runs only that.
+            // The thread of a pinned process always takes this branch, since it runs only that process.
             return Some(self.recorded(self.next_of_pinned(pinned_thread)));
         }
         if self.thread.take_tick() {
             self.cooldown();
             self.give_old_vacant_back();
-            // A shared queue comes first.
+            // Makes a shared queue come first.
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
         }
@@ -102,7 +104,7 @@ impl ThreadContext {
                 None
             };
         }
-        // A new thread keeps nothing: the last one with its record has flushed.
+        // A new thread keeps no tokens: the previous thread with its record has flushed.
         let rest = if self.is_new.take() { self.rest(false, false) } else { self.yield_permit()? };
         Some(self.after_rest(rest))
     }
@@ -112,7 +114,7 @@ impl ThreadContext {
         if self.thread.take_request_for_time() { Next::RunTimed(token) } else { Next::Run(token) }
     }
 
-    /// Takes the next process from this thread's own queues, and the global one.
+    /// Takes the next process from this thread's own queues or from the global queue.
     #[inline(always)]
     pub(super) fn take_near(&self) -> Option<Token> {
         let steps = self.thread.counters.steps.get();
@@ -143,14 +145,14 @@ impl ThreadContext {
         self.pop()
     }
 
-    /// Returns whether a shared queue comes first, and perhaps timers and the reactor.
+    /// Returns whether a visit to a shared queue, and perhaps to the timers and the reactor, is due.
     #[inline(always)]
     pub(super) fn is_fairness_due(&self) -> bool {
         self.thread.counters.steps.get() - self.fair.get() >= FAIR
     }
 
-    /// Takes the newest of the own deque. Checks first, as for the inject queue: the deque's own `pop` passes a fence,
-    /// and only this thread pushes there.
+    /// Takes the newest process from the thread's deque. Checks first whether the deque is empty, since its `pop`
+    /// executes a fence even then. Only this thread pushes there, so the check misses nothing.
     #[inline]
     fn pop(&self) -> Option<Token> {
         if self.deque.is_empty() { None } else { self.deque.pop() }
@@ -171,7 +173,7 @@ impl ThreadContext {
             self.empty_late_slots();
         }
         if !self.deque.is_empty() {
-            // With the fence that pushes to the own deque omit.
+            // `announce` executes the fence that pushes to the thread's deque omit.
             self.host.announce();
         }
         let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
@@ -180,13 +182,14 @@ impl ThreadContext {
         Some(token)
     }
 
-    /// Lets processes follow each other at once until a shared queue comes first again, or a streak is over.
+    /// Sets how long processes may follow each other directly: until the next visit to a shared queue or the end of the
+    /// streak, and not at all during the cooldown.
     fn set_follow_until(&self) {
         let until = (self.fair.get() + FAIR).min(self.streak_since.get() + STREAK);
         self.follow_until.set(if self.cooldown.get() == 0 { until } else { 0 });
     }
 
-    /// Takes from one of the ends that nearer ones could starve.
+    /// Takes from one of the queues that nearer ones could starve, in rotation.
     fn take_far(&self, visit: u32) -> Option<Token> {
         match visit % 3 {
             0 => self.host.global.pop(),
@@ -199,7 +202,8 @@ impl ThreadContext {
         }
     }
 
-    /// Takes a process that was woken from outside: of this permit, or of the next one in rotation.
+    /// Takes a process that was woken from outside, from the inject queue of this permit or of the next one in
+    /// rotation.
     fn take_outside(&self, visit: u32) -> Option<Token> {
         let permits = &self.host.permits;
         let other: &Permit = &permits[visit as usize % permits.len()];
@@ -209,7 +213,8 @@ impl ThreadContext {
             .find_map(|permit| permit.inject.pop())
     }
 
-    /// Takes from the deque of a thread without a permit: the next in line, which joins its end if it has more.
+    /// Takes from the deque of the first listed thread without a permit. If that deque contains more, the thread goes
+    /// to the end of the list.
     fn take_left(&self) -> Option<Token> {
         let left = self.host.left.pop()?;
         let thread = self.host.threads.get(left)?;
@@ -219,8 +224,9 @@ impl ThreadContext {
         found
     }
 
-    /// Takes a process that was woken from outside. As with the global queue, checks first: the queue's own `pop` costs
-    /// a fence, twenty cycles per time slice, even when it is empty. A later push is announced by its thread.
+    /// Takes a process that was woken from outside. As for the global queue, checks first whether the queue is empty:
+    /// `pop` costs a fence, twenty cycles per time slice, even then. A thread that pushes after the check announces its
+    /// push.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
         let inject = &self.permit.get().inject;
@@ -232,8 +238,8 @@ impl ThreadContext {
         Some(token)
     }
 
-    /// Takes one from the global queue, and a batch into the own deque: newest first, so that the owner, which takes
-    /// from the hot end, runs them in order.
+    /// Takes one process from the global queue, and moves a batch into the thread's deque: newest first, so that the
+    /// owner, which takes from the hot end, runs them in order.
     #[inline]
     fn take_global(&self) -> Option<Token> {
         let global = &self.host.global;
@@ -258,7 +264,8 @@ impl ThreadContext {
         }
     }
 
-    /// Searches all queues until there is work, or the thread must rest or exit. `searching`: it counts as that.
+    /// Searches all queues until there is work, or the thread must rest or exit. `searching`: whether it counts as
+    /// searching.
     #[cold]
     pub(super) fn search(&self, searching: bool) -> Next {
         let found = self.search_for_work(searching);
@@ -270,7 +277,7 @@ impl ThreadContext {
         loop {
             let over = self.host.is_stopped();
             let found = match searching && !over {
-                // sleep, *Held back*
+                // See *Held back* in `sleep`.
                 true if self.host.idle.are_too_many_awake() => self.take_own(),
                 true => self.search_awake(),
                 false => None,
@@ -287,7 +294,7 @@ impl ThreadContext {
             }
             let is_due = self.is_timer_due();
             if is_due || !self.host.late_slots.is_empty() || !visited && self.has_tasks() {
-                // Not while searching: other threads rely on a searcher to look soon. (driving:D6)
+                // Stop searching first: other threads rely on a searcher to look soon (driving:D6).
                 if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
                 }
@@ -296,13 +303,13 @@ impl ThreadContext {
                 }
                 self.empty_late_slots();
                 self.visit_reactor();
-                // A request for a time stays until there is a process: it is no reason to begin anew, nor is a
-                // recording.
+                // A request to time a message stays pending until a process is found, and a recording stays on: neither
+                // is a reason to start over.
                 if self.thread.attention() & !(TIMED | RECORDED) != 0 {
                     return self.next();
                 }
-                // rest:T1: work that a timer has queued here is not announced, as in a time slice; so this thread looks
-                // before it parks, whether or not it may search.
+                // rest:T1: as in a time slice, work that a timer has queued here is not announced; so this thread looks
+                // for it before it parks, whether or not it may search.
                 if let Some(token) = self.take_near() {
                     if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();
@@ -319,7 +326,7 @@ impl ThreadContext {
         }
     }
 
-    /// Takes from the queues that are this thread's, though others take from them, too.
+    /// Takes from what the permit's previous thread left behind, and from this thread's own queues.
     fn take_own(&self) -> Option<Token> {
         let behind = self.behind.take().and_then(|behind| self.take_behind(behind));
         behind.or_else(|| self.thread.local.take_next_to_run()).or_else(|| self.pop()).or_else(|| self.take_inject())
@@ -360,13 +367,13 @@ impl ThreadContext {
             .or_else(|| self.steal())
     }
 
-    /// Takes half of what the previous thread of this permit has left in its deque.
+    /// Takes half of the deque of the thread that had this permit before.
     fn take_behind(&self, behind: usize) -> Option<Token> {
         let found = self.steal_from(behind, self.host.threads.get(behind)?);
         found.inspect(|_| self.thread.counters.steals.add(1))
     }
 
-    /// Takes half of a random victim's deque, or one from an inject queue.
+    /// Takes half of a random victim's deque, or one process from an inject queue.
     fn steal(&self) -> Option<Token> {
         let (threads, permits) = (self.host.idle.high(), self.host.permits.len());
         let count = threads.max(permits);
@@ -423,7 +430,7 @@ mod tests {
     use crate::manual::{Events, Process, StepOutput};
     use crate::sync::{Arc, AtomicUsize, Ordering, yield_now};
 
-    /// A process whose steps are that.
+    /// A process whose steps call the closure.
     struct Steps<F>(F);
 
     impl<F: FnMut(&mut Events<'_>) + Send + 'static> Process for Steps<F> {
@@ -433,7 +440,8 @@ mod tests {
         }
     }
 
-    /// Catches: a limit that stays while a step does not end. It ends only when what it has queued has run.
+    /// Catches: a limit that persists while a step does not end. The step in this test ends only after everything that
+    /// it queued has run.
     #[test]
     fn what_lies_behind_a_long_step_is_found_by_threads_that_are_held_back() {
         const BEHIND: usize = 10;

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::{io, ptr};
 
 thread_local! {
-    /// The host that this thread belongs to, whatever it is doing.
+    /// The host that this thread belongs to, regardless of what the thread is doing.
     pub(super) static OF_HOST: Cell<Option<&'static Scheduler>> = const { Cell::new(None) };
 }
 
@@ -27,14 +27,14 @@ pub(crate) fn is_of_a_host() -> bool {
 }
 
 impl Scheduler {
-    /// Starts a thread for each permit that has had none: processes spawned before run now.
+    /// Starts a thread for each permit that has had none. Processes that have been spawned already begin to run.
     pub(crate) fn start(&'static self) -> io::Result<()> {
         crate::util::panics::install_hook();
         let mut launched = lock(&self.launched);
         while *launched < self.permits.len() {
             let permit = *launched;
             let thread = self.idle.begin(Some(permit));
-            // If a thread cannot be started, the host keeps the others: the caller shuts it down.
+            // If a thread cannot be started, the host keeps those started so far, and the caller shuts it down.
             self.start_thread(thread, Some(permit))?;
             *launched += 1;
         }
@@ -43,14 +43,14 @@ impl Scheduler {
         self.start_watchdog()
     }
 
-    /// Returns whether not all permits have got their first thread.
+    /// Returns whether any permit has yet to get its first thread.
     pub(crate) fn is_paused(&self) -> bool {
         *lock(&self.launched) < self.permits.len()
     }
 
-    /// Starts a thread without a permit, if there is still none for a step with that need. Returns whether it did.
+    /// Starts a thread without a permit if a step with this need requires and may have one. Returns whether it did.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
-        // One at a time: so there are never more threads on their way than may be.
+        // One at a time, so that the threads being started never exceed the limit.
         let _growing = lock(&self.growing);
         let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
         if self.idle.with_permits(|permits| permits.counts()).threads
@@ -63,7 +63,7 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Starts one more thread, without a permit, on a host that was stopped: it runs the remaining work and ends.
+    /// Starts one more thread, without a permit, on a stopped host. The thread runs the remaining work and ends.
     pub(crate) fn start_last_thread(&'static self) {
         let thread = self.idle.begin(None);
         match self.start_thread(thread, None) {
@@ -101,7 +101,7 @@ impl Scheduler {
     fn run_thread(&'static self, index: usize, permit: Option<usize>) {
         let Some(thread) = self.threads.get(index) else { unreachable!("made before its thread was started") };
         if let Some(deque) = thread.occupy(self) {
-            // Gone if the host has been shut down: the remaining work is ended without it.
+            // If the host has been shut down, its user code is gone, and the remaining work is ended without it.
             let user = self.user().unwrap_or_default();
             let context = ThreadContext::new(self, user, (index, thread), permit, deque);
             if permit.is_none() {
@@ -114,13 +114,13 @@ impl Scheduler {
         self.wake_blocked_steps();
     }
 
-    /// Returns whether the calling thread belongs to this host, whatever it is doing: it would have to end first in a
-    /// shutdown.
+    /// Returns whether the calling thread belongs to this host, regardless of what it is doing. A shutdown waits for
+    /// such threads to end.
     pub(crate) fn has_this_thread(&self) -> bool {
         host_of_thread().is_some_and(|host| ptr::eq(host, self))
     }
 
-    /// Runs `body` as all that a thread of the host does.
+    /// Sets up the calling thread as a thread of the host, and runs `body` as its only work.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
         OF_HOST.set(Some(self));
         crate::env::clock::use_clock(self.clock_override());

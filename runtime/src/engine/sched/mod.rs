@@ -5,8 +5,8 @@
 //! * [`recorded`]: the run loop while the host is recorded;
 //! * [`slot_owner`]: the host as the owner of slots: scheduling, bounds, timers, dead letters;
 //! * [`driving`]: sleeping threads as drivers of timers and the reactor; [`spare`]: threads without a permit;
-//! * [`launch`]: starting and ending threads; [`watchdog`]: the thread that looks for long steps, and [`awake`] for how
-//!   many threads are to be awake.
+//! * [`launch`]: starting and ending threads; [`watchdog`]: the thread that looks for long steps; [`awake`]: its limit
+//!   of awake threads.
 
 pub(crate) mod awake;
 pub(crate) mod driving;

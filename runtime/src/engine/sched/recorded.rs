@@ -1,5 +1,5 @@
-//! The run loop of a thread whose host is recorded: the copy of it that the attention word leads to. Its time slices
-//! are [recorded](crate::engine::slice::recorded), too.
+//! The run loop of a thread whose host is being recorded: a copy that is entered through the attention word. It runs
+//! [recorded time slices](crate::engine::slice::recorded).
 
 use super::run_loop::Next;
 use super::spare::Rest;
@@ -16,15 +16,15 @@ use crate::recorder::track::forget_old_tracks;
 use crate::sync::{Arc, Ordering, yield_now};
 use std::time::Duration;
 
-/// How long the beginning of a recording waits for threads between two steps. They are there for microseconds, unless
-/// the system runs others, or a task of the reactor takes long.
+/// How long the start of a recording waits for threads that are between two steps. They stay there for microseconds,
+/// unless the system runs other threads instead, or a task of the reactor takes long.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
-/// How long the beginning of one sample of many waits for them.
+/// How long the start of one of many samples waits for such threads.
 const SAMPLE_WAIT: Duration = Duration::from_millis(1);
 
 impl ThreadContext {
-    /// Returns what to do next if the host is recorded: called when the attention word is not zero.
+    /// Returns the next action if the host is recorded. Called when the attention word is not zero.
     pub(super) fn next_recorded(&self) -> Option<Next> {
         if !self.is_recorded() {
             self.write_slice_end();
@@ -39,7 +39,7 @@ impl ThreadContext {
         })
     }
 
-    /// Writes the record of the last slice's end, if the thread does something before the next slice that takes time.
+    /// Records the end of the last slice if the thread does something time-consuming before the next slice.
     pub(super) fn write_slice_end_unless_at_once(&self) {
         if self.slice_end.get() != 0
             && (self.thread.has_more_to_see() || self.is_fairness_due() || self.pinned_thread.is_some())
@@ -55,7 +55,7 @@ impl ThreadContext {
         }
     }
 
-    /// Records the next slice if the host is being recorded.
+    /// Turns a plain run into a recorded one if the host is being recorded.
     pub(super) fn recorded(&self, next: Next) -> Next {
         match next {
             Next::Run(token) | Next::RunTimed(token) if self.is_recorded() => Next::Recorded(token),
@@ -63,8 +63,8 @@ impl ThreadContext {
         }
     }
 
-    /// Returns whether the slices of the host are recorded. If they were, and are no more, gives back the thread's ring
-    /// unless other events still are.
+    /// Returns whether the slices of the host are recorded. If they no longer are, gives back the thread's ring, unless
+    /// other events are still recorded.
     pub(crate) fn is_recorded(&self) -> bool {
         if !self.thread.is_recorded() {
             return false;
@@ -81,12 +81,12 @@ impl ThreadContext {
         if self.host.recorder.sample() == 0 {
             return false;
         }
-        // Another sample has begun, perhaps before the bit was cleared.
+        // Another sample has begun, perhaps before the flag was cleared.
         self.thread.call(RECORDED);
         true
     }
 
-    /// Parks the thread, and records that.
+    /// Parks the thread, and records when it parks and wakes.
     pub(super) fn park_recorded(&self, rest: &Rest) {
         let is_recorded = self.is_recorded();
         if is_recorded {
@@ -106,7 +106,7 @@ impl ThreadContext {
     }
 }
 
-/// While alive, the slices and messages of the host are recorded: in samples, or for the whole of a recording.
+/// While this guard is alive, the slices and messages of the host are recorded: for a sample, or for a whole recording.
 pub(crate) struct OpenSample {
     host: &'static Scheduler,
     session: Arc<Session>,
@@ -118,7 +118,7 @@ impl OpenSample {
         Self::waiting(host, session, LONGEST_WAIT)
     }
 
-    /// Begins one of many.
+    /// Begins one of many short samples.
     pub(crate) fn begin_brief(host: &'static Scheduler, session: Arc<Session>) -> Self {
         Self::waiting(host, session, SAMPLE_WAIT)
     }
@@ -139,15 +139,16 @@ impl Drop for OpenSample {
 }
 
 impl Scheduler {
-    /// Has threads and sends recorded no more, unless they are to be.
+    /// Starts or stops the recording of threads and sends, as the recorder now requires.
     pub(crate) fn fit_recorder(&'static self) {
         self.fit_recorder_to(LONGEST_WAIT);
     }
 
-    /// Has threads and sends recorded if they are to be, or not any more.
+    /// Starts or stops the recording of threads and sends, as the recorder now requires. Waits for threads for
+    /// `longest` at most.
     ///
-    /// At the beginning all threads record, and then all sends. Threads that begin later do from their start. At the
-    /// end of the last recording the threads give their rings back.
+    /// At the start, all threads begin to record, and then all sends. Threads that start later record from the outset.
+    /// At the end of the last recording, the threads give their rings back.
     fn fit_recorder_to(&'static self, longest: Duration) {
         let _fitting = self.recorder.fit();
         self.observe_recorded(self.recorder.is_on());
@@ -165,20 +166,20 @@ impl Scheduler {
         self.await_recorded(longest);
         self.slot_owner().record_sends(true);
         for pinned_thread in self.pinned_threads.all() {
-            // One that has begun meanwhile.
+            // Its thread may have started meanwhile.
             pinned_thread.thread.call(RECORDED);
             pinned_thread.slot_owner().record_sends(true);
         }
     }
 
-    /// Has each thread look whether it is recorded, before its next slice.
+    /// Makes each thread check before its next slice whether it is recorded.
     fn call_recorded(&'static self) {
         self.threads.first(usize::MAX).for_each(|(_, worker)| worker.call(RECORDED));
         self.pinned_threads.all().into_iter().for_each(|pinned| pinned.thread.call(RECORDED));
     }
 
-    /// Waits until all threads that are between two steps have seen that they are recorded: else one that has looked
-    /// just before would run the next slice without that. A thread in a step is not waited for.
+    /// Waits until all threads that are between two steps have seen that they are recorded. Otherwise a thread that
+    /// checked just before would run its next slice unrecorded. Threads in a step are not waited for.
     fn await_recorded(&'static self, longest: Duration) {
         #[cfg(feature = "test")]
         if crate::sync::simulated::is_here() {

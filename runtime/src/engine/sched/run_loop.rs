@@ -17,9 +17,9 @@ use crate::util::panics::{Site, contain};
 
 pub(crate) enum Next {
     Run(Token),
-    /// Run one message of it, and take the time.
+    /// Run one message of this process, and time it.
     RunTimed(Token),
-    /// Run this process, and record its turn.
+    /// Run this process, and record its time slice.
     Recorded(Token),
     /// Park in this way, then continue with [`ThreadContext::resume`].
     Park(Rest),
@@ -34,7 +34,7 @@ impl ThreadContext {
             let seen_to = self.panicked_anew(&mut scratch, panic);
             self.end_recorded_slice(&mut scratch);
             if let Err(panic) = seen_to {
-                // All user code is under guard; a panic from elsewhere must not cost the permit either.
+                // All user code runs under a guard; a panic in the runtime must not cost the permit either.
                 crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
@@ -66,7 +66,8 @@ impl ThreadContext {
         }
     }
 
-    /// Parks this thread until there is a process to run, and returns it; `None` when the thread must exit.
+    /// Carries out `next` and the actions that follow it. Returns the next process to run, or `None` when the thread
+    /// must exit.
     #[cold]
     #[inline(never)]
     fn carry_out(&self, mut next: Next, scratch: &mut StepScratch) -> Option<Token> {
@@ -119,7 +120,8 @@ impl ThreadContext {
         }
     }
 
-    /// Exits, unless there is work left when the host has stopped, even in a run-next slot of a step (shutdown:L1).
+    /// Exits, unless the host has stopped and work is left, even if only in the run-next slot of a busy thread
+    /// (shutdown:L1).
     #[cold]
     pub(super) fn exit(&self) -> Next {
         if self.pinned_thread.is_some() || !self.host.is_stopped() {
@@ -161,7 +163,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Becomes the thread with that permit, of a host that has none of its own.
+    /// Returns the context for a thread with `permit`, played by the calling thread, on a host without threads.
     pub(in super::super) fn begin(host: &'static Scheduler, permit: usize) -> ThreadContext {
         let index = host.idle.begin(Some(permit));
         *lock(&host.launched) += 1;
@@ -171,7 +173,7 @@ pub(super) mod tests {
         ThreadContext::new(host, user, (index, worker), Some(permit), deque)
     }
 
-    /// Runs what there is to run, until there is a reason to park.
+    /// Runs processes until the thread parks. Returns how it parks, and the number of time slices that it ran.
     pub(in super::super) fn run_until_parked(
         context: &ThreadContext,
         scratch: &mut StepScratch,
@@ -192,7 +194,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Catches: a run loop that blocks, or that a thread can carry out for itself alone.
+    /// Catches: a run loop that blocks, or that only its own thread can execute.
     #[test]
     fn one_thread_plays_two_workers() {
         let runtime = Runtime::builder().workers(2).seed(1).paused().build().expect("it is built");
@@ -210,7 +212,8 @@ pub(super) mod tests {
         let mut ran = [0, 0];
         for round in 1..=50 {
             pids.iter().for_each(|&pid| runtime.send(pid, round).expect("it lives"));
-            // Until a pass over both has found nothing: a worker that parks may have woken the other one.
+            // Repeats until a pass over both workers runs nothing, since a worker that parks may have woken the other
+            // one.
             let mut before = None;
             while before != Some(ran) {
                 before = Some(ran);
@@ -239,7 +242,7 @@ pub(super) mod tests {
         }
     }
 
-    /// What a thread keeps to itself.
+    /// Tests of the tokens that a thread keeps to itself.
     #[cfg(not(postroom_no_local))]
     mod kept {
         use super::*;
@@ -251,7 +254,8 @@ pub(super) mod tests {
         use crate::sync::AtomicBool;
         use crate::{Host, Pid};
 
-        /// Passes a message on, until `over`. Notes that it has seen another one.
+        /// A process that passes the ball to `next` until `over`. Sets the flag that a message carries, if it carries
+        /// one.
         struct Passes {
             next: Option<Pid>,
             over: Arc<AtomicBool>,
@@ -275,8 +279,8 @@ pub(super) mod tests {
             }
         }
 
-        /// Catches: a message from elsewhere to a cached process of which its thread is not notified, so that it waits
-        /// for the next tick of the watchdog.
+        /// Catches: a thread that is not notified of a message from elsewhere to a process in its cache, which then
+        /// waits for the next tick of the watchdog.
         #[test]
         fn a_thread_is_told_of_a_message_to_its_cache() {
             const RING: usize = 30;
@@ -297,7 +301,7 @@ pub(super) mod tests {
                     context.enter(|context| context.run_slice(&mut scratch, token));
                 }
             };
-            // A tick flushes the cache, and then it stays disabled for some steps.
+            // A tick flushes the cache, which then stays disabled for some steps.
             let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
             let cached = std::iter::repeat_with(|| {
                 run(50);
@@ -310,7 +314,7 @@ pub(super) mod tests {
             assert!(context.thread.attention() & NOTIFIED != 0, "told");
             run(1);
             assert!(!context.thread.local.is_table_enabled() && !context.thread.local.has_table());
-            // The ring may come first for a streak.
+            // The processes of the ring may come first for a streak.
             run(100);
             assert!(seen.load(Ordering::SeqCst));
 
@@ -324,7 +328,7 @@ pub(super) mod tests {
             host.idle.dismiss(context.index);
         }
 
-        /// Ends with its first step.
+        /// A process that ends with its first step.
         struct Brief;
 
         impl Process for Brief {
@@ -334,8 +338,8 @@ pub(super) mod tests {
             }
         }
 
-        /// Catches: a thread that sleeps with vacant slots, because it came to that in a way of its own: by the run
-        /// loop of a host that is recorded.
+        /// Catches: a thread that sleeps with vacant slots, because the run loop of a recorded host puts it to sleep by
+        /// a separate path.
         #[test]
         fn a_thread_that_is_recorded_rests_with_nothing() {
             let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");

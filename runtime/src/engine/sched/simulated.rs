@@ -1,4 +1,4 @@
-//! What a simulation does in place of the run loop: a thread of a host without threads.
+//! The simulation's replacement for the run loop: a thread of a host without threads.
 
 use super::launch::OF_HOST;
 use crate::engine::context::keep::NO_CACHE;
@@ -7,13 +7,13 @@ use crate::engine::host::Scheduler;
 use crate::slots::Token;
 use std::ops::Range;
 
-/// A thread of a host without threads, for a simulation, in which one such thread runs at a time.
+/// A simulated thread of a host without threads. A simulation runs one such thread at a time.
 pub(crate) struct SimulatedThread {
     pub(crate) host: &'static Scheduler,
     workers: Vec<ThreadContext>,
 }
 
-/// Makes the calling thread fit for [`SimulatedThread`]s while `body` runs.
+/// Prepares the calling thread to play [`SimulatedThread`]s while `body` runs.
 pub(crate) fn as_simulated_thread(body: impl FnOnce()) {
     crate::call::caller::collect_orphans();
     crate::util::panics::contain_thread();
@@ -24,12 +24,12 @@ pub(crate) fn as_simulated_thread(body: impl FnOnce()) {
 
 impl SimulatedThread {
     /// Takes the records `threads` of the host. The thread plays as many workers as there are records, each with a
-    /// permit; with several, they know of each other and steal.
+    /// permit. If there are several, they are registered with the host, and steal from each other.
     pub(crate) fn begin(host: &'static Scheduler, threads: Range<usize>) -> Self {
         let steal = threads.len() > 1;
         let context = |(permit, index): (usize, usize)| {
             if steal {
-                // The permits are those of the first thread; the others play workers whose steps have not returned.
+                // Only the first thread has real permits. The others play workers whose steps have not returned.
                 let registered = host.idle.begin((threads.start == 0).then_some(permit));
                 assert_eq!(registered, index, "records are taken in order");
                 if threads.start > 0 {
@@ -48,12 +48,12 @@ impl SimulatedThread {
         Self { host, workers: threads.clone().enumerate().map(context).collect() }
     }
 
-    /// Returns the workers that it plays.
+    /// Returns the workers that this thread plays.
     pub(crate) fn workers(&self) -> &[ThreadContext] {
         &self.workers
     }
 
-    /// Runs `body` on a thread of this host.
+    /// Runs `body` as a thread of this host.
     pub(crate) fn run<R>(&self, body: impl FnOnce(&[ThreadContext]) -> R) -> R {
         OF_HOST.set(Some(self.host));
         crate::call::dead_letter::set_sink(Some(self.host));
@@ -74,7 +74,7 @@ impl Drop for SimulatedThread {
 }
 
 impl ThreadContext {
-    /// Returns what this worker runs next by production's rules: from its own queues, or stolen.
+    /// Returns the process that this worker would run next in production: from its own queues, or stolen.
     pub(crate) fn find_next(&self) -> Option<Token> {
         self.take_near().or_else(|| self.look_everywhere())
     }

@@ -36,7 +36,7 @@ impl Schedule for Scheduler {
         });
     }
 
-    /// Does *notify* of `local::cache`, if the calling thread does not keep the process.
+    /// Takes the token if the calling thread keeps the process; otherwise performs *notify* of `local::cache`.
     #[cold]
     fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
         let token = local::take_kept(slot);
@@ -114,7 +114,7 @@ impl TimeKeeper for Scheduler {
     }
 }
 
-/// How many dead letters of what has come from other nodes may wait for the hook. A guess.
+/// Maximum number of dead letters of messages from other nodes that may wait for the hook. A guess.
 const LETTERS: usize = 65_536;
 
 impl Sink for Scheduler {
@@ -137,8 +137,8 @@ impl Sink for Scheduler {
 }
 
 impl Scheduler {
-    /// Logs a dead letter and passes it to the hook. Dropping the message is user code too, with or without a hook, and
-    /// so is a log subscriber.
+    /// Logs a dead letter and passes it to the hook. Dropping the message runs user code, with or without a hook, and
+    /// so does a log subscriber.
     fn report_loss(&self, letter: DeadLetter, user: Option<&UserCode>) {
         let outcome = contain(Site::DeadLetterHook, || {
             log_dead_letter(&letter, &self.loss_limits);
@@ -152,8 +152,8 @@ impl Scheduler {
         }
     }
 
-    /// Has a notifier report a dead letter, behind those before it: their order is that of the messages. One that finds
-    /// [`LETTERS`] before it is only counted: a hook that blocks must not keep without limit what other nodes send.
+    /// Has a notifier report a dead letter, in the order of the messages. If [`LETTERS`] reports are already queued,
+    /// the letter is only counted: while a hook blocks, messages from other nodes must not pile up without limit.
     #[cold]
     fn report_elsewhere(&'static self, letter: DeadLetter) {
         let mut letter = Some(letter);

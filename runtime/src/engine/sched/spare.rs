@@ -1,8 +1,8 @@
 //! How a thread rests: parked with a permit, or as a spare thread without one.
 //!
-//! Both are one [`Rest`], since a parked thread may lose its permit without being woken (`handoff`, handoff:B1): it
-//! learns of that when it wakes. A thread that has been spare for the configured time ends; so while there are more
-//! threads than permits a thread with a permit parks no longer than that either.
+//! Both states share the type [`Rest`], since a parked thread may lose its permit without being woken (handoff:B1), and
+//! learns of the loss only when it wakes. A thread that has been spare for the configured time ends; so while there are
+//! more threads than permits, a thread with a permit parks no longer than that either.
 
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::permits::handoff::RestOutcome;
@@ -14,19 +14,20 @@ use std::time::{Duration, Instant};
 
 /// How a thread parks, and how it continues.
 pub(crate) enum Rest {
-    /// For a permit, or with one.
+    /// Parks with a permit, or until it gets one.
     Permit(PermitRest),
-    /// For the thread of a pinned process, until there is something in its inbox.
+    /// Parks the thread of a pinned process until there is something in its inbox.
     Inbox(&'static PinnedThread),
 }
 
 pub(crate) struct PermitRest {
-    /// Whether it searches all queues once more (sleep:S3); while it parks, whether it has a permit.
+    /// Whether the thread looks at all queues once more (sleep:S3). While it is parked: whether it has a permit.
     looks_again: bool,
     is_poller: bool,
-    /// When it ends if it is spare until then; never, if that is too far away.
+    /// When the thread ends if it is still spare then. `None` until it is spare; `Some(None)` if the time is too far
+    /// away.
     expires: Option<Option<Instant>>,
-    /// How long it parks at most.
+    /// The longest time to park, if limited.
     patience: Option<Duration>,
 }
 
@@ -38,7 +39,7 @@ pub(crate) enum RestStep {
 }
 
 impl ThreadContext {
-    /// sleep:S1 to sleep:S3.
+    /// Performs sleep:S1 to sleep:S3.
     pub(super) fn sleep(&self, searched: bool) -> RestStep {
         let keeps_nothing = self.flush();
         self.thread.acknowledge();
@@ -52,10 +53,11 @@ impl ThreadContext {
         self.rest(true, is_poller)
     }
 
-    /// handoff:A1 to handoff:A4: the thread has been called. Returns how it rests if it gives its permit away.
+    /// Performs handoff:A1 to handoff:A4 on a thread that has been called. Returns how the thread rests if it has given
+    /// its permit away.
     pub(super) fn yield_permit(&self) -> Option<RestStep> {
         self.thread.acknowledge();
-        // Before it gives up its permit: so the process is in a queue when all permits sleep.
+        // Flush before giving up the permit, so that the processes are in a queue when all permits sleep.
         let spare = self.host.idle.yield_permit(self.index, self.flush())?;
         self.pass_on(spare);
         self.host.leave_behind(self.index, self.thread);
@@ -63,26 +65,26 @@ impl ThreadContext {
         Some(self.rest(false, false))
     }
 
-    /// Wakes the thread that got the permit of this one; then one more thread may block.
+    /// Wakes the thread that got this thread's permit. This thread is spare now, so one more step may block.
     fn pass_on(&self, BecameSpare(next): BecameSpare) {
         next.into_iter().for_each(|next| self.host.unpark(next));
-        // A thread that this wakes must not run here.
+        // Run outside of the context, so that woken processes are not queued on this thread.
         self.without_context(|| self.host.wake_blocked_steps());
     }
 
-    /// Begins to rest. `looks_again`: with its permit, after sleep:S1.
+    /// Begins to rest. `looks_again`: whether the thread has done sleep:S1, and sleep:S3 is still to be done.
     pub(super) fn rest(&self, looks_again: bool, is_poller: bool) -> RestStep {
         self.host.quiet.notify();
         self.go_on_resting(PermitRest { looks_again, is_poller, expires: None, patience: None })
     }
 
-    /// sleep:S3, and the actions before and after each park.
+    /// Performs sleep:S3, and the actions before and after each park.
     pub(super) fn go_on_resting(&self, mut rest: PermitRest) -> RestStep {
         let (host, poller) = (self.host, rest.is_poller);
         loop {
             let outcome = host.idle.look(self.index, poller);
             let asleep = matches!(outcome, RestOutcome::Asleep(_));
-            // A called thread searches all queues.
+            // In the other cases (woken with a permit, or told to end) the thread searches all queues anyway.
             let is_called = !asleep && !matches!(outcome, RestOutcome::Spare(_));
             if !is_called && std::mem::take(&mut rest.looks_again) && self.look_again(poller) {
                 continue;
@@ -107,7 +109,8 @@ impl ThreadContext {
                     {
                         return RestStep::Ended;
                     }
-                    // Other threads are to empty its deque, or it is reserved for a thread.
+                    // The thread may not end yet: other threads must empty its deque, or it is reserved for a step that
+                    // blocks.
                     if is_over { Some(PAUSE) } else { left }
                 }
             };
@@ -115,11 +118,11 @@ impl ThreadContext {
         }
     }
 
-    /// sleep:S4: parks the calling thread, whose context this is.
+    /// Performs sleep:S4: parks the calling thread, which must be the one of this context.
     pub(super) fn park(&self, rest: &Rest) {
         match rest {
             Rest::Inbox(pinned_thread) => pinned_thread.wait(|| self.host.is_paused()),
-            // In the reactor, if there is one.
+            // Parks in the reactor, if there is one.
             Rest::Permit(PermitRest { is_poller: true, looks_again: true, patience, .. }) => {
                 self.park_as_poller(*patience);
             }
@@ -128,7 +131,7 @@ impl ThreadContext {
         forget_now();
     }
 
-    /// watchdog:R3 and watchdog:G5: the thread has got a permit.
+    /// Performs watchdog:R3 and watchdog:G5 after the thread has got a permit.
     pub(crate) fn see_to_watch(&self) {
         if self.host.has_driver {
             self.host.notify_watchdog();
@@ -139,7 +142,7 @@ impl ThreadContext {
         }
     }
 
-    /// watchdog:G1: the thread has queued something and wakes no other thread for it.
+    /// Performs watchdog:G1: the thread has queued something without waking another thread for it.
     #[inline]
     pub(crate) fn be_watched(&self) {
         if self.thread.is_unwatched() {
@@ -148,13 +151,14 @@ impl ThreadContext {
         }
     }
 
-    /// sleep:S3: leaves the list if work came before the thread parked, or tells other threads if it has no permit any
-    /// more. Returns whether there was work.
+    /// Performs sleep:S3. If there is work, leaves the list of sleepers or, if the thread has lost its permit,
+    /// announces the work to others. Returns whether there was work.
     fn look_again(&self, poller: bool) -> bool {
         let host = self.host;
         let unkept = !poller && host.has_unkept_timers();
         let due = poller && host.next_timer() <= Moment::now();
-        // Not if another thread searches: that one finds it (sleep:F3 or sleep:S3). Nor if this one is held back.
+        // Not needed while another thread searches, which then finds the work (sleep:F3 or sleep:S3). Not allowed while
+        // this thread is held back.
         let work = host.idle.wakes_for_work() && host.has_work();
         let any = unkept || due || work;
         if any && !host.idle.end_sleep(self.index) {
@@ -174,5 +178,5 @@ impl ThreadContext {
     }
 }
 
-/// How long a thread that must end, but may not yet, waits before it checks again.
+/// How long a thread that must end, but may not end yet, waits before it checks again.
 const PAUSE: Duration = Duration::from_millis(10);

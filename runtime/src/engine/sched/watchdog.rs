@@ -1,49 +1,50 @@
 //! The host's watchdog: samples the threads, lets the [`detector`](crate::engine::watchdog::detector) decide, and
-//! executes its orders. Needs no cooperation of the code that is stuck.
+//! executes its orders. It needs no cooperation from the code that is stuck.
 //!
 //! # A tick
 //!
-//! * K1 it samples all threads and queues, and decides how many threads are awake at most (`awake`); K2 it
-//!   announces work that is queued for others while permits sleep, since the thread that queued it may have overlooked
-//!   them (`sleep`, *Own work* and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits
-//!   the shared queues and checks the clock before its next time slice (`find`), and a time slice that was marked
-//!   before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the reactor,
-//!   if there is one (`driving`).
+//! * K1 it samples all threads and queues, and sets the limit of awake threads (`awake`); K2 it announces work that is
+//!   queued while permits sleep, since the thread that queued it may have overlooked the sleepers (`sleep`, *Own work*
+//!   and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits the shared queues and
+//!   checks the clock before its next time slice (`find`), and a time slice that was already marked ends (`slice`); K4
+//!   it executes the orders of the `detector`; K5 it makes sure that a thread drives the reactor, if there is one
+//!   (`driving`).
 //!
-//! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
-//! process holds no permit and keeps no thread from one: it may take any time, and is not watched.
+//! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as being in a step. A pinned
+//! process holds no permit and keeps no thread from getting one, so it may take any time and is not watched.
 //!
-//! The sample may be stale when it is acted on. The tokens that a thread keeps to itself (`local`) are taken
-//! from it whatever they are by then, and under the lock of `sleep`, so that a process with input is in a queue again
-//! before its thread can park (`quiescence` considers a host idle if all its threads sleep and nothing is queued). If a
-//! step ends just before its permit is taken over, its thread notices before the next one (`handoff`): one thread was
-//! woken in vain.
+//! The sample may be stale by the time it is acted on. An order to take the tokens that a thread keeps to itself
+//! (`local`) takes whichever tokens it has by then. That happens under the lock of `sleep`, so that a process with
+//! input is in a queue again before its thread can park (`quiescence` considers a host idle if all its threads sleep
+//! and nothing is queued). If a step ends just before its permit is taken over, its thread notices before the next step
+//! (`handoff`): the only cost is that one thread was woken in vain.
 //!
 //! # Rest
 //!
-//! * R1 the watchdog has found all permits idle at some ticks: under the lock of `sleep` it checks whether they all
-//!   are; if so, it notes that it rests. R2 it frees the large blocks that the program keeps, and parks until the note
-//!   is gone.
-//! * R3 a thread that has got a permit checks, under the lock, whether the watchdog rests. If so the thread is
-//!   *unwatched*: it notes that, and when its time slice began, so that its time can be measured later.
-//! * G1 an unwatched thread that queues something without announcing it (in its run-next slot, in its deque, in the
-//!   global queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3 of
-//!   `sleep`), G3 a thread that sets a timer and finds no thread to keep it, G4 a thread that queues for a permit:
-//!   checks whether the watchdog rests, and if so removes the note and unparks it. G5 where there is a reactor, R3 does
-//!   so.
+//! * R1 after some ticks with all permits idle, the watchdog checks under the lock of `sleep` whether they still are.
+//!   If so, it sets a note that it rests. R2 it frees the large blocks that the program keeps, and parks until the note
+//!   is cleared.
+//! * R3 a thread that has got a permit, under the lock, then checks whether the watchdog rests. If so the thread is
+//!   *unwatched*: it records that, and when its time slice began, so that its time can be measured later.
+//! * Each of the following checks whether the watchdog rests, and if so clears the note and unparks it: G1 an unwatched
+//!   thread that queues something without announcing it (in its run-next slot, in its deque, in the global queue), G2 a
+//!   thread that announces something and finds no thread that sleeps or searches (sleep:P3), G3 a thread that sets a
+//!   timer and finds no thread to wait for it, G4 a thread that queues for a permit, and G5 on a host with a reactor, a
+//!   thread in R3.
 //!
-//! *Nothing waits unwatched.* What waits is in a queue, or is a timer that no thread keeps, or queues for a permit.
-//! When R1 sets the note all permits are on the list of sleepers, so all queues are empty except for work that a
-//! sleeper is about to find (sleep:S3), or that is announced after it. From there on steps are run only by threads that
-//! have done R3 after R1, by the order of the lock. Their work is reported by G1, or announced. Of announced work,
-//! sleep:P3 finds a sleeper, which is woken and searches; or a searcher, which takes it, or does sleep:F3 or sleep:S3
-//! and announces it again if it is still there (including timers without a poller); or neither: G2. So while the note
-//! is set, a searcher is about to look at queued work. A step that has lost its permit may continue while the watchdog
-//! rests: it announces what it queues, once it knows (handoff:M2); and while the end of such a step is to be reported,
-//! the watchdog rests only for a limited time.
+//! *Nothing waits unwatched.* Anything that waits is in a queue, is a timer that no thread waits for, or is a thread
+//! that queues for a permit. When R1 sets the note, all permits are on the list of sleepers, so all queues are empty
+//! except for work that a sleeper is about to find (sleep:S3), or that is announced after it. From then on, steps are
+//! run only by threads that have done R3 after R1, by the order of the lock. The work that they queue is reported by
+//! G1, or announced. For announced work, sleep:P3 finds either a sleeper, which is woken and searches; or a searcher,
+//! which takes the work, or does sleep:F3 or sleep:S3 and announces it again if it is still there (including timers
+//! without a poller); or neither, which is G2. So while the note is set, a searcher is about to look at queued work. A
+//! step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces what it
+//! queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a limited
+//! time.
 //!
-//! So an occasional message into an idle host wakes one thread, and causes no ticks. (With a thread that wakes every
-//! 2.5 ms beside it, even in another program, each such message was measured to take 1.5 to 2 µs more than 2.7.)
+//! So an occasional message into an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs.
+//! In measurements, another thread that wakes every 2.5 ms, even in another program, added 1.5 to 2 µs.)
 //!
 //! A model is in `tests/models`.
 
@@ -107,7 +108,7 @@ impl Scheduler {
                         while self.idle.does_watchdog_rest() && large_blocks::release() {}
                         let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
                         self.stay(until, || self.idle.does_watchdog_rest());
-                        // If the time ended it; otherwise another thread has.
+                        // True if the time was up; otherwise another thread has ended the rest.
                         let _rested = self.idle.end_watchdog_rest();
                         state.awake.rested();
                     }
@@ -116,7 +117,7 @@ impl Scheduler {
         }
     }
 
-    /// Parks until `until`, or until there is work, or the host stops.
+    /// Parks until `until`, until `rests` returns false, or until the host stops.
     fn stay(&self, until: Moment, rests: impl Fn() -> bool) {
         loop {
             let rest = until.since(Moment::now_by(None));
@@ -127,7 +128,7 @@ impl Scheduler {
         }
     }
 
-    /// G1 to G5: wakes the watchdog if it rests.
+    /// Performs G1 to G5: wakes the watchdog if it rests.
     #[inline]
     pub(crate) fn notify_watchdog(&self) {
         if self.idle.does_watchdog_rest() {
@@ -135,7 +136,7 @@ impl Scheduler {
         }
     }
 
-    /// Wakes it: it samples at once.
+    /// Wakes the watchdog, which takes a sample at once.
     #[cold]
     pub(crate) fn wake_watchdog(&self) {
         let _rested = self.idle.end_watchdog_rest();
@@ -144,7 +145,7 @@ impl Scheduler {
         }
     }
 
-    /// Makes a tick. Returns when the next is due.
+    /// Performs a tick. Returns when the next one is due.
     fn look(&'static self, state: &mut WatchState, now: Moment) -> RestUntil {
         let counts = self.idle.sample(&mut state.places);
         state.threads.clear();
@@ -183,7 +184,7 @@ impl Scheduler {
         rest
     }
 
-    /// Executes the orders. Stalls are noted first: an order may be what ends the step.
+    /// Executes the orders. Stalls are described first, since executing an order may end the step.
     fn carry_out(&'static self, orders: &[Order], open: &mut Vec<Option<Stall>>) {
         for order in orders {
             if let Order::Report(thread, lasted) = *order {
@@ -237,7 +238,7 @@ impl Scheduler {
         }
     }
 
-    /// Describes the step of that thread; `None` if it has ended meanwhile.
+    /// Describes the step that the thread is in; `None` if it has ended meanwhile.
     fn stall(&'static self, thread: usize, lasted: Duration) -> Option<Stall> {
         let record = self.threads.get(thread)?;
         let slot = record.running()?;
@@ -253,7 +254,7 @@ impl Scheduler {
     fn record_stall(&'static self, stall: &Stall, thread: usize) {
         if self.recorder.is_on() {
             let lasted = stall.lasted.as_nanos() as u64;
-            // Unless the thread has gone on meanwhile.
+            // Omits the name if the thread has moved on to another message type meanwhile.
             let name = self.threads.get(thread).and_then(|record| record.slice.message_type());
             let name = name.filter(|name| Some(name()) == stall.message);
             self.recorder.note(RecordKind::Stall, stall.pid.incarnation(), lasted, name);
@@ -277,14 +278,14 @@ impl Scheduler {
         });
     }
 
-    /// Has a notifier make a report, after those before it: a hook or a subscriber that blocks must not delay the
-    /// samples. If [`REPORTS`] are queued behind it, this one is not made.
+    /// Has a notifier make a report, after those before it: a hook or a log subscriber that blocks must not delay the
+    /// samples. If [`REPORTS`] reports are already queued, this one is dropped.
     fn report(&'static self, make: impl FnOnce() -> Job) {
         self.watchdog.reports.push(REPORTS, make);
     }
 }
 
-/// How many reports may be queued behind a hook that blocks. A guess.
+/// Maximum number of reports that may be queued behind a hook that blocks. A guess.
 const REPORTS: usize = 256;
 
 fn log(label: Option<&str>, stall: &Stall) {

@@ -1,58 +1,60 @@
 //! Draining a host: the first half of a graceful shutdown, before its processes are told to end.
 //!
-//! A drain changes nothing for the processes. It refuses no message and no spawn; it only waits until the host is
-//! drained, and the shutdown follows. Nor does it count messages: it examines the processes whenever the host has
-//! become idle.
+//! A drain changes nothing for the processes. It refuses no messages and no spawns; it only waits until the host is
+//! drained, and then the shutdown follows. It does not count messages either, but examines the processes whenever the
+//! host has become idle.
 //!
 //! # Drained
 //!
-//! A host is *drained* if at one moment none of its processes runs or is about to run, and no work is queued. Work is
+//! A host is *drained* if, at a single moment, none of its processes runs or is about to run, and no work is queued.
+//! Work is
 //!
 //! * a message in a mailbox, or one that its process has taken and not handled (an async entry that waits for another
 //!   type of message sets it aside);
 //! * a message that is being handled: by an async method that awaits (called by the runtime or by an async entry that
 //!   serves), by a future beside the methods (`ctx.run`), or by a hand-written process that waits for its yields. (A
-//!   step that blocks its thread runs.)
+//!   process whose step blocks its thread is running.)
 //! * a message that waits in front of a process: in the queue of a pool, or for a child that is to be started again and
 //!   keeps its messages (see [`backlog`](crate::engine::host::backlog)).
 //!
-//! Not work, because it may never end or is a source of new work: an async entry that waits for anything; a timer that
-//! is not due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a continuation (`ctx.call`) of the
-//! caller that waits for it; a child that is to be started again and for which no message waits. A call to a process of
-//! the same host needs no look at the caller: its message is work until the called process has handled it.
+//! The following is not work, because it may never end or is a source of new work: an async entry that waits for
+//! anything; a timer that is not due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a
+//! continuation (`ctx.call`) of the caller that waits for it; a child that is to be started again and for which no
+//! message waits. For a call to a process of the same host, the caller need not be examined: the message is work until
+//! the called process has handled it.
 //!
 //! # One moment
 //!
-//! Examining all processes takes a while. A message would be overlooked if its receiver is examined before it arrives,
-//! and its sender after it has become idle. Hence the order:
+//! Examining all processes takes a while. A message would be overlooked if its receiver were examined before the
+//! message arrives, and its sender after the sender has become idle. Hence the order:
 //!
 //! * E1 The host is idle ([`quiescence`](crate::engine::shutdown::quiescence)), and no timer is due. This yields a
 //!   number, which grows whenever a thread of the host unparks or a pinned process has a time slice.
 //! * E2 All processes are parked, and neither they nor the backlogs have work.
 //! * E3 The host is idle, and the number is that of E1.
 //!
-//! Equal numbers show that no process of the host had a time slice between E1 and E3, so what E2 saw held throughout,
-//! except for the actions of threads outside. E2 sees everything that the processes wrote before E1: their threads
-//! enter the list of sleepers, under its lock, after their last step, and E1 reads that list. (So E2's data may be
-//! written relaxed.) A process whose step blocks has given its permit away, and its thread may be at rest, but the
-//! process is not parked.
+//! Equal numbers show that no process of the host had a time slice between E1 and E3, so what E2 saw was true
+//! throughout, except for the actions of outside threads. E2 sees everything that the processes wrote before E1: their
+//! threads enter the list of sleepers, under its lock, after their last step, and E1 reads that list. (So the data that
+//! E2 reads may be written relaxed.) A process whose step blocks is not parked, even though its thread has given its
+//! permit away and may be at rest.
 //!
-//! A thread outside (one that sends, another host's, one that advances a virtual clock) may hold a process, to queue
-//! it: E2 sees that the process is not parked. It may have taken a message out of the queue of a pool, to give it to a
-//! member: the pool's backlog counts as empty only when no thread acts for it. If it releases either between E1 and E3,
-//! a thread unparks.
+//! An outside thread (one that sends, one of another host, one that advances a virtual clock) may hold a process in
+//! order to queue it: E2 sees that the process is not parked. It may also have taken a message out of the queue of a
+//! pool, to give it to a member: the pool's backlog counts as empty only when no thread acts for it. If the thread
+//! releases either between E1 and E3, a thread of the host unparks.
 //!
-//! So the effects of sends that had returned by E1 are complete when E3 succeeds. Those of later sends may not be: they
-//! are accepted as at any time, and messages that come too late are discarded and counted, as at any shutdown. To
-//! exclude that would take a gate in front of every send; a program stops its sources first.
+//! So the effects of sends that had returned by E1 are complete when E3 succeeds. Those of later sends may not be: such
+//! messages are accepted as usual, and if they come too late they are discarded and counted, as in any shutdown.
+//! Excluding that would take a gate in front of every send; a program should stop its sources first.
 //!
 //! # Waiting
 //!
-//! By rest:Q1, rest:Q2 and rest:T1 to rest:T3, except that E2 runs without the lock under which threads park. If it
-//! finds work, a thread of the host has to unpark and park again before that changes, which signals the condition;
-//! unless it has changed already, which the check under the lock sees by the number. Threads outside change things that
-//! no thread of the host signals, such as a backlog or the timers of a virtual clock, so it checks again after
-//! [`AGAIN`] in any case.
+//! The drain waits by rest:Q1, rest:Q2 and rest:T1 to rest:T3, except that E2 runs without the lock under which parking
+//! threads notify. If E2 finds work, a thread of the host has to unpark and park again before that changes, which
+//! signals the condition variable. If that has already happened, the check under the lock sees a different number.
+//! Outside threads change things that no thread of the host signals, such as a backlog or the timers of a virtual
+//! clock, so the drain checks again after [`AGAIN`] in any case.
 
 use crate::engine::host::Scheduler;
 use crate::engine::shutdown::report::Unfinished;
@@ -64,20 +66,21 @@ use std::time::{Duration, Instant};
 
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How many unfinished processes are named.
+/// Maximum number of unfinished processes that are named.
 const NAMED: usize = 5;
 
 /// The part of a drain's time that is reserved for the shutdown after it, so that processes can clean up even if the
 /// drain is not completed.
 const CLEAN_UP: u32 = 10;
 
-/// Returns how long a drain with that deadline waits for queued work.
+/// Returns how long a drain with this deadline waits for queued work.
 pub(crate) fn share(deadline: Duration) -> Duration {
     deadline - deadline / CLEAN_UP
 }
 
 impl Scheduler {
-    /// Waits until the host is drained, or until `until`. Else returns some of the unfinished processes.
+    /// Waits until the host is drained, but no longer than until `until`. If it is not drained by then, returns some of
+    /// the unfinished processes.
     pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<Unfinished>> {
         let _waiting = self.quiet.wait();
         // E2.
@@ -92,14 +95,14 @@ impl Scheduler {
                 return Err(self.unfinished().take(NAMED).map(|slot| self.describe_unfinished(slot)).collect());
             }
             let guard = lock(&self.quiet.lock);
-            // If not, it has changed since, and perhaps become idle.
+            // Otherwise the host has changed since E1, and may be idle again: check at once.
             if self.settled() == settled {
                 drop(wait_for(&self.quiet.changed, guard, rest));
             }
         }
     }
 
-    /// E1 and E3.
+    /// Performs E1 or E3: returns the number if the host is idle and no timer is due.
     fn settled(&self) -> Option<u64> {
         let number = self.at_rest()?;
         (self.next_timer() > Moment::now()).then_some(number)
@@ -131,7 +134,8 @@ mod tests {
     use crate::{Pid, ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Has a message in its hands, which it hands on while it is asked: to a process that has been looked at by then.
+    /// A backlog that sends its message when it is asked whether it is empty, to a process that has been examined by
+    /// then.
     struct Hands {
         runtime: Runtime,
         to: Pid,
@@ -147,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Stays in the step that handles a message until it is let go.
+    /// A process that stays in the step that handles a message until the test lets it go.
     struct Held(Receiver<()>);
 
     impl Process for Held {
@@ -162,8 +166,8 @@ mod tests {
         }
     }
 
-    /// Catches: E2 without E3, which overlooks a message that was under way between what it looks at first
-    /// and what it looks at last.
+    /// Catches: E2 without E3, which overlooks a message that moves from a place that E2 examines last to one that it
+    /// has examined first.
     #[test]
     fn a_message_that_moves_while_a_drain_looks_is_waited_for() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -173,7 +177,8 @@ mod tests {
         let hands = Arc::new(Hands { runtime, to, are_empty: AtomicBool::new(false) });
         let known: Arc<dyn Backlog> = hands.clone();
         host.backlogs.add(Arc::downgrade(&known));
-        // Each looks once. The first ones may find a thread that has not gone to sleep yet, and ask for no backlog.
+        // Each call checks once. The first calls may find a thread that has not gone to sleep yet, and then do not ask
+        // the backlog.
         while !hands.are_empty.load(Ordering::SeqCst) {
             assert!(host.finish_work(Some(instant_now())).is_err(), "the message is not handled");
         }

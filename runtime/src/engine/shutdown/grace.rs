@@ -1,18 +1,18 @@
-//! How long a shutdown waits, and for which steps: its decisions. No thread and no clock: the shutdown passes what it
-//! sees, with the time.
+//! Decides how long a shutdown waits, and for which steps. Uses no thread and no clock: the shutdown passes its
+//! observations and the time.
 //!
 //! Only time can tell whether a step will return. So a step that has been running for [`GRACE`], and whose process has
 //! been killed, counts as *stuck*. The time counts from when the step was first seen, and the shutdown first looks
 //! [`GRACE`] before its deadline. Hence
 //!
 //! * a step that was running then is stuck at the deadline, and does not extend the shutdown;
-//! * one that began later extends it by at most [`GRACE`];
-//! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as that,
-//!   and extends it by at most [`GRACE`] once more, all together.
+//! * a step that began later extends it by at most [`GRACE`];
+//! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as that;
+//!   all such code together extends the shutdown by at most [`GRACE`] once more.
 //!
-//! Processes outside of steps need no time limit but the last: they end as soon as a thread takes them.
+//! Processes outside of steps need no time limit except the final one: they end as soon as a thread takes them.
 //!
-//! A thread that has been told to end may also be in code of users that is no step. It has [`GRACE`] as well, from when
+//! A thread that has been told to end may also be in user code that is not a step. It gets [`GRACE`] as well, from when
 //! it was first seen there, whether or not a process was killed.
 
 use crate::engine::watchdog::detector::StepId;
@@ -25,20 +25,20 @@ pub(crate) const GRACE: Duration = Duration::from_millis(200);
 pub(crate) struct Grace {
     deadline: Option<Instant>,
     killed: Option<Instant>,
-    /// The steps found by the last look, and when each was first seen.
+    /// The steps found by the last look, and the time at which each was first seen.
     steps: Vec<(StepId, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraceStep {
-    /// Wait until that moment (`None`: for ever), or until at most that many processes are left; and look again.
+    /// Wait until this moment (`None`: for ever), or until at most this many processes are left, and look again.
     Wait(Option<Instant>, u64),
     Kill,
     Stop,
 }
 
 impl Grace {
-    /// For a shutdown that kills at `deadline`.
+    /// Returns the state for a shutdown that kills at `deadline`.
     pub(crate) fn until(deadline: Option<Instant>) -> Self {
         Self { deadline, killed: None, steps: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl Grace {
         self.steps.clear();
     }
 
-    /// Returns the next action when that many processes are left, after a look at their steps.
+    /// Returns the next action when `left` processes are left. To be called after a look at their steps.
     pub(crate) fn next(&mut self, now: Instant, left: u64) -> GraceStep {
         if left == 0 {
             return GraceStep::Stop;
@@ -82,8 +82,8 @@ impl Grace {
         }
     }
 
-    /// Returns whether to stop waiting for a thread that has been told to end and is in that step, after a look at all
-    /// of them.
+    /// Returns whether to stop waiting for a thread that has been told to end and is in `step`. To be called after a
+    /// look at all such steps.
     pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
         let is_last = self.killed.is_some_and(|killed| now >= killed + 2 * GRACE);
         is_last || self.steps.iter().any(|(other, since)| *other == step && now >= *since + GRACE)
@@ -98,9 +98,9 @@ mod tests {
         StepId { slot, steps: 7 }
     }
 
-    /// A shutdown with that deadline, which begins at zero, of one process in a step that begins at `begins` and never
-    /// returns, and of others that end when they are killed. Gives when it ends the threads, and when it has given up
-    /// on them.
+    /// Plays a shutdown with this deadline, starting at time zero, of one process in a step that begins at `begins` and
+    /// never returns, and of others that end when they are killed. Returns when it tells the threads to end, and when
+    /// it gives up on them.
     fn shutdown(deadline: Duration, begins: Duration, others: u64) -> (Duration, Duration) {
         let (start, tick) = (Instant::now(), Duration::from_millis(1));
         let mut grace = Grace::until(start.checked_add(deadline));
@@ -137,16 +137,16 @@ mod tests {
 
     #[test]
     fn a_step_that_begins_later_costs_the_grace_once() {
-        // Seen first when all are killed.
+        // The step is first seen when all are killed.
         assert_eq!(shutdown(ms(300), ms(299), 0), (ms(500), ms(500)));
-        // Seen from the beginning.
+        // The step is seen from the start.
         assert_eq!(shutdown(ms(50), ms(0), 3), (ms(200), ms(200)));
         assert_eq!(shutdown(ms(0), ms(0), 3), (GRACE, GRACE));
     }
 
     #[test]
     fn what_begins_because_of_the_kill_costs_at_most_the_grace_twice() {
-        // A clean-up, one that comes to its turn late, and one after the other.
+        // Clean-ups that run one after the other, so that later ones begin late.
         let start = Instant::now();
         let mut grace = Grace::until(Some(start));
         assert_eq!(grace.next(start, 3), GraceStep::Kill);

@@ -1,44 +1,44 @@
 //! Ending all processes of a host.
 //!
 //! 1. The gate closes: new spawns are refused.
-//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step.
-//!    Supervised processes do not: their supervisor gets one, and stops them in order.
+//! 2. Every unsupervised process gets a cancel signal with the reason; a process without a method for it ends before
+//!    its next step. Supervised processes get no signal: their supervisor does, and stops them in order.
 //! 3. The permits keep running until the last process is done, so that clean-ups that need calls finish.
-//! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
-//! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and
-//!    reported: no code of another can end it. One that is in other code of users (a task of the reactor, the action of
-//!    a timer) is left behind, too, after the same time.
+//! 4. At the deadline the remaining processes are killed. Steps have a moment to return: see [`grace`].
+//! 5. The threads end when they have run what is left in the queues. A thread that is still in a step is left behind
+//!    and reported: one thread cannot end the code of another. A thread in other user code (a task of the reactor, the
+//!    action of a timer) is left behind, too, after the same time.
 //!
-//! Nothing but step 5 ends a permit: one that ended when it found no work would leave the clean-up of step 3 without a
-//! thread to run it.
+//! Only step 5 ends threads that have a permit: if they ended when they found no work, the clean-up of step 3 might
+//! have no thread to run it.
 //!
 //! # Every process ends
 //!
-//! All processes and callers that join, monitor, are linked to or have called a process are notified when its state has
-//! been dropped, after the shutdown as well as before. No time limit decides that; limits decide what the report says,
-//! and which threads are left behind.
+//! All processes and callers that have joined, monitored, called or linked with a process are notified when its state
+//! has been dropped, after the shutdown as well as before. No time limit affects that; limits only decide what the
+//! report says, and which threads are left behind.
 //!
 //! After step 4 each remaining process has a kill in its control lane, so its token is not parked: it is in a queue, or
-//! held by a thread. (No new process comes: the gate is closed.)
+//! held by a thread. (The gate is closed, so there are no new processes.)
 //!
-//! * Held by a thread of the host, in a step: when the step returns the same thread tries to park the token, cannot,
-//!   and ends the process, or it queues the token and then looks there itself.
+//! * Held by a thread of the host, in a step: when the step returns, the thread fails to park the token and ends the
+//!   process, or queues the token and then looks in that queue itself.
 //! * In a queue:
 //!   * L1 a thread that must end searches all queues once more, and runs what it finds (and empties vacant slots:
 //!     `late_slots`);
-//!   * L2 when the threads have been told to end and processes are left, one more thread is started, which is in no
-//!     step: so a thread does L1 even if all others are stuck.
-//! * Held by another thread: one that is starting it, or one that has woken it and was preempted before it queued it.
-//!   It will queue it, and
+//!   * L2 when the threads have been told to end and processes are left, one more thread is started. It is in no step,
+//!     so a thread does L1 even if all others are stuck.
+//! * Held by another thread, which is starting the process, or has woken it and was preempted before it queued the
+//!   token. It will queue the token, and
 //!   * L3 a thread that has pushed to a queue checks, after its fence, whether the threads have been told to end, and
 //!     does L2 if so.
 //!
 //! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its search, and the
-//! push precedes the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
+//! push precedes the fence of L3. If L3 does not see that the threads were told to end, L1 sees the push.
 //!
-//! So a step that returns years later ends its process as it would have before, and that is then reported, not earlier:
-//! a file or a lock that the process holds is not free while its step runs. A caller that cannot wait that long joins
-//! with a time limit; the report names the stuck processes.
+//! So a step that returns years later ends its process as it would have before, and only then is the end reported: a
+//! file or a lock that the process holds is not free while its step runs. A caller that cannot wait that long should
+//! join with a time limit; the report names the stuck processes.
 
 pub(crate) mod drain;
 pub(crate) mod grace;
@@ -64,14 +64,15 @@ use grace::{GRACE, Grace, GraceStep};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How many of the processes that are alive at the deadline are named.
+/// Maximum number of processes that the report names among those alive at the deadline.
 const NAMED: usize = 20;
 
-/// How often a shutdown checks whether threads have ended, since some may be stuck.
+/// Interval at which a shutdown checks whether threads have ended. It cannot join them at once, since some may be
+/// stuck.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Scheduler {
-    /// Handles what is queued, then shuts the host down; all within `deadline`.
+    /// Lets the host handle what is queued, then shuts it down, all within `deadline`.
     pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let (began, dead) = (instant_now(), self.dead(DeadLetterReason::Ended));
         // On a paused host nothing else would run the queued processes.
@@ -87,12 +88,13 @@ impl Scheduler {
         }
     }
 
-    /// Shuts the host down. The first caller gets the full report; a later one that of the rest.
+    /// Shuts the host down. The first caller gets the full report; the report of a later caller covers only the rest.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         self.end_all(reason, deadline, self.dead(DeadLetterReason::Ended))
     }
 
-    /// `dead`: how many messages had been discarded by exits when it began.
+    /// Ends all processes, and then the threads. `dead`: number of messages that exits had discarded when the shutdown
+    /// began.
     fn end_all(&'static self, reason: &ExitReason, deadline: Duration, dead: u64) -> ShutdownReport {
         let began = instant_now();
         self.unattended.store(false, Ordering::SeqCst);
@@ -100,7 +102,8 @@ impl Scheduler {
         let alive = self.gate.inside();
         self.cancel_unsupervised(reason);
         if alive > 0 {
-            // Processes on a paused host end like any others. Without threads everything below treats them as stuck.
+            // The processes of a paused host need threads to end. If none can be started, everything below treats them
+            // as stuck.
             let _started = self.start();
         }
         let mut grace = Grace::until(began.checked_add(deadline));
@@ -108,12 +111,13 @@ impl Scheduler {
         self.timers.clear();
         self.stop_threads();
         let stuck = self.end_threads(&mut grace);
-        // Their queued messages will be discarded when their steps return.
+        // The queued messages of stuck processes will be discarded when their steps return.
         let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
         drop(self.take_user());
-        // Last: from here on the last process to leave, returning from a stuck step, ends the threads. Earlier, it
-        // would do so while this waits for the reactor. Threads that it starts are not joined.
+        // This comes last, since from here on the last process to leave, returning from a stuck step, ends the threads.
+        // If it came earlier, that could happen while this thread waits for the reactor. Threads started from here on
+        // are not joined.
         self.leave_unattended();
         ShutdownReport {
             alive,
@@ -127,13 +131,13 @@ impl Scheduler {
         }
     }
 
-    /// Step 1.
+    /// Performs step 1.
     fn close(&self) {
         self.gate.close();
         crate::routing::hosts::goes_down(self.number());
     }
 
-    /// Steps 3 and 4. Returns how many processes were left at the deadline, and some of them.
+    /// Performs steps 3 and 4. Returns how many processes were left at the deadline, and some of them.
     fn wait_for_all(&'static self, grace: &mut Grace) -> (u64, Vec<(Pid, &'static str)>) {
         let (mut killed, mut some) = (0, Vec::new());
         loop {
@@ -151,19 +155,20 @@ impl Scheduler {
         }
     }
 
-    /// Returns the steps that processes are in, or are started or cleaned up in.
+    /// Returns the steps that processes are in, including the starts and clean-ups of pinned processes.
     fn steps(&self) -> impl Iterator<Item = StepId> {
         let pinned = self.pinned_threads.all().into_iter().filter_map(|pinned_thread| pinned_thread.thread.step());
         self.threads_in_use().filter_map(|(_, thread)| thread.step_of_process()).chain(pinned)
     }
 
-    /// L2; waits for the threads, except those in user code that does not return. Returns the processes that have not
-    /// ended.
+    /// Performs L2, and waits for the threads, except those in user code that does not return. Returns the processes
+    /// that have not ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
         } else {
-            // What threads are seen in from here on is the rest of what they do, however long they have been in it.
+            // From here on the threads only finish what they are doing. They have the full grace period for that,
+            // however long they have been at it.
             grace.begin_anew();
         }
         let mut threads = Vec::new();
@@ -187,7 +192,7 @@ impl Scheduler {
         }
     }
 
-    /// L3, for a thread that has pushed to a queue. (Vacant slots may be queued when no process is left.)
+    /// Performs L3 for a thread that has pushed to a queue. (Vacant slots may be queued when no process is left.)
     #[cold]
     pub(crate) fn end_late(&'static self) {
         if self.gate.inside() > 0 && self.has_work() || !self.late_slots.is_empty() {
@@ -196,7 +201,7 @@ impl Scheduler {
     }
 
     /// Shuts down without waiting, for a runtime that is dropped inside one of its own processes. The last process to
-    /// leave ends the threads and logs what was lost; the caller's own has not left yet.
+    /// leave ends the threads and logs what was lost; the caller's process has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
         let (began, dead) = (instant_now(), self.dead(DeadLetterReason::Ended));
         self.leave_unattended();
@@ -207,7 +212,7 @@ impl Scheduler {
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
             self.kill_unattended();
         }
-        // Not from inside a process, which has not left yet.
+        // Has no effect inside a process, which has not left yet.
         self.end_if_left();
     }
 
@@ -240,8 +245,8 @@ impl Scheduler {
         self.stop_threads();
         let (timers, user) = (self.timers.take(), self.take_user());
         let report = ending.take().map(|shutdown| self.report_of(&shutdown));
-        // What follows is user code, also a subscriber, and may end this host or start another. The name is that of
-        // each host which the record becomes.
+        // What follows runs user code, including a log subscriber, which may end this host or start another one. The
+        // name stays valid: every host that uses the record has the same one.
         drop(ending);
         timers.into_iter().for_each(TimerAction::discard);
         drop(user);
@@ -263,14 +268,15 @@ impl Scheduler {
         }
     }
 
-    /// Tells all unsupervised processes to end. A supervised one has a live supervisor: a supervisor that ends without
-    /// having stopped its children kills them.
+    /// Sends a cancel signal to all unsupervised processes. A supervised process has a live supervisor to stop it: a
+    /// supervisor that ends without having stopped its children kills them.
     fn cancel_unsupervised(&'static self, reason: &ExitReason) {
         self.signal(|slot| !slot.is_supervised(), || Control::Cancel(reason.clone()));
     }
 
-    /// Refuses new processes, and kills all there are: the end of a simulation, which has used those `slots`. Other
-    /// tests of the program may have used a million, which a visit for each seed would make most of its time.
+    /// Refuses new processes, and kills all existing ones, at the end of a simulation that has used these `slots`.
+    /// Other tests of the program may have used a million slots; visiting all of those for each seed would take most of
+    /// the time.
     #[cfg(feature = "test")]
     pub(crate) fn kill_all(&'static self, slots: &[u32]) {
         self.close();
@@ -282,13 +288,14 @@ impl Scheduler {
         self.slots().filter(|slot| whom(slot)).for_each(|slot| signal_slot(slot, control()));
     }
 
-    /// Returns the processes that have not ended: in a step, in a start, or in their clean-up.
+    /// Returns the processes that have not ended: those in a step, in a start, or in their clean-up.
     fn stuck(&'static self) -> Vec<&'static Slot> {
         if self.gate.inside() == 0 {
-            // Live ones have come too late, and are about to find the gate closed.
+            // Live processes have come too late, and are about to find the gate closed.
             return Vec::new();
         }
-        // A process in its clean-up is no longer alive, and one that starts is not run by a worker.
+        // Both sources are needed: a process in its clean-up is no longer alive, and a starting one is not run by a
+        // worker.
         let slots: BTreeMap<u32, &Slot> = self.at_work().chain(self.slots()).map(|slot| (slot.index(), slot)).collect();
         slots.into_values().collect()
     }
@@ -321,7 +328,7 @@ mod tests {
     use super::*;
     use crate::Runtime;
 
-    /// Shuts a host down when it is dropped, as users' code may.
+    /// Shuts a host down when it is dropped, as user code may.
     struct EndsHost(&'static Scheduler);
 
     impl Drop for EndsHost {
@@ -330,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Catches: the action of a timer, or a hook, that is dropped under the lock of the end.
+    /// Catches: a timer action or a hook that is dropped while `ending` is locked.
     #[test]
     fn what_an_unattended_end_drops_may_end_the_host_again() {
         let (say, said) = std::sync::mpsc::channel();
@@ -348,18 +355,18 @@ mod tests {
             drop(runtime);
             let _is_awaited = say.send(());
         });
-        // A guard against a hang only.
+        // The timeout only guards against a hang.
         said.recv_timeout(Duration::from_secs(60)).expect("it ends");
     }
 
-    /// Shuts the runtime down, with a limit against a hang only.
+    /// Shuts the runtime down. The timeout only guards against a hang.
     fn end(runtime: Runtime) -> ShutdownReport {
         let (say, said) = std::sync::mpsc::channel();
         std::thread::spawn(move || _ = say.send(runtime.shutdown_within(Duration::from_millis(10))));
         said.recv_timeout(Duration::from_secs(60)).expect("it ends").expect("asked from outside")
     }
 
-    /// Catches: a shutdown that waits for ever for a thread in users' code that is no step.
+    /// Catches: a shutdown that waits for ever for a thread in user code that is not a step.
     #[test]
     fn a_thread_that_stays_in_the_action_of_a_timer_is_left_behind() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -374,7 +381,7 @@ mod tests {
         drop(let_go);
     }
 
-    /// Does something, and ends.
+    /// A process that calls the closure once and ends.
     #[cfg(feature = "tokio")]
     struct Does<F>(Option<F>);
 
@@ -391,8 +398,8 @@ mod tests {
         }
     }
 
-    /// Catches: a shutdown that waits for ever for a thread that counts as asleep and runs a task in its wait, be it
-    /// the only one left or beside a step that does not return.
+    /// Catches: a shutdown that waits for ever for a thread that counts as asleep and runs a task in its wait, whether
+    /// it is the only one left or there is also a step that does not return.
     #[cfg(feature = "tokio")]
     #[test]
     fn a_thread_that_stays_in_a_task_while_it_waits_in_the_reactor_is_left_behind() {
@@ -425,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Catches: a thread that is started to end what is left although nothing is.
+    /// Catches: a thread that is started to end the remaining processes although none remain.
     #[test]
     fn a_shutdown_that_leaves_no_process_starts_no_thread() {
         let runtime = Runtime::builder().workers(1).paused().build().expect("one worker");
@@ -433,8 +440,8 @@ mod tests {
         assert!(runtime.statistics().threads.is_empty());
     }
 
-    /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for
-    /// ever, and with it the thread's stack.
+    /// Catches: a thread handle that is kept for ever, and with it the thread's stack, because the thread was started
+    /// when a stuck step returned long after the shutdown.
     #[test]
     fn a_thread_that_is_started_after_the_shutdown_is_not_kept() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

@@ -2,27 +2,31 @@
 //!
 //! # At rest
 //!
-//! A host is at rest if all its threads sleep, no queue or run-next slot holds a process, and each process that waits
-//! on a thread's stack (`.wait()`) has looked for its answer, and has not been woken since. A process is in one place
-//! at a time: parked in its mailbox, queued, or held by a thread. A thread of the host that holds one is off the list
-//! of sleepers: it leaves the list before it takes one (`find`; also the poller, before it takes over work behind a
-//! long step), and it enters the list when it has found none. So while all are on the list, only other threads may hold
-//! processes: a thread that sends from outside has queued the process when its `send` returns, so that everything sent
-//! before the question is seen.
+//! A host is at rest if all its threads sleep, no queue or run-next slot contains a process, and each process that
+//! waits on a thread's stack (`.wait()`) has looked for its answer and has not been woken since. A process is in one
+//! place at a time: parked in its mailbox, queued, or held by a thread. A thread of the host that holds a process is
+//! off the list of sleepers: it leaves the list before it takes one (`find`; also the poller, before it takes over work
+//! behind a long step), and enters the list when it has found none. So while all are on the list, only other threads
+//! may hold processes. A thread that sends from outside has queued the process when its `send` returns, so everything
+//! sent before the check is seen.
 //!
-//! A look reads the number of unparks while all sleep, then the queues. The same number again shows that all slept from
-//! before the queues were read until after, so that no thread of the host filled one behind the look.
+//! A check reads the number of times that threads have left the list, if all are on it; then the queues; then that
+//! number again. If the number is the same, all threads slept from before the queues were read until after, so no
+//! thread of the host has filled a queue behind the check.
 //!
-//! A thread that wakes a thread waiting on its stack clears the mark of its rest before it unparks it, hence before it
-//! can sleep itself; and that thread stays among the blocked until it has its permit back, which is not asleep then.
+//! To wake a thread that waits on its stack, another thread clears the mark that it is at rest, and then unparks it,
+//! all before it can go to sleep itself. The woken thread counts as blocked until it has a permit back, which is not
+//! asleep then.
 //!
-//! # Waiting for it
+//! # Waiting for rest
 //!
-//! * Q1 the waiting thread counts itself; Q2 takes the lock, looks, and waits on the condition under the lock.
-//! * T1 a thread enters the list of sleepers; T2 fence; T3 unless the count is zero, notifies under the lock.
+//! * Q1 a thread that waits counts itself; Q2 it takes the lock, checks, and waits on the condition variable under the
+//!   lock.
+//! * T1 a thread enters the list of sleepers; T2 it executes a fence; T3 unless the count is zero, it notifies under
+//!   the lock.
 //!
-//! Either T3 sees the count, and the notification comes after the look (then the waiter has seen the list, or waits),
-//! or the count came after T2, and the look of Q2 sees the list as T1 left it.
+//! Either T3 sees the count, and notifies under the lock: before the check, which then sees the list, or while the
+//! waiter waits. Or the count came after T2, and the check of Q2 sees the list as T1 left it.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};
@@ -31,7 +35,7 @@ use crate::time::virtual_clock::{ClockUser, IdleError, PATIENCE};
 use crate::util::oneshot::RestWatcher;
 use std::time::Instant;
 
-/// How many processes an error names.
+/// Maximum number of processes that an error names.
 const NAMED: usize = 5;
 
 impl Scheduler {
@@ -78,7 +82,7 @@ impl ClockUser for Scheduler {
         let (rises, pinned_threads) = (self.idle.all_asleep()?, self.pinned_threads.at_rest()?);
         fence(Ordering::SeqCst);
         let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.local.has_work());
-        // A thread without a permit may be in a step before that is visible.
+        // A thread without a permit may be in a step although that is not visible yet.
         let without_permit = self.idle.with_permits(|permits| permits.without_permit());
         let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
         let moved = queued || without_permit.iter().any(moves);
@@ -99,7 +103,7 @@ impl ClockUser for Scheduler {
             if self.is_paused() && !self.is_stopped() {
                 return Err(IdleError::Paused(self.config.name.to_string()));
             }
-            // With the system's clock, due timers are fired by a thread of the host, which unparks for it.
+            // With the system's clock, a thread of the host fires due timers, and wakes up for that.
             if self.at_rest().is_some() && (self.is_stopped() || self.next_timer() > Moment::now()) {
                 return Ok(());
             }
@@ -121,7 +125,7 @@ impl ClockUser for Scheduler {
     }
 
     fn fire(&'static self, now: Moment) {
-        // Their dead letters are this host's.
+        // Dead letters of these timers count for this host.
         crate::call::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
     }
 }
@@ -131,7 +135,8 @@ mod tests {
     use super::*;
     use crate::Runtime;
 
-    /// Catches: a host whose threads signal, each time they park, a thread that has stopped waiting.
+    /// Catches: a thread that is still counted after its wait, so that the host's threads notify it each time they
+    /// park.
     #[test]
     fn no_thread_is_counted_as_waiting_after_its_wait() {
         for is_paused in [false, true] {

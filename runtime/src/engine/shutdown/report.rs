@@ -8,29 +8,29 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// How many processes were alive when it began.
+    /// Number of processes that were alive when the shutdown began.
     pub alive: u64,
-    /// How many of them ended before the deadline.
+    /// Number of those processes that ended before the deadline.
     pub ended: u64,
-    /// How many were killed at the deadline.
+    /// Number of those processes that were killed at the deadline.
     pub killed: u64,
-    /// Some of those that were killed or are stuck, with their types. The usual cause is a `#[signal]` method for
-    /// [`Cancel`](crate::Cancel) that does not call `ctx.stop()`.
+    /// Some of the processes that were killed or are stuck, with their types. The usual cause is a `#[signal]` method
+    /// for [`Cancel`](crate::Cancel) that does not call `ctx.stop()`.
     pub alive_at_deadline: Vec<(Pid, &'static str)>,
     /// Processes in a step that did not return, with their types. Their threads are left behind.
     pub stuck: Vec<(Pid, &'static str)>,
-    /// How many accepted messages were discarded because their processes ended before handling them. Delayed messages
-    /// (`send_after`, `send_every`) count only if they became due meanwhile.
+    /// Number of accepted messages that were discarded because their processes ended before handling them. Delayed
+    /// messages (`send_after`, `send_every`) count only if they became due meanwhile.
     pub thrown_away: u64,
     /// Whether everything queued was handled first; `None` without a [drain](crate::Runtime::drain).
     pub drained: Option<bool>,
-    /// If it was not, some of the unfinished processes.
+    /// Some of the unfinished processes, if the drain did not complete.
     pub unfinished: Vec<Unfinished>,
-    /// How long it took.
+    /// The time that the shutdown took, including the drain.
     pub took: Duration,
 }
 
-/// A process that had work left when the time of a [drain](crate::Runtime::drain) was over.
+/// A process that had work left when the time for a [drain](crate::Runtime::drain) was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
@@ -40,10 +40,10 @@ pub struct Unfinished {
     pub process: &'static str,
     /// The entry that it was started with; `None` for a process that is written by hand.
     pub entry: Option<&'static str>,
-    /// How many messages and requests to [stop](Pid::stop) its mailbox had. If it was not working, its entry does not
+    /// Number of messages and requests to [stop](Pid::stop) in its mailbox. If it was not working, its entry does not
     /// take messages.
     pub queued: u64,
-    /// Whether it was running or in the middle of a message, or held messages.
+    /// Whether it was running, was in the middle of a message, or had taken messages that it had not handled.
     pub is_working: bool,
 }
 
@@ -75,7 +75,7 @@ impl ShutdownReport {
         self.killed > 0 || !self.stuck.is_empty()
     }
 
-    /// Logs a warning if messages or processes of that runtime were lost.
+    /// Logs a warning if messages or processes of the runtime were lost.
     pub(crate) fn log(&self, runtime: &str) {
         if self.is_clean() {
             return;
@@ -95,7 +95,7 @@ impl ShutdownReport {
     }
 }
 
-/// How many processes the printed report names; the report holds all of them.
+/// Maximum number of processes of each kind that the printed report names.
 const SHOWN: usize = 5;
 
 impl fmt::Display for ShutdownReport {
@@ -135,7 +135,7 @@ impl fmt::Display for ShutdownReport {
 mod tests {
     use super::*;
 
-    /// Catches: a line of a log with thousands of PIDs.
+    /// Catches: a log line with thousands of PIDs.
     #[test]
     fn the_text_of_a_report_names_a_few_of_many() {
         let pid = Pid::new(crate::NodeId::new(7).expect("not 0"), 1, 1, 1);
@@ -147,7 +147,7 @@ mod tests {
         assert!(text(700).contains("did not return from a step, nor did 695 more ("), "{}", text(700));
     }
 
-    /// Catches: a report that calls a shutdown clean though it was not, in one way or another.
+    /// Catches: a report that calls a shutdown clean although, in one way or another, it was not.
     #[test]
     fn a_shutdown_is_forced_by_what_was_killed_or_is_stuck_and_clean_if_nothing_was_lost() {
         let stuck = vec![(Pid::new(crate::NodeId::new(7).expect("not 0"), 1, 1, 1), "Stuck")];

@@ -1,102 +1,108 @@
-//! How many threads are awake at most: found by the watchdog, by trying. No thread and no clock: the caller passes
+//! The limit of awake threads, which the watchdog finds by trying. Uses no thread and no clock: the caller passes
 //! samples.
 //!
 //! # Why
 //!
 //! More threads are not always faster. Where many processes talk to one (a dictionary and its clients, an arbiter and
-//! those that it serves, senders and their receiver), each message on the way to another core moves some lines of
-//! memory there, and each of the threads takes processes from those that talk to them: measured four times slower on
-//! two workers than on one, and six times on sixteen. But nothing in a queue tells these processes from pairs that talk
-//! among themselves, which sixteen workers serve eleven times as fast as one.
+//! the processes that it serves, senders and their receiver), each message to another core moves several cache lines
+//! there, and each thread takes processes away from those that they talk to. This was measured to be four times slower
+//! on two workers than on one, and six times slower on sixteen. But nothing in a queue distinguishes these processes
+//! from pairs that talk among themselves, which sixteen workers serve eleven times as fast as one.
 //!
 //! # The rule
 //!
 //! A number of threads is judged by its *rate*, the events per second. A tick can be *measured* if its events were
-//! short on average ([`SHORT`]), no step lasted for the whole of it, and at no moment did all threads sleep: if they
-//! did, the rate says how much work came, not how fast it was done.
+//! short on average ([`SHORT`]), no step lasted for the whole tick, and at no moment did all threads sleep: if they
+//! did, the rate shows how much work arrived, not how fast it was done.
 //!
-//! 1. *Try.* After a pause, and [`MEASURED`] such ticks in a row with all threads, fewer are tried: one, then in turn
-//!    half of them, a quarter, and so on down to one again. If the rate is clearly higher, all threads are awake once
-//!    more; if it is then clearly lower again, the number becomes the *limit*. So a load that changes by itself sets
-//!    none, unless it rises and falls with the try.
-//! 2. *Climb.* From a new limit, twice as many threads are tried, as long as the rate becomes clearly higher.
+//! 1. *Try.* After a pause, and [`MEASURED`] such ticks in a row with all threads, fewer threads are tried: one at
+//!    first, in later tries half of all, a quarter, and so on down to one again. If the rate is clearly higher, all
+//!    threads are awake once more; if it is then clearly lower again, the tried number becomes the *limit*. So a load
+//!    that changes by itself sets no limit, unless it rises and falls with the try.
+//! 2. *Climb.* From a new limit, twice as many threads are tried, again and again while the rate becomes clearly
+//!    higher.
 //! 3. *Check.* After every [`CHECK`] ticks, and some more at random, all threads are awake again, and the limit ends
-//!    unless the rate is then clearly lower. So one that has become useless ends even if there is no other sign of it.
-//! 4. *End.* Whatever is in progress ends at once when events are not short, when a step lasts for a whole tick, and
+//!    unless the rate is then clearly lower. So a limit that has become useless ends even if there is no other sign of
+//!    it.
+//! 4. *End.* A try, a check or a limit ends at once when events are not short, when a step lasts for a whole tick, and
 //!    when a process has waited in a queue for a whole tick ([`queue_waits`](super::queue_waits)) while threads are
-//!    held back. A try or a check ends when all threads sleep; a limit when they have done so in each of [`MEASURED`]
-//!    ticks in a row: nothing lacks a thread then.
-//! 5. *Pause.* After an end there is no limit for [`PAUSE`] ticks, and for twice as many after each further one, up to
-//!    [`LONGEST_PAUSE`]. Each check that a limit passes halves the next pause.
-//! 6. *Renew.* After [`CHECKS`] checks the limit is found anew, without a pause: another one may be better by then.
+//!    held back. A try or a check also ends when all threads sleep; a limit when they have done so in each of
+//!    [`MEASURED`] ticks in a row: nothing lacks a thread then.
+//! 5. *Pause.* After an end there is no limit for [`PAUSE`] ticks. Each further end doubles the pause, up to
+//!    [`LONGEST_PAUSE`]; each check that a limit passes halves the next one.
+//! 6. *Renew.* After [`CHECKS`] checks a new limit is sought, without a pause: another one may be better by then.
 //!
-//! *Clearly* is by a part of [`GAIN`]: [`MEASURED`] ticks, after [`SETTLE`] others, are compared with as many before.
-//! To return to the number before, one tick is enough if its rate is far below ([`FAR_BELOW`]).
+//! *Clearly* means by a factor of 1 + [`GAIN`]: [`MEASURED`] ticks, after [`SETTLE`] others, are compared with as many
+//! before the change. A single tick is enough to return to the previous number if its rate is far below
+//! ([`FAR_BELOW`]).
 //!
 //! # What it costs
 //!
-//! A program that is fastest on all threads has fewer for a tick or two in 160 ms at first, and in 10 s later. One with
-//! a limit has all threads for a tick or two in 80 ms. A limit that gains nothing lasts for 5 ms if a process waits or
-//! a step does not end, else up to the next check: in simulations (`simulation`) 45 ms on average and 110 ms at worst.
+//! A program that is fastest on all threads has fewer for a tick or two every 160 ms at first, and every 10 s later. A
+//! program with a limit has all threads for a tick or two every 80 ms. A limit that gains nothing lasts for 5 ms if a
+//! process waits or a step does not end, otherwise up to the next check: in simulations (`simulation`), 45 ms on
+//! average and 110 ms at worst.
 //!
-//! Rejected: no try while any thread sleeps. A dictionary leaves most of sixteen threads asleep at any moment, and is
-//! twice as fast on one. Rejected, too: ending the limit when the rate has halved or doubled. A program that has become
-//! another one may go on at the same rate; the checks find that too, and the rest as soon.
+//! Rejected: making no try while any thread sleeps. A dictionary leaves most of sixteen threads asleep at any moment,
+//! and is twice as fast on one. Also rejected: ending the limit when the rate has halved or doubled. A program whose
+//! work has changed may continue at the same rate; the checks find that too, and other changes just as soon.
 //!
-//! Source: hill climbing as in the thread pool of .NET, which however adds threads where tasks block; here that is not
-//! needed (`handoff`), and the number of workers is the most.
+//! Source: hill climbing as in the thread pool of .NET. That pool, however, adds threads where tasks block; here this
+//! is not needed (`handoff`), and the number of workers is the maximum.
 
 use crate::env::chance::Random;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Events that take less than this on average, of the time of the threads that are awake. A message between two cores
-/// takes 0.1 to 0.2 µs, with a theft, its search and a wake-up in between some microseconds, and a step may send many.
+/// Events are *short* if their average duration, over the time of all awake threads, is less than this. A message
+/// between two cores takes 0.1 to 0.2 µs, or some microseconds with a theft, its search and a wake-up in between, and a
+/// step may send many messages.
 const SHORT: Duration = Duration::from_micros(10);
 
-/// The number of ticks with short events before the first try.
+/// Number of ticks with short events before the first try.
 const FIRST: u32 = 4;
 
-/// The number of ticks after a change in which processes move, and which are not compared.
+/// Number of ticks after a change that are not compared, since processes still move between threads.
 const SETTLE: u32 = 1;
 
-/// How many ticks are compared: one tick on a busy machine is one tenth faster or slower than the next.
+/// Number of ticks that are compared: on a busy machine, one tick is a tenth faster or slower than the next.
 const MEASURED: usize = 3;
 
-/// The least number of ticks from one check to the next: 60 ms. In a check, which takes a tick or two, a program may be
-/// six times slower: this costs 3 to 5 % of the time.
+/// Minimum number of ticks from one check to the next: 60 ms. During a check, which takes a tick or two, a program may
+/// be six times slower: this costs 3 to 5 % of the time.
 const CHECK: u32 = 24;
 
-/// How many more ticks there are to a check or a try, at random, so that a load with a period of its own does not fall
-/// into step with them. (With regular checks a load that doubled every 30 ms was limited for 88 % of the time.)
+/// Upper bound of the random number of ticks that are added before a check or a try, so that a load with a period of
+/// its own does not fall into step with them. (With regular checks, a load that doubled every 30 ms was limited for 88
+/// % of the time.)
 const UNEVEN: usize = 16;
 
-/// After how many checks a limit is found anew: 10 s.
+/// Number of checks after which a new limit is sought, about every 10 s.
 const CHECKS: u32 = 128;
 
-/// The number of ticks between two tries: 160 ms.
+/// Number of ticks between two tries: 160 ms.
 const PAUSE: u32 = 64;
-/// 10 s: less than a thousandth of the time goes to tries then, also for what is measured at the slowest thousandth.
+/// 10 s. Tries then take less than a thousandth of the time, so that even a 99.9th percentile does not show them.
 const LONGEST_PAUSE: u32 = 4096;
 
-/// By which part the rate must differ for a number of threads to be better.
+/// Fraction by which the rate must differ for a number of threads to count as better.
 const GAIN: f64 = 1.0 / 8.0;
 
-/// The part of the rate before below which one tick is enough.
+/// Fraction of the previous rate below which a single tick is enough.
 const FAR_BELOW: f64 = 0.7;
 
-/// What all threads have done since the last tick.
+/// The work of all threads since the last tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     pub(crate) events: u64,
     pub(crate) took: Duration,
-    /// How many threads are awake, with a permit.
+    /// Number of threads that are awake, with a permit.
     pub(crate) awake: usize,
-    /// Whether a thread is in the step that it was in at the last tick.
+    /// Whether a thread is still in the step that it was in at the last tick.
     pub(crate) is_any_long: bool,
     /// Whether all threads slept at some moment since the last tick.
     pub(crate) have_all_slept: bool,
-    /// Whether a process has waited in a queue since the last tick.
+    /// Whether a process has waited in a queue for the whole tick.
     pub(crate) has_any_waited: bool,
 }
 
@@ -113,11 +119,11 @@ impl Done {
 
 #[derive(Clone, Copy, Debug)]
 enum LimitPhase {
-    /// All threads, and no try for so many ticks.
+    /// All threads may be awake, without a try for this many ticks.
     Pause(u32),
-    /// The limit, and no check for so many ticks.
+    /// The limit applies, without a check for this many ticks.
     Limit(u32),
-    /// A change in its tick with that number, compared with that rate.
+    /// A change, with the number of ticks since it began, and the rate before it.
     Trial { change: Change, rate_before: f64, tick: u32 },
 }
 
@@ -143,15 +149,15 @@ enum Verdict {
 #[derive(Debug)]
 pub(crate) struct AwakeLimit {
     workers: usize,
-    /// The number of threads that is the limit, or is tried as one (next).
+    /// The limit, or the number of threads that is or will be tried as the limit.
     fewer: usize,
     phase: LimitPhase,
     /// The rates of the last measured ticks in a row, with the same number of threads.
     rates: VecDeque<f64>,
     next_pause: u32,
-    /// How many checks the limit has passed.
+    /// Number of checks that the limit has passed.
     passed: u32,
-    /// In how many ticks in a row all threads have slept.
+    /// Number of ticks in a row in which all threads have slept.
     slept: usize,
     random: Random,
 }
@@ -170,7 +176,7 @@ impl AwakeLimit {
         }
     }
 
-    /// Returns how many threads are awake at most.
+    /// Returns how many threads may be awake.
     fn limit(&self) -> usize {
         match self.phase {
             LimitPhase::Pause(_) => self.workers,
@@ -187,7 +193,7 @@ impl AwakeLimit {
         (2 * self.fewer).min(self.workers)
     }
 
-    /// Handles a tick. Returns how many threads are awake at most until the next one.
+    /// Handles a tick. Returns how many threads may be awake until the next one.
     pub(crate) fn look(&mut self, done: Done) -> usize {
         self.slept = if done.have_all_slept { self.slept + 1 } else { 0 };
         let has_waited = done.has_any_waited && self.limit() < self.workers;
@@ -239,7 +245,7 @@ impl AwakeLimit {
         }
     }
 
-    /// Compares what has been measured of a change with the rate before; `None` if that takes more ticks.
+    /// Compares the measured rates of a change with the rate before; `None` if that takes more ticks.
     fn verdict(&mut self, change: Change, rate: f64, rate_before: f64, tick: u32) -> Option<Verdict> {
         let returns_if_lower = !matches!(change, Change::Back);
         if returns_if_lower && rate < rate_before * FAR_BELOW {
@@ -281,7 +287,7 @@ impl AwakeLimit {
         self.rates.clear();
     }
 
-    /// *Climb*, from a limit with that rate.
+    /// Performs *Climb* from a limit with this rate.
     fn climb(&mut self, rate: f64) {
         if self.twice() < self.workers {
             self.begin(Change::Twice, rate);
@@ -295,7 +301,7 @@ impl AwakeLimit {
         self.rates.clear();
     }
 
-    /// *End* and *pause*. In a pause, the next try is [`FIRST`] ticks away at least.
+    /// Performs *End* and *Pause*. During a pause, puts the next try off for at least [`FIRST`] ticks.
     fn end(&mut self) {
         self.rates.clear();
         if let LimitPhase::Pause(ticks) = &mut self.phase {
@@ -312,14 +318,14 @@ impl AwakeLimit {
         self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
     }
 
-    /// *Renew*: from half of it, since from there it climbs.
+    /// Performs *Renew*: starts from half of the limit, from where it climbs.
     fn renew(&mut self) {
         self.fewer = (self.fewer / 2).max(1);
         self.phase = LimitPhase::Pause(0);
         self.rates.clear();
     }
 
-    /// See [`UNEVEN`].
+    /// Returns `ticks` and some more at random: see [`UNEVEN`].
     fn at_least(&mut self, ticks: u32) -> u32 {
         ticks + self.random.below(UNEVEN) as u32
     }

@@ -1,40 +1,45 @@
-//! Detection of stalled steps, and the response: the decisions of the watchdog. No thread and no clock: the caller
-//! passes samples with their time.
+//! Detection of stalled steps, and the response to them, as decided by the watchdog. Uses no thread and no clock: the
+//! caller passes samples with their time.
 //!
-//! # What is seen, and what follows
+//! # Observations and responses
 //!
 //! At each *tick*, a quarter of the limit apart and at most 2.5 ms, the watchdog samples every thread: its step (the
-//! process's slot, and how many steps the thread had done before), whether it holds a permit, whether it keeps work to
-//! itself: a process in its run-next slot, or one with input at the front of its cache, or in its table, or vacant
-//! slots; and the host: how many processes are queued (a due timer counts as one, and so do a step that has blocked and
-//! waits for a permit to continue, and a vacant slot that is to be emptied), how many permits are idle.
+//! process's slot, and the number of steps that the thread had done before), whether it holds a permit, and whether it
+//! keeps work to itself (a process in its run-next slot, one with input at the front of its cache, one in its table, or
+//! vacant slots). It also samples the host: how many processes are queued (a due timer counts as one, and so do a step
+//! that has blocked and waits for a permit to continue, and a vacant slot that is to be emptied), and how many permits
+//! are idle.
 //!
-//! * J1 A step that was there at the tick before blocks that work: it goes to the inject queue of the permit, where all
-//!   threads look. So a process woken by a step that does not end waits for two ticks at most.
-//!   Sooner would not pay: the slot makes the process run on the same core, in less time than a thread takes to wake.
-//! * J2 A step that was seen for the limit, while others wait, loses its permit to another thread; the longest first,
-//!   and not more of them than others wait.
-//! * J3 A step that was seen for the limit is *stalled*, if others have waited for it: by J2, or because J1 has found a
-//!   process there. It is reported once, and again when it has ended.
+//! * J1 If the same step was there at the previous tick, it blocks the work that its thread keeps, so that work is
+//!   moved to the inject queue of the permit, where all threads look. A process woken by a step that does not end thus
+//!   waits for at most two ticks. Moving it sooner would not pay: the run-next slot makes it run on the same core, in
+//!   less time than a thread takes to wake.
+//! * J2 A step that has been seen for as long as the limit, while others wait, loses its permit to another thread. The
+//!   longest steps go first, and no more steps lose their permits than others wait.
+//! * J3 A step that has been seen for as long as the limit is *stalled* if others have waited for it: by J2, or because
+//!   J1 has found a process there. It is reported once, and again when it has ended.
 //!
-//! On a busy host there is nearly always something queued, which is taken at once. *Others wait* if no permit is idle
-//! and
-//! * J4 more processes were queued at the tick before than steps were made since: one of them has waited for a tick; or
-//! * J5 something was queued, with no permit idle, at each tick for the limit: the stuck permit's share of the work is
-//!   missing. (J4 alone would fail where time slices have many steps. One process is assumed to wait.)
+//! On a busy host there is nearly always something queued, which is then taken at once. So *others wait* only if no
+//! permit is idle and
+//! * J4 more processes were queued at the previous tick than steps have been made since: one of them has waited for a
+//!   tick; or
+//! * J5 something was queued, with no permit idle, at each tick for as long as the limit: the stuck permit's share of
+//!   the work is not being done. (J4 alone would fail where time slices have many steps. One process is assumed to
+//!   wait.)
 //!
-//! A step is first seen at the tick after it began, so its run time is known to reach the limit between one limit and
-//! five quarters of it after it began, plus the delay in scheduling the watchdog's thread. A step that ends within a
-//! tick is never seen twice. A step that began while the watchdog slept, since nothing waited, has noted when its time
-//! slice began; if earlier steps of the same time slice preceded it, it counts from when it is seen.
+//! A step is first seen at the tick after it began. So it is found to have reached the limit between one and five
+//! quarters of the limit after it began, plus the delay in scheduling the watchdog's thread. A step that ends within a
+//! tick is never seen twice. If a step began while the watchdog rested, since nothing waited, its thread has noted when
+//! its time slice began; if earlier steps of the same time slice preceded it, its time counts from when it is first
+//! seen.
 //!
-//! A step that computes for a second while nothing waits does no harm: it is not reported.
+//! A step that computes for a second while nothing waits does no harm, and is not reported.
 //!
 //! # When there is nothing to detect
 //!
-//! When all permits were idle at [`CALM`] consecutive ticks, whatever they did in between, the watchdog sleeps until a
-//! process waits. While a stalled step that has lost its permit remains, it checks for its end at growing intervals, up
-//! to [`SELDOM`].
+//! When all permits were idle at [`CALM`] consecutive ticks, whatever they did in between, the watchdog rests until a
+//! process waits. While a stalled step that has lost its permit remains, the watchdog checks for its end at growing
+//! intervals, up to [`SELDOM`].
 
 use crate::env::clock::Moment;
 use std::time::Duration;
@@ -46,11 +51,11 @@ pub(crate) const LIMIT: Duration = Duration::from_millis(10);
 const LONGEST_TICK: Duration = Duration::from_micros(2_500);
 
 /// The shortest tick. A sample costs about a microsecond and waking the thread about five: some 2 % of one core, for
-/// those who ask for it.
+/// users who choose such a short limit.
 const SHORTEST_TICK: Duration = Duration::from_micros(250);
 
-/// How many ticks the watchdog continues after it finds all permits idle: 20 ms by default. So a host with work every
-/// few milliseconds does not wake its watchdog each time.
+/// Number of ticks for which the watchdog continues while it finds all permits idle: 20 ms by default. So a host with
+/// work every few milliseconds does not wake its watchdog each time.
 const CALM: u32 = 8;
 
 /// The longest interval of checks for the end of a stalled step while all permits are idle.
@@ -61,24 +66,26 @@ pub(crate) fn tick_of(limit: Duration) -> Duration {
 }
 
 /// Identifies a step: the address of the process's slot, and how many steps and visits its thread had done. (If two
-/// look the same, the first has been counted and is about to end; the second then counts as having begun that much
-/// earlier.)
+/// steps look the same, the first has been counted and is about to end; the second then counts as having begun that
+/// much earlier.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepId {
-    /// For what is no step of a process, such as a visit to the reactor, the address of the thread's record.
+    /// The address of the slot or, outside of a process's step (such as in a visit to the reactor), of the thread's
+    /// record.
     pub(crate) slot: usize,
     pub(crate) steps: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadSample {
-    /// Its step, unless it waits inside of it.
+    /// The step of the thread, unless the thread waits inside it.
     pub(crate) step: Option<StepId>,
-    /// When that began, if it was noted.
+    /// When the step began, if that was noted.
     pub(crate) begun: Option<Moment>,
     pub(crate) has_permit: bool,
     pub(crate) has_local: bool,
-    /// Whether it keeps vacant slots, or processes in the table of its cache: no work, as far as it has been told.
+    /// Whether the thread keeps vacant slots, or processes in the table of its cache. That is not work, as far as the
+    /// thread has been notified.
     pub(crate) keeps_idle: bool,
 }
 
@@ -86,10 +93,10 @@ pub(crate) struct ThreadSample {
 pub(crate) struct HostSample<'a> {
     pub(crate) now: Moment,
     pub(crate) threads: &'a [ThreadSample],
-    /// How many processes are in queues where all threads look, or in a step that waits for a permit.
+    /// Number of processes in queues where all threads look, or in a step that waits for a permit.
     pub(crate) queued: usize,
     pub(crate) steps: u64,
-    /// How many permits are idle or searching.
+    /// Number of permits that are idle or searching.
     pub(crate) idle: usize,
     pub(crate) all_idle: bool,
 }
@@ -97,20 +104,20 @@ pub(crate) struct HostSample<'a> {
 /// An order. Threads are given by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// J1: move what it keeps to itself to where others look.
+    /// J1: move the work that the thread keeps to itself to where others look.
     Move(usize),
-    /// J2: give its permit to another thread.
+    /// J2: give the thread's permit to another one.
     TakeOver(usize),
-    /// J3: report its step, which has run for so long.
+    /// J3: report the thread's step, which has run for this long.
     Report(usize, Duration),
-    /// Report that its step has ended, after so long.
+    /// Report that the thread's step has ended, after this long.
     Ended(usize, Duration),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestUntil {
     Tick,
-    /// When a process waits, or after so long.
+    /// Until a process waits, or at most for this long.
     Calm(Option<Duration>),
 }
 
@@ -119,7 +126,7 @@ pub(crate) enum RestUntil {
 struct StepHistory {
     step: StepId,
     since: Moment,
-    /// Whether it was found to keep work to itself.
+    /// Whether the thread was found to keep work to itself during the step.
     has_hidden: bool,
     is_reported: bool,
 }
@@ -128,12 +135,12 @@ struct StepHistory {
 pub(crate) struct StallDetector {
     limit: Duration,
     stages: Vec<Option<StepHistory>>,
-    /// How many were queued at the last tick, with no permit idle, and how many steps had been made by then.
+    /// The number of processes queued at the last tick, with no permit idle, and the number of steps made by then.
     queued: usize,
     steps: u64,
-    /// Since when something was queued at each tick, with no permit idle.
+    /// The time since when, at each tick, something was queued with no permit idle.
     busy_since: Option<Moment>,
-    /// For how many ticks all permits have been idle.
+    /// Number of ticks in a row at which all permits have been idle.
     calm: u32,
     /// The length of the last calm rest.
     rest: Duration,
@@ -145,7 +152,7 @@ impl StallDetector {
         Self { limit, stages: Vec::new(), queued: 0, steps: 0, busy_since: None, calm: 0, rest: tick_of(limit) }
     }
 
-    /// Handles a tick: puts its orders into `orders`.
+    /// Handles a tick: appends its orders to `orders`, and returns how long the watchdog rests.
     pub(crate) fn look(&mut self, sample: HostSample<'_>, orders: &mut Vec<Order>) -> RestUntil {
         if self.stages.len() < sample.threads.len() {
             self.stages.resize(sample.threads.len(), None);
@@ -163,7 +170,7 @@ impl StallDetector {
             }
         }
         if sample.idle == 0 {
-            // Those moved count as queued from here on.
+            // Moved processes count as queued from here on.
             self.queued += orders.iter().filter(|order| matches!(order, Order::Move(_))).count();
         }
         stuck.sort_unstable();
@@ -174,7 +181,7 @@ impl StallDetector {
         self.rest(sample)
     }
 
-    /// J4 and J5: returns how many others wait.
+    /// Performs J4 and J5: returns how many others wait.
     fn waiting(&mut self, sample: HostSample<'_>) -> usize {
         let queued = if sample.idle == 0 { sample.queued } else { 0 };
         let (queued_before, steps_before) = (self.queued.min(queued), self.steps);
@@ -189,7 +196,7 @@ impl StallDetector {
         wait_for_a_tick.max(usize::from(sample.now.since(busy_since) >= self.limit))
     }
 
-    /// Updates the state of a thread; J1, and the end of a reported step.
+    /// Updates the state of a thread, performs J1, and reports the end of a reported step.
     fn look_at(&mut self, thread: usize, seen: ThreadSample, now: Moment, orders: &mut Vec<Order>) {
         let stage = &mut self.stages[thread];
         if let (Some(before), Some(step)) = (stage.as_mut(), seen.step)
@@ -208,7 +215,7 @@ impl StallDetector {
         *stage = seen.step.map(|step| StepHistory { step, since, has_hidden: false, is_reported: false });
     }
 
-    /// J3.
+    /// Performs J3.
     fn report(&mut self, now: Moment, others_wait: bool, orders: &mut Vec<Order>) {
         for (thread, stage) in self.stages.iter_mut().enumerate() {
             let Some(stage) = stage else { continue };

@@ -1,21 +1,21 @@
-//! Whether a process has waited in a queue for a whole tick. No thread and no clock: the caller passes samples, made of
-//! what queues and threads count anyway, so that a process costs nothing.
+//! Detects whether a process has waited in a queue for a whole tick. Uses no thread and no clock: the caller passes
+//! samples, made of what queues and threads count anyway, so that there is no cost per process.
 //!
-//! * If a queue held more at a tick than have been taken from it since, one of those has been in it since, whatever
-//!   the order in which they are taken.
-//! * What counts as taken is *at most* what was, so that a wait is never reported which was none (except of a
-//!   process that passes between two queues at the tick): from the deque of a thread, one process for each step of the
+//! * If a queue contained more processes at a tick than have been taken from it since, one of these has been in the
+//!   queue all the time, whatever the order in which they are taken.
+//! * The number taken is an *upper bound*, so that a reported wait is always a real one (except for a process that
+//!   passes between two queues at the tick). From the deque of a thread, it counts one process for each step of the
 //!   thread, since a time slice has one or more, and all that any thread has stolen; from the global queue and the
-//!   inject queues, what threads have counted as theirs, and all visits to shared queues (`find`).
-//! * So a wait is overlooked only in a deque: behind time slices of many steps, or if the queue is taken from at one
-//!   end and the process is at the other. A process with time slices of many steps uses them up, and then lies in the
-//!   global queue. For the rest of these, a limit of awake threads has to prove itself now and then (`awake_limit`).
+//!   inject queues, the processes that threads have counted as taken there, and all visits to shared queues (`find`).
+//! * So a wait is overlooked only in a deque: behind time slices of many steps, or if processes are taken from one end
+//!   while the process is at the other. A process with time slices of many steps uses them up, and is then in the
+//!   global queue. For the remaining cases, a limit of awake threads is checked now and then (`awake_limit`).
 
 /// A queue at a tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueSample {
     pub(crate) queued: usize,
-    /// How many have been taken from it by now, at most. Only differences matter.
+    /// Upper bound on the number taken from it so far. Only differences matter.
     pub(crate) taken: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct QueueWaits {
 }
 
 impl QueueWaits {
-    /// Handles a tick. Returns whether a process has been in one of the queues since the last one.
+    /// Handles a tick. Returns whether a process has been in one of the queues since the last tick.
     pub(crate) fn look(&mut self, queues: &[QueueSample]) -> bool {
         let has_waited = queues.iter().zip(&self.before).any(|(now, before)| {
             let taken = now.taken.saturating_sub(before.taken);

@@ -2,7 +2,7 @@
 //!
 //! * [`worker`]: the record of one thread, with its deque; [`threads`]: all records of a host;
 //! * [`running`]: the process that a thread runs, for other threads to see;
-//! * [`pinned`]: the record of a pinned process's thread; [`timed`]: a step whose time was taken.
+//! * [`pinned`]: the record of a pinned process's thread; [`timed`]: a step that was timed.
 
 pub(crate) mod pinned;
 pub(crate) mod running;
@@ -15,10 +15,10 @@ use crate::sync::SegQueue;
 
 /// The right to run steps.
 ///
-/// There are as many as steps may run at once, fixed when the host starts; `permits` decides who holds which. A permit
-/// owns only what other threads may always reach. A thread's deque, run-next slot and counters belong to the thread
-/// (`crossbeam`'s owner half must not be used by two threads, and a stuck thread may be inside a push), and all threads
-/// may empty them, so that nothing waits behind a thread that has lost its permit.
+/// As many permits exist as steps may run at once, a number fixed when the host starts; `permits` decides which thread
+/// holds which. A permit owns only what other threads may access at any time. A thread's deque, run-next slot and
+/// counters belong to the thread (`crossbeam`'s owner half must not be used by two threads, and a stuck thread may be
+/// inside a push), and all threads may empty them, so that nothing waits behind a thread that has lost its permit.
 #[derive(Default)]
 pub(crate) struct Permit {
     /// Processes woken from outside that last ran with this permit.

@@ -10,7 +10,7 @@ use crate::util::oneshot::Oneshot;
 
 /// The record of a pinned process's thread. Never freed, like a host's: a late sender may read it.
 pub(crate) struct PinnedThread {
-    /// What its thread runs and counts.
+    /// The record that any thread has: what it runs and counts.
     pub(crate) thread: Worker,
     slot_owner: OnceLock<&'static SlotOwner>,
     in_use: AtomicBool,
@@ -21,11 +21,11 @@ pub(crate) struct PinnedThread {
 #[derive(Default)]
 struct Inbox {
     work: Option<Work>,
-    /// Whether the thread waits for work, or there is none.
+    /// Whether the thread waits for work, or does not exist.
     rests: bool,
-    /// Whether it is to go on once without work.
+    /// Whether the thread is to wake up once even if there is no work.
     looks: bool,
-    /// How often it has got work.
+    /// Number of times that the thread has been given work.
     rises: u64,
     /// The process, once it has had a time slice.
     runs: Option<Pid>,
@@ -33,9 +33,9 @@ struct Inbox {
 
 pub(crate) enum Work {
     Slice(Token),
-    /// Its start has failed: close and drop it, and report a panic of that.
+    /// The start has failed: close and drop the state, and report a panic of either.
     Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
-    /// There is not even a state.
+    /// The start has failed without making a state.
     Leave,
 }
 
@@ -95,12 +95,12 @@ impl PinnedThreads {
         lists.all.len() - lists.free.len()
     }
 
-    /// Returns how often the threads have got work or rested in a wait, if all of them rest.
+    /// Returns how often the threads have got work or have rested in a wait, if all of them are at rest.
     pub(crate) fn at_rest(&self) -> Option<u64> {
         self.all().into_iter().try_fold(0, |sum: u64, pinned_thread| Some(sum.wrapping_add(pinned_thread.at_rest()?)))
     }
 
-    /// Allows time slices: the host runs.
+    /// Allows time slices, since the host has been started.
     pub(crate) fn resume(&self) {
         for pinned_thread in self.all() {
             // A thread that found the host paused under this lock is waiting by now.
@@ -119,7 +119,7 @@ impl PinnedThread {
         self.in_use.load(Ordering::Relaxed)
     }
 
-    /// Returns how much came too late for its processes.
+    /// Returns how many completions and signals came too late for the thread's processes.
     pub(crate) fn late(&self) -> u64 {
         self.slot_owner().late.load(Ordering::Relaxed)
     }
@@ -134,7 +134,7 @@ impl PinnedThread {
         self.arrived.notify_all();
     }
 
-    /// Takes work; no time slice while the host is paused. Calls `rests` when the thread comes to rest.
+    /// Takes the work, unless it is a time slice and the host is paused. Calls `rests` when the thread comes to rest.
     pub(crate) fn try_take(&self, is_paused: impl Fn() -> bool, rests: impl Fn()) -> Option<Work> {
         let mut inbox = lock(&self.inbox);
         loop {
@@ -145,7 +145,8 @@ impl PinnedThread {
                 return None;
             }
             inbox.rests = true;
-            // Outside the lock: the check whether all are at rest runs here.
+            // Outside the lock: `rests` may lead to the check whether all threads are at rest, which takes the same
+            // lock.
             drop(inbox);
             rests();
             inbox = lock(&self.inbox);
@@ -160,13 +161,13 @@ impl PinnedThread {
         }
     }
 
-    /// Has a thread that waits for work look at what else there is.
+    /// Makes a thread that waits for work check for other requests once.
     pub(crate) fn nudge(&'static self) {
         lock(&self.inbox).looks = true;
         self.arrived.notify_all();
     }
 
-    /// Returns a number that changes whenever the thread has done anything; `None` while it does.
+    /// Returns a number that changes whenever the thread does anything; `None` while it is not at rest.
     fn at_rest(&self) -> Option<u64> {
         let inbox = lock(&self.inbox);
         let (rests, rises) = (inbox.rests, inbox.rises);
@@ -183,7 +184,7 @@ impl PinnedThread {
         lock(&self.inbox).runs = pid;
     }
 
-    /// Notes that its thread starts, with work.
+    /// Notes that the thread is being started, with work to do.
     pub(crate) fn begins(&self) {
         lock(&self.inbox).rests = false;
     }

@@ -1,18 +1,18 @@
 //! The process that a thread runs.
 //!
-//! Code of a process that calls back on its thread (a link, a monitor, a send) finds its slot here, and accesses what
-//! belongs to the holder of the slot's token. So:
+//! Code of a process that calls the runtime on its thread (to link, monitor or send) finds its slot here, and accesses
+//! what belongs to the holder of the slot's token. Therefore:
 //!
 //! * *running:begin* the thread, which has the token, sets this before it touches anything of the process;
 //! * *running:end* it clears this **before** it parks the token or queues it, and not after: from then on another
 //!   thread may run the process, and the drop of a value on this one, or any other user code here, must not find a slot
 //!   that belongs to another thread by now.
 //!
-//! Hence: *while a slot is named here and its incarnation is open, this thread has its token*. Two things rest on that:
-//! access of a process's code to its own slot (`own`), and that a panic, wherever it comes from, ends the process named
-//! here (`ThreadContext::panicked`). When a process exits, its incarnation is closed first, and its slot stays named
-//! until all have been notified of the end, which is later than its token is parked: that code is still the process's
-//! own, and finds nothing to access.
+//! Hence: *while a slot is named here and its incarnation is open, this thread has its token*. Two things rely on that:
+//! a process's code may access its own slot (`own`), and a panic, wherever it comes from, ends the process named here
+//! (`ThreadContext::panicked`). When a process exits, its incarnation is closed first, and its slot stays named until
+//! all have been notified of the end, which is after its token is parked: code that runs until then is still the
+//! process's own, and finds nothing to access.
 //!
 //! A model is in `tests/models`.
 
@@ -28,13 +28,13 @@ impl RunningProcess {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// *running:begin*
+    /// Performs *running:begin*.
     #[inline(always)]
     pub(crate) fn begin(&self, token: &Token) {
         self.0.store(ptr::from_ref(token.slot()).cast_mut(), Ordering::Relaxed);
     }
 
-    /// *running:end*
+    /// Performs *running:end*.
     #[inline(always)]
     pub(crate) fn end(&self) {
         self.0.store(ptr::null_mut(), Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The records of a host's threads: made when first needed, never moved, reused by later threads.
 //!
-//! They are in segments that double in size, so that an index finds one and none is ever moved. The lowest free one is
-//! used first (`permits`), and a thread that visits all stops at the highest in use.
+//! The records are in segments that double in size, so that a record can be found by its index and never moves. The
+//! lowest free record is used first (`permits`), and a loop over all records stops at the highest one in use.
 
 use super::worker::Worker;
 use crate::engine::watchdog::detector::StepId;
@@ -10,26 +10,26 @@ use crate::sync::{CachePadded, JoinHandle, OnceLock};
 /// The size of the first segment.
 const FIRST: usize = 8;
 
-/// All together hold four million threads, more than a system supports.
+/// Number of segments. Together they have room for four million threads, more than a system supports.
 const SEGMENTS: usize = 19;
 
 type Segment = Box<[OnceLock<CachePadded<Worker>>]>;
 
 pub(crate) struct StartedThread {
     pub(crate) thread: JoinHandle<()>,
-    /// Its record; the watchdog has none.
+    /// The record of the thread; the watchdog has none.
     pub(crate) record: Option<&'static Worker>,
 }
 
 impl StartedThread {
-    /// Returns the user code that it may be in, which may never return: a step, the exit of a process, a task of the
-    /// reactor, the action of a timer. (The watchdog runs none.)
+    /// Returns the user code that the thread is in, which may never return: a step, the exit of a process, a task of
+    /// the reactor, the action of a timer. (The watchdog runs no user code.)
     pub(crate) fn user_code(&self) -> Option<StepId> {
         self.record.and_then(Worker::user_code)
     }
 
     pub(crate) fn join(self) {
-        // Its panics are contained; one in the runtime itself was printed by the panic hook.
+        // The thread contains panics of user code. A panic of the runtime itself was printed by the panic hook.
         let _ended = self.thread.join();
     }
 }
@@ -43,7 +43,7 @@ impl Workers {
         Self { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
-    /// Returns the segment of an index, and the place there.
+    /// Returns the segment of an index, and the place in that segment.
     #[inline]
     fn place(thread: usize) -> (usize, usize) {
         let segment = (thread / FIRST + 1).ilog2() as usize;
@@ -57,7 +57,7 @@ impl Workers {
         Some(record)
     }
 
-    /// Returns the record of that index, made if needed; `None` for an index out of range.
+    /// Returns the record with this index, made if needed; `None` if the index is out of range.
     pub(crate) fn make(&self, thread: usize) -> Option<&Worker> {
         let (segment, place) = Self::place(thread);
         let segment_of = || (0..FIRST << segment).map(|_| OnceLock::new()).collect();

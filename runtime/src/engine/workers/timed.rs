@@ -1,8 +1,8 @@
-//! A step whose time was taken.
+//! A step that was timed.
 
 use std::time::Duration;
 
-/// The handling of one message, timed because someone asked for it with [`Host::time_steps`](crate::Host::time_steps).
+/// A message that was timed while it was handled, as requested with [`Host::time_steps`](crate::Host::time_steps).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TimedStep {
@@ -10,6 +10,7 @@ pub struct TimedStep {
     pub process: &'static str,
     /// The type of the message.
     pub message: &'static str,
-    /// The time from taking up the process until it was parked again: of an async method, until it first awaits.
+    /// The time from when the process was taken up until it was parked again; for an async method, until its first
+    /// await.
     pub took: Duration,
 }

@@ -1,23 +1,23 @@
 //! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
-//! This is what other threads may access: the tokens that it keeps to itself (`local/tokens`), the end of
-//! its deque from which others steal, and what it runs. The thread's own state is in `context/thread`.
+//! It contains what other threads may access: the tokens that the thread keeps to itself (`local/tokens`), the end of
+//! its deque from which others steal, and the process that it runs. The thread's own state is in `context/thread`.
 //!
 //! # The deque
 //!
 //! `crossbeam-deque`'s Chase-Lev deque, LIFO for its owner. Thieves take up to half of it, oldest first:
 //! `steal_batch_with_limit_and_pop` takes the items of such a deque *one by one*, with a compare-and-swap and a fence
-//! for each, and gives up where it meets another thief or the owner; so an item is taken once whatever the owner does,
-//! and half of a long deque costs more than one operation. (Taking half with one compare-and-swap from a deque whose
-//! owner pops without one runs items twice: this is what the FIFO flavour's owner pays its own compare-and-swap for.)
-//! The plain `steal_batch_and_pop` never takes more than 32.
+//! for each, and gives up where it meets another thief or the owner. So each item is taken once whatever the owner
+//! does, and half of a long deque costs more than one operation. (Taking half with one compare-and-swap from a deque
+//! whose owner pops without one would run items twice: to avoid that, the owner of the FIFO flavour pays for a
+//! compare-and-swap of its own.) The plain `steal_batch_and_pop` never takes more than 32.
 //!
-//! The deque is unbounded, where Go's local queue holds 256 and spills half to the global queue: a permit that wakes
-//! 100,000 processes pays amortised growth instead of a shared queue, and thieves balance the load. It is bounded by
-//! the number of processes: each is queued at most once.
+//! Unlike Go's local queue, which holds 256 and spills half to the global queue, the deque is unbounded: a thread that
+//! wakes 100,000 processes pays amortised growth instead of the cost of a shared queue, and thieves balance the load.
+//! The length is bounded by the number of processes, since each is queued at most once.
 //!
-//! A FIFO deque was measured on the prototype of this design: equal elsewhere, but three times slower where many
-//! processes talk to random others (80 ns instead of 26), since thieves then take what the owner needs next.
+//! A FIFO deque, measured on the prototype of this design, was equally fast elsewhere, but three times slower where
+//! many processes send to random others (80 ns instead of 26), since thieves then take what the owner needs next.
 
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
@@ -37,48 +37,49 @@ use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr;
 use std::task::Waker;
 
-/// Another thread waits for a permit, or the host stops: check, between two steps.
+/// Another thread waits for a permit, or the host stops: the thread must check between two steps.
 pub(crate) const CALLED: u16 = 1;
 /// A tick has passed during the time slice.
 const TICK: u16 = 4;
-/// The next time slice is one message long, and timed. Stays until the thread has found a process for that.
+/// The next time slice is one message long, and timed. Stays set until the thread has found a process for it.
 pub(crate) const TIMED: u16 = 32;
 
-/// The host is recorded, or was when the thread last looked: see `recorder`.
+/// The host is being recorded, or was when the thread last looked: see `recorder`.
 pub(crate) const RECORDED: u16 = 16;
 
 const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | NOTIFIED;
 const _: () = assert!(ALL.count_ones() == 7, "each has a bit of its own");
 
-/// In place of the nanoseconds of a moment.
+/// The value of `begun` when no start is noted.
 const NOT_NOTED: u64 = u64::MAX;
 
 pub(crate) struct Worker {
-    /// The process to run next, woken by the one that ran last, and those that it keeps. With what to check
-    /// between two steps: requests of `handoff` ([`CALLED`], [`LOST`]), and the clock ([`TICK`]). And when it queues
-    /// something: [`LOST`], [`UNWATCHED`].
+    /// The tokens that the thread keeps to itself: the process to run next, woken by the one that ran last, and cached
+    /// ones. Also contains the word that the thread checks between two steps, for requests of `handoff` ([`CALLED`],
+    /// [`LOST`]) and the clock ([`TICK`]), and when it queues something ([`LOST`], [`UNWATCHED`]).
     pub(crate) local: LocalTokens,
-    /// The process that it runs, also while that blocks.
+    /// The process that the thread runs, even while that process blocks.
     pub(crate) running: RunningProcess,
-    /// The rest of its time slice, and its activity.
+    /// What is left of its time slice, and its activity.
     pub(crate) slice: TimeSlice,
-    /// Lanes without a process, which stay empty: the input before the first step.
+    /// Lanes that belong to no process and stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
-    /// When its time slice began, in nanoseconds, and what it had [done](Self::done) by then, if it is unwatched.
+    /// When the time slice of an unwatched thread began, in nanoseconds, and the value of [`done`](Self::done) at that
+    /// time.
     begun: AtomicU64,
     begun_after: AtomicU64,
-    /// Whether its deque is listed among those left behind.
+    /// Whether the thread is listed among those with work left behind in their deques.
     pub(crate) is_left: AtomicBool,
-    /// The session of the recorder that it has seen last; zero if that is over.
+    /// The recorder's sample that the thread has seen last; zero if that sample is over.
     pub(crate) recorded_in: AtomicU64,
-    /// How many [visits](Self::visit) have begun and ended: odd while it is in one. Written by the thread alone.
+    /// Number of [visits](Self::visit) begun plus number ended: odd during a visit. Written by the thread alone.
     visits: AtomicU64,
     waits_in_reactor: AtomicBool,
     /// Whether the host has had a thread with this record.
     has_run: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
-    /// How other threads see it while it waits on its stack.
+    /// The thread, as seen by other threads while it waits on its stack.
     waiter: OnceLock<Arc<Waiter>>,
     /// Written by the thread alone, with or without a permit.
     pub(crate) counters: CachePadded<Counters>,
@@ -86,11 +87,11 @@ pub(crate) struct Worker {
 
 struct Cold {
     handle: Option<ThreadHandle>,
-    /// Wakes it while it parks in a reactor.
+    /// Wakes the thread while it is parked in a reactor.
     waker: Option<Waker>,
-    /// Whether it has been unparked since it last did so.
+    /// Whether the thread has been unparked since it was last parked there.
     unparked: bool,
-    /// The near end of the deque, while there is no thread.
+    /// The owner's end of the deque, while the record has no thread.
     deque: Option<Deque<Token>>,
 }
 
@@ -116,7 +117,7 @@ impl Worker {
         }
     }
 
-    /// Resets what it counted for an ended host: it has no thread.
+    /// Resets flags and counts for the next host. The record has no thread.
     pub(crate) fn renew(&self) {
         self.local.lock.acknowledge(ALL, Ordering::SeqCst);
         self.begun.store(NOT_NOTED, Ordering::Relaxed);
@@ -130,19 +131,19 @@ impl Worker {
         self.running.slot()
     }
 
-    /// Returns the step that it is in, or the visit to the reactor.
+    /// Returns the step or the visit that the thread is in.
     pub(crate) fn step(&self) -> Option<StepId> {
         self.step_of_process().or_else(|| self.is_visiting().then(|| self.between_steps()))
     }
 
-    /// Returns the step of a process that it is in.
+    /// Returns the step of a process that the thread is in.
     pub(crate) fn step_of_process(&self) -> Option<StepId> {
         let steps = self.done();
         self.running().map(|slot| StepId { slot: ptr::from_ref(slot).addr(), steps })
     }
 
-    /// Returns its step, or what else it is in that runs user code: a visit, or a wait in the reactor, where tasks run
-    /// although it counts as asleep.
+    /// Returns the step that the thread is in, or other user code: a visit, or a wait in the reactor, where tasks run
+    /// although the thread counts as asleep.
     pub(crate) fn user_code(&self) -> Option<StepId> {
         let waits = || self.waits_in_reactor.load(Ordering::Relaxed).then(|| self.between_steps());
         self.step().or_else(waits)
@@ -152,13 +153,13 @@ impl Worker {
         StepId { slot: ptr::from_ref(self).addr(), steps: self.done() }
     }
 
-    /// Returns a number that grows with each step and each visit that ends.
+    /// Returns a number that grows with each step and each finished visit.
     fn done(&self) -> u64 {
         self.counters.steps.get() + (self.visits.load(Ordering::Relaxed) & !1)
     }
 
-    /// Returns whether it has been called, or has lost its permit. For the thread itself, between two steps and when it
-    /// queues something.
+    /// Returns the flags that the thread checks between two steps and when it queues something, such as [`CALLED`] and
+    /// [`LOST`].
     #[inline(always)]
     pub(crate) fn attention(&self) -> u16 {
         self.local.lock.attention()
@@ -169,13 +170,13 @@ impl Worker {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Returns whether it runs user code outside of a step: with its permit, tasks of the reactor or a timer's action;
-    /// on the thread of a pinned process, its start, and the clean-up after a failed one.
+    /// Returns whether the thread runs user code outside of a step: with its permit, tasks of the reactor or a timer's
+    /// action; on the thread of a pinned process, its start, and the clean-up after a failed one.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visits.load(Ordering::Relaxed) % 2 == 1
     }
 
-    /// Runs user code outside of a step. Inside a visit it is a part of that.
+    /// Runs user code outside of a step. A nested visit is part of the outer one.
     pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
         let before = self.visits.load(Ordering::Relaxed);
         if before % 2 == 1 {
@@ -186,14 +187,14 @@ impl Worker {
         body()
     }
 
-    /// Runs `wait`, in which it waits in the reactor and runs tasks that are ready.
+    /// Runs `wait`, in which the thread waits in the reactor and runs tasks that are ready.
     pub(crate) fn wait_in_reactor(&self, wait: impl FnOnce()) {
         self.waits_in_reactor.store(true, Ordering::Relaxed);
         let _over = defer(|| self.waits_in_reactor.store(false, Ordering::Relaxed));
         wait();
     }
 
-    /// Notes a tick during the time slice. For the watchdog.
+    /// Marks a tick during the time slice. Called by the watchdog.
     pub(crate) fn tick(&self) {
         self.slice.tick();
         self.local.lock.call_attention(TICK, Ordering::Relaxed);
@@ -204,13 +205,13 @@ impl Worker {
         self.attention() & TICK != 0 && self.local.lock.acknowledge(TICK, Ordering::Relaxed) != 0
     }
 
-    /// Returns whether something has been sent to a process in the table of the cache since the last call. What was
-    /// sent is seen after this.
+    /// Returns whether something has been sent to a process in the table of the cache since the last call. Everything
+    /// sent before that is visible to the thread afterwards.
     pub(crate) fn take_notified(&self) -> bool {
         self.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0
     }
 
-    /// Asks the thread to time a message. Lost if it is called meanwhile.
+    /// Asks the thread to time a message. The request is lost if the thread is called meanwhile.
     pub(crate) fn ask_for_time(&self) {
         self.local.lock.call_attention(TIMED, Ordering::Relaxed);
     }
@@ -219,17 +220,17 @@ impl Worker {
         self.attention() & TIMED != 0
     }
 
-    /// Returns whether it was asked to time a message, since the last call.
+    /// Returns whether the thread was asked to time a message since the last call.
     pub(crate) fn take_request_for_time(&self) -> bool {
         self.attention() & TIMED != 0 && self.local.lock.acknowledge(TIMED, Ordering::Relaxed) != 0
     }
 
-    /// Clears the call: the thread checks now.
+    /// Clears the call and other requests, which the thread is about to check.
     pub(crate) fn acknowledge(&self) {
         self.local.lock.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
     }
 
-    /// Returns whether there is something to check besides that it is recorded, or that the watchdog rests.
+    /// Returns whether any flag is set besides those for the recording and for the watchdog's rest.
     pub(crate) fn has_more_to_see(&self) -> bool {
         self.attention() & !(RECORDED | UNWATCHED) != 0
     }
@@ -244,7 +245,8 @@ impl Worker {
         self.local.lock.acknowledge(RECORDED, Ordering::SeqCst);
     }
 
-    /// watchdog:R3, while the watchdog rests: called by the thread when it has got a permit and between time slices.
+    /// Performs watchdog:R3 while the watchdog rests. Called by the thread when it has got a permit, and between time
+    /// slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
         self.local.lock.call_attention(UNWATCHED, Ordering::Relaxed);
@@ -264,18 +266,18 @@ impl Worker {
         self.attention() & UNWATCHED != 0
     }
 
-    /// Returns when the step or visit after `steps` others began, if the thread has noted it. For the watchdog.
+    /// Returns when the step or visit that follows `steps` others began, if the thread has noted it. For the watchdog.
     pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
         let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
     }
 
-    /// Makes the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
+    /// Sets flags that the thread checks at the end of its step, or at once if it sleeps and is unparked.
     pub(crate) fn call(&self, why: u16) {
         self.local.lock.call_attention(why, Ordering::SeqCst);
     }
 
-    /// Makes the calling thread the one of this record. Returns the near end of its deque.
+    /// Gives this record to the calling thread. Returns the owner's end of the deque.
     pub(crate) fn occupy(&self, watch: &'static dyn RestWatcher) -> Option<Deque<Token>> {
         crate::util::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
         self.has_run.store(true, Ordering::Relaxed);
@@ -295,12 +297,12 @@ impl Worker {
         (cold.handle, cold.deque) = (None, Some(deque));
     }
 
-    /// Returns whether it waits on its stack, and has not been woken.
+    /// Returns whether the thread waits on its stack, and has not been woken.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
     }
 
-    /// Returns how often it has rested on its stack.
+    /// Returns how often the thread has rested on its stack.
     pub(crate) fn rests(&self) -> u64 {
         self.waiter.get().map_or(0, |waiter| waiter.rests())
     }
@@ -315,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// Sets the waker for a rest in a reactor. Returns whether it has been unparked since the last one.
+    /// Sets the waker for a rest in a reactor. Returns whether the thread has been unparked since the last such rest.
     pub(crate) fn rests_with(&self, waker: &Waker) -> bool {
         let mut cold = lock(&self.cold);
         if !cold.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {
@@ -334,8 +336,8 @@ impl Worker {
 mod tests {
     use super::*;
 
-    /// Catches: a visit inside another that ends it for the watchdog, whose step is then not seen; and visits that look
-    /// like one, so that a chain of short ones is reported as a stall.
+    /// Catches: a nested visit that ends the outer one for the watchdog, which then sees no step; and visits that look
+    /// like one, so that a chain of short visits is reported as a stall.
     #[test]
     fn a_visit_is_one_step_with_those_inside_of_it_and_the_next_is_another() {
         let worker = Worker::new();
@@ -356,7 +358,7 @@ mod tests {
         assert_ne!(visit(), first);
     }
 
-    /// Catches: a visit, or a step after one, for which the time is told that another began.
+    /// Catches: a visit, or a step after one, that is reported with the start time of an earlier one.
     #[test]
     fn the_time_that_is_noted_is_that_of_what_comes_first() {
         let worker = Worker::new();

@@ -48,7 +48,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Returns when [`tick`](Self::tick) will have work.
+    /// Returns the next moment at which [`tick`](Self::tick) has work.
     pub(crate) fn due(&mut self) -> Option<Moment> {
         while let Some((_, key, serial)) = self.patience.front()
             && !waits(&self.lanes, key, *serial)

@@ -1,20 +1,21 @@
-//! Failures of members: backoff of the lane, and giving up, by the rules of supervisors.
+//! Failures of members: backoff of the lane, and giving up, by the same rules as for supervisors.
 //!
 //! 1. A member fails if it does not end normally, ends before it has finished any message, or cannot be started. A
-//!    member that the pool has let go cannot fail, and neither can any once the pool is ending.
+//!    retired member cannot fail, nor can any member once the pool is ending.
 //! 2. Each failure counts against the pool's intensity; one too many, and the pool gives up. (A start for which the
 //!    host had no room does not count: it is not the member's fault.)
-//! 3. A failure makes its lane *back off*: nothing is started there until the delay has passed. Failures during the
-//!    delay do not lengthen it: members that fail together are one round. A long run of a member resets the rounds.
+//! 3. A failure makes its lane *back off*: no member is started there until the delay has passed. Failures during the
+//!    delay do not lengthen it: members that fail together are one round. A long run of a member resets the number of
+//!    rounds.
 //! 4. A pool that gives up accepts nothing new, fails queued messages with the reason, tells its members to end, kills
-//!    those that have not after [`ENDS_WITHIN`], and is over when the last has ended.
+//!    those still alive after [`ENDS_WITHIN`], and is over when the last has ended.
 
 use super::records::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};
 use crate::{ExitReason, env::clock::Moment};
 use std::time::Duration;
 
-/// How long members have to end when a pool gives up: as with a supervisor.
+/// Time that members have to end when a pool gives up, the same as for a supervisor.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The error that ends a pool whose members fail too often: its exit reason is [`ExitReason::Error`] with this inside.
@@ -26,7 +27,7 @@ pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(5);
 )]
 #[non_exhaustive]
 pub struct PoolGaveUp {
-    /// How many restarts of all members are allowed within `within`.
+    /// Number of restarts, of all members together, that are allowed within `within`.
     pub most: u32,
     /// The window for counting restarts.
     pub within: Duration,
@@ -35,7 +36,7 @@ pub struct PoolGaveUp {
 }
 
 impl<K: Clone + Ord, T> PoolPlan<K, T> {
-    /// Handles the failure of a member that ran for `run`, or could not be started (`None`).
+    /// Handles the failure of a member that ran for `run`, or that could not be started (`None`).
     pub(super) fn fail(&mut self, now: Moment, key: &K, run: Option<Duration>, why: &ExitReason) {
         if self.ending.is_some() {
             return;
@@ -58,7 +59,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         let reason = ExitReason::error(PoolGaveUp { most, within, reason: why.clone() });
         let waiting = self.end_with(reason.clone());
         self.actions.extend(waiting.into_iter().map(|message| PoolAction::Fail(message, reason.clone())));
-        // Before anything that may end the pool, and its process with it.
+        // Queued before any action that may end the pool, and its process with it.
         self.actions.push_back(PoolAction::GiveUp(reason));
         let members = self.all();
         self.actions.extend(members.into_iter().map(PoolAction::Cancel));
@@ -66,8 +67,8 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.drain(now);
     }
 
-    /// Ends the pool for this reason: no message is accepted. Returns the queued messages. Idle members are not stopped
-    /// before [`drain`](Self::drain): until then the caller can have them end for another reason.
+    /// Ends the pool for this reason: it accepts no more messages. Returns the queued ones. Idle members are not
+    /// stopped before [`drain`](Self::drain), so that the caller can end them for another reason first.
     pub(crate) fn end_with(&mut self, reason: ExitReason) -> Vec<T> {
         self.ending.get_or_insert(reason);
         self.waiting = 0;

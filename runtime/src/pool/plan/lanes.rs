@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 impl<K: Clone + Ord, T> PoolPlan<K, T> {
-    /// Chooses the member of a lane that gets the next message, if one has room; `is_new`: only if no message waits.
+    /// Chooses the member of a lane that gets the next message, if one has room. A new message (`is_new`) gets none
+    /// while others wait in the lane.
     pub(super) fn choose(&mut self, key: &K, is_new: bool) -> Option<u64> {
         let Self { lanes, members, rules, .. } = self;
         let lane = lanes.get_mut(key).filter(|lane| !is_new || lane.queue.is_empty())?;
@@ -42,7 +43,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         let Some(lane) = self.lanes.get_mut(key) else { return };
         self.waiting += 1;
         if let Some(until) = *until {
-            // All wait equally long, so this is also the order of `until`.
+            // All messages wait equally long, so this is also the order of `until`.
             let place = self.patience.partition_point(|(_, _, other)| other < serial);
             self.patience.insert(place, (until, key.clone(), *serial));
         }
@@ -73,13 +74,14 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Returns how many of a lane's members get messages.
+    /// Returns the number of members of a lane that take messages.
     pub(super) fn present(&self, lane: &Lane<K, T>) -> usize {
         let is_present = |number: &&u64| self.members.get(number).is_some_and(MemberRecord::is_present);
         lane.members.iter().filter(is_present).count()
     }
 
-    /// Retires a member that is idle for long enough, or schedules another look.
+    /// Retires a member that has been idle for long enough, or that a draining pool no longer needs; otherwise
+    /// schedules another check.
     pub(super) fn consider(&mut self, now: Moment, number: u64) {
         if self.over {
             return;
@@ -99,7 +101,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Starts members where the lane needs more, or where messages wait; after the backoff, if there is one.
+    /// Starts members if the lane needs more, or if messages wait. During a backoff, schedules that for its end.
     pub(super) fn refill(&mut self, now: Moment, key: &K) {
         let Some(lane) = self.lanes.get(key) else { return };
         let (PoolRules { least, most, concurrency, .. }, count) = (&self.rules, lane.count());
@@ -115,7 +117,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.tidy(now, key);
     }
 
-    /// Schedules another look at a lane at `due` or earlier.
+    /// Schedules another check of a lane, at `due` or earlier.
     pub(super) fn retry(&mut self, due: Moment, key: &K) {
         match self.retries.iter_mut().find(|(_, other)| other == key) {
             Some((set, _)) => *set = due.min(*set),
@@ -123,7 +125,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Fails the queued messages of a lane that has no member and expects none.
+    /// Fails the queued messages of a lane that has no member and is starting none.
     pub(super) fn abandon_lane(&mut self, key: &K, why: &ExitReason) {
         let Some(lane) = self.lanes.get(key) else { return };
         if lane.starting > 0 || self.present(lane) > 0 {
@@ -135,8 +137,8 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.actions.extend(queue.into_iter().map(|waiting| PoolAction::Fail(waiting.message, why.clone())));
     }
 
-    /// Removes a lane that exists only for its messages, and has none. One that backs off is kept, so that a message
-    /// does not start a member too early.
+    /// Removes a temporary lane without members and messages. A lane that backs off is kept, so that a message does not
+    /// start a member too early.
     pub(super) fn tidy(&mut self, now: Moment, key: &K) {
         let is_over =
             |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.queue.is_empty() && !lane.backs_off(now);

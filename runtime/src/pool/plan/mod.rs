@@ -1,21 +1,21 @@
 //! The decisions of a pool: which member gets which message, and when members are started and retired. No clock,
 //! threads or processes: events go into the [`PoolPlan`] with their time, and [`PoolAction`]s come out in order.
 //!
-//! A pool has one or more *lanes*: members that share a queue of messages. If any member will do, there is one lane; if
-//! the message decides, there is one for each key, with at most one member.
+//! A pool has one or more *lanes*: members that share a queue of messages. If any member can handle any message, there
+//! is one lane; if the message determines the member, there is one lane per key, with at most one member.
 //!
 //! 1. A message goes to a member of its lane that has room, unless others wait before it. Otherwise it is queued, if
 //!    there is room, and a member is started for it if its lane may grow.
-//! 2. A member that finishes a message gets the next of its lane.
+//! 2. A member that finishes a message gets the next one of its lane.
 //! 3. A member that ends is replaced if its lane needs it, or if messages wait. If no member is left after a failed
-//!    start, or after a member that ended before it had finished any message, the queued messages fail with the reason.
-//!    Failures make the lane back off, and too many make the pool give up: see [`failures`].
-//! 4. A member that has been idle for long enough is let go, if its lane has more than it needs. It counts until it has
-//!    ended, so that there are never two for one key.
-//! 5. A pool that drains accepts nothing new, and lets members go that have finished when nothing waits in their lane.
+//!    start, or after a member that ended before it had finished any message, the queued messages fail with that
+//!    reason. Failures make the lane back off, and too many make the pool give up: see [`failures`].
+//! 4. A member that has been idle for long enough is retired, if its lane has more than it needs. It still counts as a
+//!    member until it has ended, so that a key never has two.
+//! 5. A pool that drains accepts nothing new, and retires members that have finished when nothing waits in their lane.
 //!
-//! The contract: the caller takes and executes all actions (`action`) after each call below, and holds one lock for a
-//! call and its actions' order. An event of a member or lane that is gone has no effect.
+//! The contract: after each call below, the caller takes all actions (`action`) and executes them in order; calls are
+//! serialized by one lock. An event of a member or lane that is gone has no effect.
 //!
 //! | call | when |
 //! |---|---|
@@ -23,10 +23,11 @@
 //! | `arrive`, `spread` | at any time; `arrive` returns a message that is refused |
 //! | `done`, `bounced` or `unsent` | once for each `Give` |
 //! | `started` or `unstarted` | once for each `Start`; `wants` tells whether it is still needed |
-//! | `down` | once for each member that `started` has named, when it has ended |
-//! | `tick` | at the moment that `due` names, or later |
+//! | `down` | once for each member reported by `started`, when it has ended |
+//! | `tick` | at the moment that `due` returns, or later |
 //! | `drain` | at any time, also repeatedly |
-//! | `abandon`, then `close` | when the pool's process has ended: members may be alive, and nothing follows |
+//! | `end_with`, then `drain` | when the pool is cancelled or killed |
+//! | `end_with`, then `close` | when the pool's process has ended: members may be alive, and nothing more is planned |
 
 pub(crate) mod due;
 pub(crate) mod failures;
@@ -58,9 +59,9 @@ pub(crate) enum PoolAction<K, T> {
     Cancel(Pid),
     Kill(Pid),
     Expire(T),
-    /// No member will take the message, for this reason.
+    /// Fail the message with this reason: no member will take it.
     Fail(T, ExitReason),
-    /// Members fail too often. The pool ends with this reason when it is over.
+    /// Members fail too often. The pool must end with this reason when it is over.
     GiveUp(ExitReason),
     /// The pool has drained, and its last member has ended.
     Over,
@@ -76,26 +77,26 @@ pub(crate) enum PoolRefusal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStatistics {
-    /// Members that get messages.
+    /// Number of members that take messages.
     pub members: usize,
-    /// Members that are being started.
+    /// Number of members that are being started.
     pub starting: usize,
-    /// Messages queued for a member.
+    /// Number of messages queued for a member.
     pub waiting: usize,
-    /// Messages that members have not finished.
+    /// Number of messages that members have been given and have not finished.
     pub in_flight: usize,
-    /// Messages accepted.
+    /// Number of messages accepted.
     pub accepted: u64,
-    /// Messages refused: the queue was full, or the pool was stopped. Those that come after the pool has ended are
-    /// refused too, as for any process that has ended, but not counted here: its PID is retired then and leads to no
-    /// pool, since another one may have its place. Each sender gets such a message back, with
-    /// [`Gone`](crate::error::SendFailure::Gone).
+    /// Number of messages refused because the queue was full or the pool was stopped. Messages that arrive after the
+    /// pool has ended are not counted here: the PID of the pool is retired then and no longer leads to it, since
+    /// another pool may have its place. They are refused as for any process that has ended: each sender gets the
+    /// message back, with [`Gone`](crate::error::SendFailure::Gone).
     pub refused: u64,
-    /// Messages that waited too long in the queue.
+    /// Number of messages that waited too long in the queue.
     pub expired: u64,
-    /// Members started.
+    /// Number of members started.
     pub started: u64,
-    /// Failures of members (see [`intensity`](crate::Pool::intensity)) and of their starts.
+    /// Number of failures of members (see [`intensity`](crate::Pool::intensity)) and of their starts.
     pub failed: u64,
 }
 
@@ -105,11 +106,11 @@ pub(crate) struct PoolPlan<K, T> {
     members: BTreeMap<u64, MemberRecord<K>>,
     numbers: BTreeMap<Pid, u64>,
     actions: VecDeque<PoolAction<K, T>>,
-    /// When queued messages expire, in order; some have left their queues since.
+    /// When queued messages expire, in order. Some of them may have left their queues since.
     patience: VecDeque<(Moment, K, u64)>,
     /// When idle members will have been idle for long enough.
     idlers: BinaryHeap<Reverse<(Moment, u64)>>,
-    /// When to look again at lanes that back off, or whose members' mailboxes were full.
+    /// When to check lanes again that back off, or whose members' mailboxes were full.
     retries: Vec<(Moment, K)>,
     intensity: Intensity,
     random: Random,
@@ -118,17 +119,17 @@ pub(crate) struct PoolPlan<K, T> {
     waiting: usize,
     starting: usize,
     draining: bool,
-    /// The reason of a pool that ends without handling its queue.
+    /// Exit reason of a pool that ends without handling its queue.
     ending: Option<ExitReason>,
-    /// When members are killed that outlive a pool that has given up.
+    /// When to kill members that outlive a pool that has given up.
     kill_at: Option<Moment>,
     over: bool,
-    /// Whether room may have become free since the last look.
+    /// Whether room may have become free since the last [`take_freed`](Self::take_freed).
     freed: bool,
 }
 
 impl<K: Clone + Ord, T> PoolPlan<K, T> {
-    /// Makes a plan with permanent lanes.
+    /// Creates a plan with these permanent lanes.
     pub(crate) fn new(rules: PoolRules, lasting: impl IntoIterator<Item = K>, random: Random) -> Self {
         let (most, within) = rules.intensity;
         Self {
@@ -183,7 +184,8 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
             let is_short = lane.queue.len() >= lane.starting.saturating_mul(concurrency);
             lane.count() < most && is_short && !lane.backs_off(now)
         });
-        // Members that are being started take some at once, and so does one that follows the backoff or members let go.
+        // A member that is starting will take some messages at once, and so will one that starts after a backoff or
+        // replaces retired members.
         let follows = |lane: &Lane<K, T>| !grows && lane.starting == 0 && self.present(lane) == 0;
         let comes = grows || self.lanes.get(&key).is_some_and(follows);
         let coming = (self.starting + usize::from(comes)).saturating_mul(concurrency);
@@ -209,7 +211,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.unsent(now, number);
     }
 
-    /// Handles a message that could not be sent to the member, and has failed.
+    /// Handles a message that has failed because it could not be sent to the member.
     pub(crate) fn unsent(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
         member.in_flight = member.in_flight.saturating_sub(1);
@@ -226,8 +228,8 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Handles the return of a message: the member was gone, or `lives` and has no room, since others filled its
-    /// mailbox or it is being restarted. The message takes its place in the queue again.
+    /// Handles the return of a message. The member was gone, or it is alive (`lives`) and has no room, because others
+    /// filled its mailbox or it is being restarted. The message takes its place in the queue again.
     pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: QueuedMessage<K, T>) {
         if let Some(member) = self.members.get_mut(&number) {
             (member.lost, member.crowded) = (!lives, lives);
@@ -270,7 +272,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         lane.members.push(number);
         let members = lane.members.clone();
         self.feed(key);
-        // Members that were just enough may be too many now.
+        // With the new member, there may be more than the lane needs.
         members.into_iter().for_each(|number| self.consider(now, number));
         self.refill(now, key);
     }
@@ -291,7 +293,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.refill(now, key);
     }
 
-    /// Handles the end of a member, whose callers have been told. Returns whether it is a failure.
+    /// Handles the end of a member, whose callers have been notified. Returns whether it is a failure.
     pub(crate) fn down(&mut self, now: Moment, pid: Pid, why: &ExitReason) -> bool {
         let Some(member) = self.numbers.remove(&pid).and_then(|number| Some((number, self.members.remove(&number)?)))
         else {
@@ -313,7 +315,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         has_failed
     }
 
-    /// Accepts nothing new; the pool is over when everything accepted is done.
+    /// Stops accepting messages; the pool is over when all accepted ones are done.
     pub(crate) fn drain(&mut self, now: Moment) {
         (self.draining, self.freed) = (true, true);
         let keys: Vec<K> = self.lanes.keys().cloned().collect();
@@ -323,7 +325,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.settle();
     }
 
-    /// Plans nothing more. Actions that are planned remain.
+    /// Stops planning. Actions that are already planned remain.
     pub(crate) fn close(&mut self) {
         (self.draining, self.over) = (true, true);
         self.idlers.clear();
@@ -336,17 +338,17 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.members.values().map(|record| record.pid).collect()
     }
 
-    /// Returns whether a requested member is still needed: not if the pool has drained meanwhile.
+    /// Returns whether a requested member is still needed: a draining pool needs it only if messages wait in the lane.
     pub(crate) fn wants(&self, key: &K) -> bool {
         !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.queue.is_empty())
     }
 
-    /// Returns whether room may have become free since the last call.
+    /// Returns whether room may have become free since the last call, and resets that.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
 
-    /// Returns whether it accepts messages, if there is room: it does not when it drains, or ends.
+    /// Returns whether the pool accepts messages when it has room: false if it drains or ends.
     pub(crate) fn accepts(&self) -> bool {
         !self.draining && self.ending.is_none()
     }
@@ -356,12 +358,12 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         !self.accepts() || self.waiting < self.rules.queue || self.members.values().any(is_free)
     }
 
-    /// Returns the members that get messages.
+    /// Returns the members that take messages.
     pub(crate) fn members(&self) -> Vec<Pid> {
         self.members.values().filter(|record| record.is_present()).map(|record| record.pid).collect()
     }
 
-    /// Returns `counted` with the pool's present state.
+    /// Returns `counted`, completed by the current state of the pool.
     pub(crate) fn statistics(&self, counted: PoolStatistics) -> PoolStatistics {
         PoolStatistics {
             members: self.members.values().filter(|record| record.is_present()).count(),

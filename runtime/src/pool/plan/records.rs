@@ -1,39 +1,39 @@
-//! What the plan of a pool keeps of its lanes, members and messages.
+//! Records that a pool's plan keeps of its lanes, members and messages.
 
 use crate::supervision::Backoff;
 use crate::{ExitReason, Pid, env::clock::Moment};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Which of several members with room gets a message.
+/// Policy by which a message goes to one of several members with room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Balancing {
-    /// The one after the last that got one.
+    /// The member after the last one that got a message.
     RoundRobin,
-    /// The one with the fewest messages; among equals, the oldest.
+    /// The member with the fewest messages; among equals, the oldest.
     LeastLoaded,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct PoolRules {
     pub(crate) choice: Balancing,
-    /// How many messages a member has at a time.
+    /// Maximum number of messages that a member has at a time.
     pub(crate) concurrency: usize,
-    /// The limit of queued messages in all lanes.
+    /// Limit of queued messages, over all lanes.
     pub(crate) queue: usize,
-    /// How long a message may be queued.
+    /// Time that a message may be queued.
     pub(crate) patience: Option<Duration>,
     pub(crate) idle: Option<Duration>,
-    /// The least and the largest number of members in a lane.
+    /// Minimum and maximum number of members in a lane.
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// The delays before a lane starts a member again.
+    /// Delays before a lane starts a member again.
     pub(crate) backoff: Backoff,
-    /// The limit of failures and its window.
+    /// Limit of failures, and the window in which they are counted.
     pub(crate) intensity: (u32, Duration),
 }
 
-/// How long a member with a full mailbox is skipped, unless it finishes a message before.
+/// Time for which a member with a full mailbox is skipped, unless it finishes a message earlier.
 pub(super) const CROWDED: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +48,11 @@ pub(crate) struct QueuedMessage<K, T> {
     pub(crate) place: QueuePlace<K>,
 }
 
-/// Where a message waits, and until when.
+/// Place of a message in the queue, and the moment at which it expires.
 #[derive(Debug)]
 pub(crate) struct QueuePlace<K> {
     pub(super) lane: K,
-    /// Numbers the messages of a lane in order of arrival.
+    /// Number of the message, in order of arrival.
     pub(super) serial: u64,
     pub(super) until: Option<Moment>,
 }
@@ -60,16 +60,16 @@ pub(crate) struct QueuePlace<K> {
 /// Members that share a queue.
 pub(super) struct Lane<K, T> {
     pub(super) queue: VecDeque<QueuedMessage<K, T>>,
-    /// In the order of their start, until their end is reported.
+    /// Members in the order of their start, until their end is reported.
     pub(super) members: Vec<u64>,
     pub(super) starting: usize,
-    /// The position of round robin.
+    /// Position of the round robin.
     pub(super) turn: usize,
-    /// Rounds of failures since the last stable run of a member.
+    /// Number of rounds of failures since the last stable run of a member.
     pub(super) in_a_row: u32,
-    /// Nothing is started before this moment, after a failure.
+    /// After a failure, the moment before which no member is started.
     pub(super) backs_off_until: Option<Moment>,
-    /// Whether it exists without members.
+    /// Whether the lane is permanent, that is, kept even without members.
     pub(super) lasting: bool,
 }
 
@@ -89,17 +89,17 @@ pub(super) struct MemberRecord<K> {
     pub(super) pid: Pid,
     pub(super) lane: K,
     pub(super) in_flight: usize,
-    /// Whether it has finished any message, be it by dying of it.
+    /// Whether the member has finished any message, even one that it failed on.
     pub(super) served: bool,
     pub(super) since: Moment,
     pub(super) idle_since: Moment,
-    /// Whether it is in `idlers`.
+    /// Whether the member is in `idlers`.
     pub(super) listed: bool,
-    /// Let go: it gets no further messages.
+    /// Whether the member has been retired: it gets no further messages.
     pub(super) let_go: bool,
-    /// Found ended; its end will be reported.
+    /// Whether the member was found to have ended; its end will be reported later.
     pub(super) lost: bool,
-    /// Its mailbox was found full.
+    /// Whether the member's mailbox was found full.
     pub(super) crowded: bool,
 }
 
@@ -117,10 +117,10 @@ impl<K> MemberRecord<K> {
     }
 }
 
-/// The reason why a requested start gave no member.
+/// Reason why a requested start produced no member.
 #[derive(Clone, Debug)]
 pub(crate) enum Unstarted {
-    /// Not tried: the pool has drained meanwhile.
+    /// The start was not tried, since the pool has drained meanwhile.
     Unwanted,
     /// The host had no room, or is shutting down.
     NoRoom(ExitReason),

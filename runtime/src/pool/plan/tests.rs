@@ -5,13 +5,13 @@ use std::time::Duration;
 
 mod failures;
 
-/// A plan, and a world that carries out its actions: live members, and the messages of each.
+/// A plan, and a simulated world that carries out its actions: live members, and the messages of each.
 struct World {
     plan: PoolPlan<u8, u32>,
     now: Moment,
     began: Moment,
     members: Vec<(MemberId, u8, Vec<u32>)>,
-    /// Members whose PIDs are known and that have got no message yet.
+    /// Members that have been started but have not been given a message, so that their numbers are not known yet.
     silent: Vec<(Pid, u8)>,
     starts: VecDeque<u8>,
     stopped: Vec<Pid>,
@@ -21,14 +21,14 @@ struct World {
     given: Vec<(u8, u32)>,
     expired: Vec<u32>,
     failed: Vec<u32>,
-    /// Why the last of those failed.
+    /// The reason of the last message in `failed`.
     told: Option<ExitReason>,
     copied: usize,
     over: usize,
     pids: u32,
 }
 
-/// Returns rules with any number of failures, and known delays.
+/// Returns rules that allow any number of failures, with known delays.
 fn rules(least: usize, most: usize) -> PoolRules {
     let backoff = Backoff::exponential(FIRST, LAST).jitter(0.0);
     let (choice, intensity) = (Balancing::LeastLoaded, (u32::MAX, Duration::ZERO));
@@ -132,7 +132,7 @@ impl World {
         self.act();
     }
 
-    /// Completes the oldest message of the member at that place.
+    /// Completes the oldest message of the member at that index.
     fn done(&mut self, place: usize) {
         let (member, _, hand) = &mut self.members[place];
         hand.remove(0);
@@ -168,7 +168,7 @@ impl World {
         self.act();
     }
 
-    /// Advances to the next requested start, and returns how long that took; `None` if there will be none.
+    /// Advances to the next requested start and returns how long that took; `None` if there will be none.
     fn next_start(&mut self) -> Option<Duration> {
         let began = self.now;
         while self.starts.is_empty() {
@@ -231,7 +231,7 @@ fn a_member_that_is_to_take_more_at_once_is_not_doubled_for_them() {
 #[test]
 fn a_full_line_refuses_and_those_that_are_coming_count() {
     let mut world = World::new(rules(0, 1), 1);
-    // Four wait, and the starting member will take one at once.
+    // Four messages wait, and the member that is starting will take one at once.
     for message in 0..5 {
         world.arrive(0, message).unwrap();
     }
@@ -263,7 +263,7 @@ fn what_waits_too_long_expires_in_order_and_what_is_in_hand_does_not() {
     assert_eq!(world.plan.statistics(PoolStatistics::default()).in_flight, 1);
 }
 
-/// Catches waits for room that are not woken when a message has expired.
+/// Catches senders that wait for room and are not woken when a message has expired.
 #[test]
 fn what_expires_makes_room_for_those_that_wait_for_it() {
     let mut world = World::new(PoolRules { patience: Some(SECOND), queue: 1, ..rules(1, 1) }, 1);
@@ -292,7 +292,7 @@ fn members_that_idle_go_down_to_the_least_and_never_while_they_have_work() {
     assert_eq!(world.stopped.len(), 2);
     assert!(world.stopped.contains(&first));
     assert_eq!(world.plan.members().len(), 1);
-    // They count until they have ended.
+    // Retired members count until they have ended.
     world.arrive(0, 3).unwrap();
     assert!(world.starts.is_empty());
     let stopped = world.stopped.clone();
@@ -324,7 +324,7 @@ fn round_robin_goes_on_where_it_was_and_skips_the_busy() {
         world.arrive(0, message).unwrap();
         let place = world.members.iter().position(|(.., hand)| hand.contains(&message)).unwrap();
         turns.push(world.members[place].0.pid);
-        // The second one is slow.
+        // The second member is slow.
         if message != 1 {
             world.done(place);
         }
@@ -344,7 +344,7 @@ fn a_member_found_gone_bounces_its_message_to_the_head_of_the_line() {
     assert_eq!(world.plan.statistics(PoolStatistics::default()).waiting, 3);
     world.plan.down(world.now, first, &ExitReason::Killed);
     world.act();
-    // It handled nothing, so waiting calls fail, and the next start comes after a delay.
+    // The member handled nothing, so the queued messages fail, and the next start is delayed.
     assert_eq!((world.failed.len(), world.starts.len()), (3, 0));
     world.after(LAST);
     assert_eq!(world.starts.len(), 1);
@@ -419,7 +419,7 @@ fn a_pool_that_drains_handles_what_it_has_takes_nothing_and_is_over_once() {
     assert_eq!(world.over, 1);
 }
 
-/// Catches the withdrawal, when the pool is stopped, of a requested start although messages wait for the member.
+/// Catches a requested start that is withdrawn when the pool is stopped, although messages wait for the member.
 #[test]
 fn a_pool_that_drains_while_its_only_member_starts_starts_it_for_what_waits_and_not_for_nothing() {
     let mut world = World::new(rules(1, 1), 1);
@@ -449,7 +449,7 @@ fn a_pool_that_drains_still_starts_members_for_what_waits() {
     assert_eq!(world.over, 1, "the second died with its member");
 }
 
-/// Random worlds: each message has one end, in the order of its lane, within all bounds.
+/// Random worlds: each message has exactly one outcome, lanes stay in order, and all bounds are respected.
 #[test]
 fn every_message_has_one_end_whatever_happens() {
     let mut gave_up = 0;
@@ -486,7 +486,7 @@ fn every_message_has_one_end_whatever_happens() {
                 8 => {
                     let all: Vec<Pid> = world.plan.all().into_iter().filter(|pid| !dead.contains(pid)).collect();
                     if !all.is_empty() && random.below(2) == 0 {
-                        // It fails, which is reported later.
+                        // The member fails, and its exit is reported later.
                         let pid = all[random.below(all.len())];
                         lost += world.dies(pid);
                         dead.push(pid);
@@ -526,7 +526,7 @@ fn every_message_has_one_end_whatever_happens() {
                 world.stopped
             );
             std::mem::take(&mut dead).into_iter().for_each(|pid| world.down(pid));
-            // As many as are requested now; a withdrawn start may be requested again.
+            // Only the starts that are requested now: a withdrawn start may be requested again.
             for _ in 0..world.starts.len() {
                 world.try_start();
             }
@@ -541,7 +541,8 @@ fn every_message_has_one_end_whatever_happens() {
         gave_up += world.given_up.len();
         let ends = handled + lost as u32 + world.expired.len() as u32 + world.failed.len() as u32;
         assert_eq!((ends, world.over), (accepted, 1), "seed {seed}");
-        // Passed on in order in each lane, except for messages returned by exited members.
+        // The messages of a lane with one member are given in order; with several, a message returned by an exited
+        // member could come late.
         if least <= 1 && most == 1 {
             for lane in 0..lanes {
                 let given: Vec<u32> = world.given.iter().filter(|(of, _)| *of == lane).map(|(_, m)| *m).collect();

@@ -4,7 +4,7 @@ use crate::{InitError, Payloads, Pid, ProcessError, Runtime};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Takes all events, for ever.
+/// Takes all events, and never ends.
 struct Idle;
 
 impl Process for Idle {
@@ -18,8 +18,8 @@ impl Process for Idle {
     }
 }
 
-/// At its first message it monitors another process, and waits until that has exited. At its second it takes the notice
-/// of that exit, before the notice is delivered, and cancels itself. It reports its events, step by step.
+/// On its first message, monitors another process and waits until that has exited. On its second, takes the notice of
+/// that exit from the lane before it is delivered, and cancels itself. Reports the events of each step.
 struct Hears {
     own: Option<Pid>,
     watched: Pid,
@@ -47,8 +47,8 @@ impl Process for Hears {
                 }
                 Event::Message(_) => {
                     let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
-                    // (On a busy machine the watchdog may have ended this slice: then the lane is not checked. There is
-                    // no notice then, and the order below still holds.)
+                    // On a busy machine the watchdog may have ended this slice. Then the lane is not checked and no
+                    // notice is taken, but the order below still holds.
                     assert!(input.mail().is_none());
                     assert!(self.own.is_some_and(|own| own.cancel(ExitReason::error("why not"))));
                     "second"
@@ -58,7 +58,7 @@ impl Process for Hears {
                 _ => "something else",
             });
         }
-        // The test may be over.
+        // Fails if the test is over.
         let _over = self.told.send(effect);
         Ok(())
     }
@@ -83,16 +83,16 @@ fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     runtime.send(hears, ()).unwrap();
     let ended = watched.join();
     watched.kill();
-    // The notice precedes this: it is behind the second message.
+    // The notice is sent before `wait` returns, so it is behind the second message.
     ended.wait();
     end.send(()).unwrap();
     assert_eq!(effect.by_ref().take(4).collect::<Vec<_>>(), ["first", "second", "cancel", "down"]);
-    // A shutdown would only send it another `Cancel`.
+    // A shutdown would only send another `Cancel`, which this process handles.
     hears.kill();
 }
 
-/// At its first message it monitors others and waits until they have exited. At its second it takes the notices of all
-/// their exits before the first is delivered. It reports the order of the notices.
+/// On its first message, monitors others and waits until they have exited. On its second, takes the notices of all
+/// their exits before the first is delivered. Reports the order of the notices.
 struct HearsAll {
     watched: Vec<Pid>,
     told: Sender<Option<Pid>>,
@@ -115,7 +115,7 @@ impl Process for HearsAll {
                 }
                 Event::Message(_) => {
                     let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
-                    // (Fewer on a busy machine, where the watchdog may end the slice: see `Hears`.)
+                    // On a busy machine the watchdog may end the slice, so that fewer are taken: see `Hears`.
                     self.watched.iter().for_each(|_| assert!(input.mail().is_none()));
                     continue;
                 }
@@ -128,7 +128,7 @@ impl Process for HearsAll {
     }
 }
 
-/// Catches notices that were taken together and are delivered in another order.
+/// Catches notices that are taken together but delivered in a different order.
 #[test]
 fn notices_that_were_taken_together_are_delivered_in_order() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();

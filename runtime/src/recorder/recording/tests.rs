@@ -1,4 +1,4 @@
-//! Recordings of records that no thread has written.
+//! Tests of recordings, which are created from handwritten records.
 
 use super::*;
 use crate::pid::incarnation;
@@ -10,13 +10,13 @@ fn record(at: u64, kind: RecordKind, slot: u32, extra: u64) -> Record {
     Record { words: [first, incarnation(slot, 1), extra], name: Some(&NAME) }
 }
 
-/// Makes a recording of what threads have written up to the time of 100, and of those samples.
+/// Creates a recording from the records of each thread, from time 0 to 100, with the given samples.
 fn recording<const THREADS: usize>(records: [Vec<Record>; THREADS], samples: Vec<(u64, u64)>) -> Recording {
     let raw = records.into_iter().map(|records| RawTrack { thread: "a thread".into(), records, lost: 0 });
     Recording::timed(raw.collect(), 0, NonZeroU64::MIN, |stamp| stamp, (0, 100), samples, Instant::now())
 }
 
-/// Returns what happened: when, on which thread, and in short.
+/// Returns the time, the thread and a short name of each event.
 fn events(recording: &Recording) -> Vec<(u64, usize, &'static str)> {
     let short = |kind| match kind {
         EventKind::SliceBegan { .. } => "slice",
@@ -35,7 +35,7 @@ fn events(recording: &Recording) -> Vec<(u64, usize, &'static str)> {
 
 #[test]
 fn a_slice_ends_with_the_next_one_of_its_thread_or_earlier_with_that_of_its_process() {
-    // The first thread lets process 1 go at some time before 20, and reads the clock at 25.
+    // The first thread releases process 1 at some time before 20, and reads the clock at 25.
     let first = vec![
         record(10, RecordKind::Slice, 1, 0),
         record(10, RecordKind::Handle, 1, 0),
@@ -94,7 +94,7 @@ fn what_is_frequent_is_left_out_between_samples_and_what_is_rare_is_not() {
         record(5, RecordKind::Slice, 1, 0),
         record(20, RecordKind::Slice, 1, 0),
         record(20, RecordKind::Handle, 1, 7),
-        // The thread sees the end of the sample after its turn.
+        // The thread notices the end of the sample only after its slice.
         record(31, RecordKind::Send, 2, 7),
         record(32, RecordKind::SliceEnd, 0, IDLE),
         record(40, RecordKind::End, 3, 0),

@@ -42,8 +42,7 @@ impl Process for Asks {
     }
 }
 
-/// Resolves to the first of `targets` that it has not returned yet, then to the last of them for ever. Keeps packages
-/// unless it `refuses`.
+/// Resolves to each of `targets` in turn, then to the last one for ever. Keeps packages unless it `refuses` them.
 #[derive(Default)]
 struct Signpost {
     targets: Mutex<Vec<Pid>>,
@@ -61,7 +60,7 @@ impl AliasTarget for Signpost {
 
     fn take(&self, package: Package) -> Result<(), Undeliverable> {
         if self.refuses {
-            // As a full pool does, with a PID that the sender never saw.
+            // Like a full pool, with a PID that the sender never saw.
             let reason = SendFailure::Full(Pid::of_alias(this_node(), HOSTLESS, 7, 7));
             return Err(Undeliverable { package, reason });
         }
@@ -130,7 +129,7 @@ fn no_pid_is_given_out_twice_and_a_retired_one_answers_to_nothing() {
         assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
         assert_eq!(pid.to_string().parse(), Ok(pid));
     }
-    // Their places were reused.
+    // Their entries were reused.
     assert!(seen.iter().map(|pid| pid.slot()).collect::<HashSet<_>>().len() < 1000);
 }
 
@@ -170,7 +169,7 @@ fn a_target_that_has_ended_makes_the_sender_ask_again_and_then_hand_the_message_
     let (one, signpost) = alias(&[ended()]);
     send(one.pid(), 2).unwrap();
     assert_eq!(lock(&signpost.taken).pop().unwrap().take::<u64>().unwrap(), 2);
-    // A new target each time: after a few attempts the package is passed to the alias, too.
+    // A new target each time: after a few attempts this package is passed to the alias, too.
     let many: Vec<_> = (0..100).map(|_| ended()).collect();
     let (one, signpost) = alias(&many);
     send(one.pid(), 3).unwrap();
@@ -204,7 +203,7 @@ fn pointers_lead_to_one_another_and_a_ring_of_them_ends() {
     send(last, 1).unwrap();
     assert_eq!(mailbox.try_receive().unwrap().take::<u64>().unwrap(), 1);
     assert_eq!(last.resolve(), Some(mailbox.pid()));
-    // One more exceeds the limit: the last one that is reached takes the package.
+    // One more alias exceeds the limit: the last alias that is reached takes the package.
     let (one_more, _signpost) = alias(&[last]);
     assert_eq!(one_more.pid().resolve(), None);
     send(one_more.pid(), 1).unwrap();
@@ -236,7 +235,7 @@ fn calls_are_answered_from_threads_tasks_and_processes() {
     assert_eq!(runtime.block_on(async { call(pid, 3).await }), Ok(6));
     let asks = runtime.spawn_process(Asks(pid)).run::<Result<u64, CallError>>().unwrap();
     assert_eq!(asks.wait().unwrap(), Ok(8));
-    // No target now: the alias that takes the package answers.
+    // No target now: the alias takes the package, and the test answers it.
     lock(&signpost.targets).clear();
     let waiting = std::thread::spawn(move || outside(|| call(pid, 5).wait()));
     let package = loop {
@@ -280,12 +279,12 @@ fn what_is_to_be_sent_later_goes_to_whoever_serves_then() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let doubler = runtime.spawn_process(Doubler).start().unwrap();
     let mut mailbox = Mailbox::new().unwrap();
-    // The time is kept where the doubler runs, and the message goes where the alias points when it is due.
+    // The host of the doubler keeps the timer. The message goes to the target of the alias at the due time.
     let (alias, signpost) = alias(&[mailbox.pid(), doubler]);
     let delay = Duration::from_millis(1);
     call(alias.pid(), 1).send_after(delay).unwrap();
     assert_eq!(mailbox.receive().take::<u64>().unwrap(), 1);
-    // No process serves: the program's timekeeper sees to it.
+    // No process serves, so the program's timekeeper keeps the timer.
     lock(&signpost.targets).clear();
     call(alias.pid(), 2).send_every(delay).unwrap();
     while lock(&signpost.taken).len() < 3 {
@@ -362,8 +361,7 @@ fn a_monitor_of_the_pid_is_one_of_whoever_answers_for_it() {
     assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::NoProcess));
 }
 
-/// Catches: a retired alias that forgets its host when its entry is reused, so that senders hear `Gone` after a
-/// shutdown.
+/// Catches a retired alias whose host is lost when its entry is reused, so that senders get `Gone` after a shutdown.
 #[test]
 fn a_retired_alias_knows_its_host_after_its_entry_was_reused() {
     let runtime = Runtime::builder().workers(1).build().unwrap();

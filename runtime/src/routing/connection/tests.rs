@@ -5,7 +5,7 @@ use crate::sync::ThreadKind;
 use crate::util::notifiers::tests::dropped_on;
 use crate::{Package, call::package::Undeliverable};
 
-/// Takes link messages, or refuses them.
+/// A transport that accepts link messages, or refuses them.
 struct Carrier {
     takes: bool,
 }
@@ -23,7 +23,8 @@ impl Transport for Carrier {
     }
 }
 
-/// Catches: the error in the reason of a process's end, dropped by a thread of a cluster that passes the reason on.
+/// Catches a user's error, in the exit reason of a process, that is dropped by a thread of a cluster that passes the
+/// reason on.
 #[test]
 fn a_link_message_is_not_dropped_on_a_thread_of_a_cluster() {
     let here = Mailbox::new().unwrap();

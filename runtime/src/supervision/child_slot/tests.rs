@@ -41,7 +41,7 @@ impl Bench {
     }
 }
 
-/// Takes the content of the mailbox.
+/// Takes the contents of the mailbox.
 fn received(mailbox: &mut Mailbox) -> Vec<u64> {
     std::iter::from_fn(|| mailbox.try_receive()).map(|package| package.take::<u64>().unwrap()).collect()
 }
@@ -86,7 +86,8 @@ fn what_the_dead_left_comes_before_what_was_sent_since() {
     assert_eq!(received(&mut second), [1, 2, 3, 4]);
 }
 
-/// The successor exits while it is being sent the waiting messages: it leaves the first part, and never got the rest.
+/// The successor exits while it is being sent the waiting messages: it leaves those that it got, and never gets the
+/// rest.
 #[test]
 fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let bench = Bench::new(Some(9));
@@ -108,8 +109,8 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     assert_eq!(received(&mut third), [1, 2, 3, 4, 5]);
 }
 
-/// The same, but the messages that it leaves arrive while the rest is being sent to it. If they counted as waiting
-/// ones, they would be queued behind later ones.
+/// As above, but the messages that the successor leaves arrive while the rest is being sent to it. If they counted as
+/// waiting messages, they would be queued behind later ones.
 #[test]
 fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
     let bench = Bench::new(Some(9));
@@ -157,7 +158,7 @@ fn without_keeping_what_is_sent_to_a_child_that_is_down_comes_back() {
     assert_eq!(bench.send(2), Err(SendFailure::Restarting(bench.alias.pid())));
 }
 
-/// Messages that waited for the first start of a child that cannot start and keeps nothing.
+/// Covers messages that waited for the first start of a child that cannot start and keeps no messages.
 #[test]
 fn a_first_start_that_fails_makes_dead_letters_of_what_waited_unless_it_is_kept() {
     for (keeps, envelopes) in [(None, 2), (Some(9), 0)] {
@@ -202,7 +203,8 @@ fn what_waits_when_nobody_is_left_is_dead_letters() {
     assert_eq!(runtime.statistics().dead_letters.ended, 1);
 }
 
-/// Catches: the error in a reason for the child, dropped by the thread of a cluster that brings it.
+/// Catches: an error in an exit reason that is dropped by the thread of a cluster that delivers the reason to the
+/// child.
 #[test]
 fn what_a_child_without_a_process_hears_of_an_end_is_not_dropped_on_a_thread_of_a_cluster() {
     let bench = Bench::new(None);
@@ -214,11 +216,12 @@ fn what_a_child_without_a_process_hears_of_an_end_is_not_dropped_on_a_thread_of_
     assert_eq!(kind, ThreadKind::Notifier);
 }
 
-/// The way to a node that is lost as something is sent there, while the child's next process comes up elsewhere.
+/// A transport to a node that is lost as a message is sent there, while the child's next process comes up on another
+/// node.
 struct Lost {
     slot: Arc<ChildSlot>,
     next: Pid,
-    /// At which attempt.
+    /// The attempt at which the node is lost.
     at: AtomicUsize,
 }
 
@@ -237,7 +240,7 @@ impl Transport for Lost {}
 
 /// Processes of two nodes can have the same slot and generation.
 ///
-/// Mutation: compare `Pid::incarnation` in `keep`.
+/// Mutation: `keep` compares `Pid::incarnation`.
 #[test]
 fn the_next_process_may_have_the_slot_and_generation_of_the_one_before_on_another_node() {
     let bench = Bench::new(Some(9));
@@ -247,7 +250,7 @@ fn the_next_process_may_have_the_slot_and_generation_of_the_one_before_on_anothe
     bytes[..6].copy_from_slice(&node.get().to_be_bytes()[2..]);
     let before = Pid::from_bytes(bytes).unwrap();
     assert_eq!((before.node(), before.incarnation()), (node, next.pid().incarnation()));
-    // The second attempt is that of the slot, which was asked since the first has failed.
+    // The second attempt is that of the slot, which takes the package after the sender's own attempt has failed.
     let lost = Lost { slot: bench.slot.clone(), next: next.pid(), at: AtomicUsize::new(2) };
     Router::of_program().connect(node, std::sync::Arc::new(lost));
     assert!(bench.slot.up(before).is_none());
@@ -256,7 +259,7 @@ fn the_next_process_may_have_the_slot_and_generation_of_the_one_before_on_anothe
     assert_eq!(received(&mut next), [1]);
 }
 
-/// A way to another node that takes `room` messages, and as many more beyond that.
+/// A transport to another node that takes `room` messages, and `beyond` more beyond its bound.
 struct Narrow {
     queue: TransportQueue,
     room: Mutex<usize>,
@@ -294,7 +297,7 @@ impl Transport for Narrow {
     }
 }
 
-/// Mutation: make what finds no room a dead letter, or put it behind what waits.
+/// Mutation: a message that finds no room becomes a dead letter, or is put behind those that wait.
 #[test]
 fn what_finds_no_room_on_the_way_to_another_node_waits_in_its_order() {
     let bench = Bench::new(Some(9));

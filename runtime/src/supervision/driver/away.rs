@@ -42,7 +42,7 @@ impl SupervisorProcess {
         }
     }
 
-    /// Takes what came of a start, unless the supervisor has given that up: then its process is killed.
+    /// Handles the outcome of a start. If the supervisor has given up on that start, the process is killed.
     pub(super) fn started_elsewhere(&mut self, started: StartedElsewhere) {
         let id = started.run().id();
         let is_awaited = self.members.get(&id).and_then(|member| member.starting.as_ref());
@@ -62,26 +62,26 @@ impl SupervisorProcess {
         }
     }
 
-    /// Has messages for a child go to this process of it. Those for which there is no room on the way to another node
-    /// wait in the slot until there is.
+    /// Directs the child's messages to this process. Messages for which the transport to another node has no room wait
+    /// in the slot until it has.
     pub(super) fn put_up(&mut self, id: Id, pid: Pid) {
         let (Some((_, listener)), Some(member)) = (self.own, self.members.get(&id)) else { return };
         let Some(queue) = member.slot.up(pid) else { return };
         let room = RoomAbroad { id, pid };
         if !queue.wait(RoomWait { listener, room }) {
-            // There is some already. In another event: the supervisor has others to see to.
+            // There is room already. Handled as another event, since the supervisor has other work to do.
             listener.notify(room);
         }
     }
 
-    /// Goes on with the messages that wait for a child, unless that has ended since.
+    /// Continues with the messages that wait for a child, unless the process has ended since.
     pub(super) fn has_room_abroad(&mut self, RoomAbroad { id, pid }: RoomAbroad) {
         if self.pid_of(id) == Some(pid) {
             self.put_up(id, pid);
         }
     }
 
-    /// A start has not been answered in time. (A timer that was cancelled may have been on its way.)
+    /// Handles a start that was not answered in time. (The message of a cancelled timer may have been on its way.)
     pub(super) fn start_is_late(&mut self, tag: u64) {
         let Some((id, _)) = self.start_limits.get(&tag) else { return };
         let id = *id;
@@ -92,7 +92,7 @@ impl SupervisorProcess {
         }
     }
 
-    /// Gives up the starts that are not answered: the supervisor ends. What they start is killed when it is reported.
+    /// Gives up unanswered starts, because the supervisor ends. The processes that they start are killed when reported.
     pub(super) fn abandon_starts(&mut self) {
         if self.members.values().all(|member| member.starting.is_none()) {
             return;

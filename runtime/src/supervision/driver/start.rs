@@ -1,4 +1,4 @@
-//! How one run of a child begins.
+//! The start of one run of a child.
 
 use super::{super::child::StartedChild, super::status::LastEnd, Id, SupervisorEvent, SupervisorProcess};
 use crate::engine::lifecycle::spawn::Noted;
@@ -14,7 +14,7 @@ use crate::{
 use std::sync::Arc;
 
 impl SupervisorProcess {
-    /// Starts a child. What became of it has happened then.
+    /// Starts a child, and queues the outcome as an event, unless the start continues on another node.
     pub(super) fn start(&mut self, id: Id) {
         let (Some((_, listener)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
         let slot = member.slot.clone();
@@ -24,7 +24,7 @@ impl SupervisorProcess {
         let spawn = ChildSpawn::guarded(self.host, run.clone(), subtree, self.registry.clone(), noted.clone());
         let started = contain(Site::ChildStart, || (member.start)(spawn));
         if let Some(pid) = run.spawned() {
-            // Spawned with a link, the child would take its supervisor along when it fails.
+            // A child that was spawned with a link would take its supervisor down when it fails.
             let _no_link = pid.unlink();
         }
         let started = match started {
@@ -40,10 +40,11 @@ impl SupervisorProcess {
                     pid.join_with(Arc::new(UnguardedChild { run, pid }));
                 }
                 if let Some(registry) = subtree.and_then(|subtree| subtree.downcast::<ChildRegistry>().ok()) {
-                    // Dropped when the lock is free: it may be the last that knows the children of the one before.
+                    // Dropped when the lock is free: it may be the last reference to the children of the previous
+                    // supervisor.
                     let _before = lock(&slot.subtree).replace(registry);
                 }
-                // Before the lock: it takes others.
+                // Called before the lock is taken, since it takes other locks.
                 let info = pid.info();
                 let mut status = lock(&slot.status);
                 status.node = None;
@@ -55,7 +56,7 @@ impl SupervisorProcess {
                 self.happened.push_back(SupervisorEvent::Started(id));
             }
             Err(reason) => {
-                // It gave up after it had spawned the child, or gave another process.
+                // The closure failed after it had spawned the child, or returned another process.
                 if let Some(pid) = spawned(&run, &noted) {
                     run.disown();
                     pid.kill();
@@ -71,19 +72,20 @@ impl SupervisorProcess {
             member.slot.note_end(None, LastEnd { reason: reason.clone(), handling: None });
         }
         if self.host.scheduler().gate.is_closed() {
-            // No failure of the child's: nothing can be started any more.
+            // Not a failure of the child: nothing can be started any more.
             self.happened.push_back(SupervisorEvent::StopAll(ExitReason::Shutdown));
         }
         self.happened.push_back(SupervisorEvent::StartFailed(id, reason));
     }
 }
 
-/// Returns what was spawned here through the `ChildSpawn`. A pool is not guarded, but noted.
+/// Returns the process that was spawned on this host through the `ChildSpawn`. A pool has no guardian; only `noted` has
+/// its PID.
 fn spawned(run: &ChildRun, noted: &Noted) -> Option<Pid> {
     run.spawned().or_else(|| noted.get().copied())
 }
 
-/// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was.
+/// Checks that the closure returned the process that was spawned through its `ChildSpawn`, if any was.
 fn check(run: &ChildRun, noted: &Noted, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     let given = spawned(run, noted).or_else(|| run.elsewhere().map(|_| no_process(run.node())));
     match given {

@@ -25,11 +25,12 @@ pub struct Backoff {
     reset_after: Duration,
 }
 
-/// The value of a [`Backoff::jitter`] of one.
+/// The value of `jitter` that stands for [`Backoff::jitter`] of 1.0.
 const WHOLE: u16 = 1_024;
 
 impl Backoff {
-    /// Sets delays that double from `min` up to `max`, with a jitter of one half. A `max` below `min` counts as `min`.
+    /// Creates a backoff whose delays double from `min` up to `max`, with a jitter of one half. A `max` below `min`
+    /// counts as `min`.
     ///
     /// A run as long as the longest delay counts as stable. A delay of [`Duration::MAX`] never passes: the child stays
     /// down until it is restarted by request.
@@ -38,12 +39,12 @@ impl Backoff {
         Self { min, max, jitter: WHOLE / 2, reset_after: max }
     }
 
-    /// Sets the same delay each time, exactly.
+    /// Creates a backoff with the same delay each time, exactly.
     pub fn constant(delay: Duration) -> Self {
         Self { jitter: 0, ..Self::exponential(delay, delay) }
     }
 
-    /// Sets no delay: restarts follow failures at once.
+    /// Creates a backoff without delay: restarts follow failures at once.
     pub fn none() -> Self {
         Self::constant(Duration::ZERO)
     }
@@ -62,7 +63,7 @@ impl Backoff {
         self
     }
 
-    /// Counts a failure after a run of that length, or of a start. Returns the delay before the next start.
+    /// Counts a failure after a run of that length, or of a start (`None`). Returns the delay before the next start.
     pub(crate) fn failed(&self, in_a_row: &mut u32, run: Option<Duration>, chance: u64) -> Duration {
         let is_stable = run.is_some_and(|run| run >= self.reset_after);
         *in_a_row = if is_stable { 1 } else { in_a_row.saturating_add(1) };
@@ -77,15 +78,15 @@ impl Backoff {
             // Without this, jitter would turn it into a delay of centuries.
             return Duration::MAX;
         }
-        // 20 random bits: finer than a millionth of the delay. The product stays below 2^94 + 30 bits.
+        // 20 random bits: finer than a millionth of the delay. The product stays below 2^(94 + 30).
         let taken = full * u128::from(self.jitter) * u128::from(chance >> 44) / (u128::from(WHOLE) << 20);
         let left = full - taken;
         Duration::new((left / 1_000_000_000) as u64, (left % 1_000_000_000) as u32)
     }
 }
 
-/// From ten milliseconds to ten seconds: people see no delay at the first restart, and a child that always fails does
-/// not keep a worker busy.
+/// Creates a backoff from ten milliseconds to ten seconds: the first restart has no perceptible delay, and a child that
+/// always fails does not keep a worker busy.
 impl Default for Backoff {
     fn default() -> Self {
         Self::exponential(Duration::from_millis(10), Duration::from_secs(10))

@@ -7,25 +7,25 @@ use std::time::Duration;
 /// The ends of a child after which its supervisor restarts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Restart {
-    /// All.
+    /// All ends.
     #[default]
     Permanent,
-    /// Those that are not normal, and failed starts.
+    /// Ends that are not normal, and failed starts.
     Transient,
-    /// None.
+    /// No ends.
     Temporary,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildRules {
     pub(crate) restart: Restart,
-    /// How long it has to end when it is told to. Zero kills it at once; [`Duration::MAX`] never kills it.
+    /// Time that the child has to end when it is told to. Zero kills it at once; [`Duration::MAX`] never kills it.
     pub(crate) stop_within: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// To be started: at once, or when all before it run.
+    /// To be started: at once, or when all children before it run.
     Waiting {
         at_once: bool,
     },
@@ -35,7 +35,7 @@ pub(crate) enum Phase {
     Asked,
     /// Killed, because it did not end in time.
     Killed,
-    /// Has not ended although killed. It still may; meanwhile only its own successor waits for it.
+    /// Killed, but has not ended. It may still end; meanwhile only its own successor waits for it.
     Stuck,
     /// Down until its delay has passed.
     Delayed,
@@ -54,7 +54,7 @@ impl Phase {
         matches!(self, Self::Waiting { .. })
     }
 
-    /// Returns whether the child is going down, and the one before it must wait for that.
+    /// Returns whether the child is going down, so that the child before it must wait.
     pub(super) fn is_going(self) -> bool {
         matches!(self, Self::Asked | Self::Killed)
     }
@@ -63,19 +63,19 @@ impl Phase {
 /// What follows when a child's process has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AfterExit {
-    /// Its rules decide.
+    /// The child's rules decide.
     #[default]
     Rules,
-    /// It stays down, by request.
+    /// The child stays down, by request.
     Stay,
-    /// It is started at once, by request.
+    /// The child is started at once, by request.
     Again,
-    /// It starts with its group.
+    /// The child starts with its group.
     Group,
 }
 
 impl Restart {
-    /// Returns whether an end with that reason is a failure.
+    /// Returns whether an end with that reason, or a failed start (`is_start`), is a failure.
     pub(super) fn fails(self, is_start: bool, reason: &ExitReason) -> bool {
         match self {
             Self::Permanent => true,
@@ -84,8 +84,8 @@ impl Restart {
         }
     }
 
-    /// Returns whether a child whose process has ended with that reason does not come back, if it is not in a group. It
-    /// does not in the plan either, unless a later request starts it again.
+    /// Returns whether a child whose process has ended with that reason stays down, if it is not in a group. It also
+    /// stays down in the plan, unless a later request starts it again.
     pub(crate) fn is_over(self, after: AfterExit, reason: &ExitReason) -> bool {
         match after {
             AfterExit::Stay => true,
@@ -100,14 +100,14 @@ pub(super) struct PlannedChild {
     pub(super) rules: ChildRules,
     pub(super) phase: Phase,
     pub(super) after: AfterExit,
-    /// Whether it is down by request.
+    /// Whether the child is down by request.
     pub(super) stopped: bool,
-    /// When it was started, while it is alive.
+    /// The moment of its start, while it is alive.
     pub(super) since: Option<Moment>,
     pub(super) restarts: u64,
-    /// Failures since the last stable run.
+    /// Number of failures since the last stable run.
     pub(super) in_a_row: u32,
-    /// The number of its timer, if one is set.
+    /// The number of the child's timer, if one is set.
     pub(super) timer: Option<u64>,
 }
 

@@ -16,12 +16,12 @@ pub(crate) struct Intensity {
 }
 
 impl Intensity {
-    /// Makes a limit. `u32::MAX` is no limit and stores nothing.
+    /// Creates a limit. `u32::MAX` means no limit and stores nothing.
     pub(crate) fn new(most: u32, within: Duration) -> Self {
         Self { most, within, moments: VecDeque::new() }
     }
 
-    /// Returns whether such a limit ever counts a restart: a window of length zero counts none.
+    /// Returns whether this limit ever counts a restart: a window of length zero counts none.
     pub(crate) fn counts(most: u32, within: Duration) -> bool {
         !within.is_zero() || most == 0 || most == u32::MAX
     }
@@ -69,7 +69,7 @@ mod tests {
         let (mut intensity, start) = (Intensity::new(3, Duration::from_millis(100)), at(0));
         let allowed = [0, 10, 20, 30, 99].map(|now| intensity.allow(start.later_by(now)));
         assert_eq!(allowed, [true, true, true, false, false]);
-        // The one at 0 leaves the window at 100, the one at 10 at 110.
+        // The restart at 0 leaves the window at 100, the one at 10 leaves it at 110.
         assert_eq!([100, 109, 110].map(|now| intensity.allow(start.later_by(now))), [true, false, true]);
         assert_eq!(intensity.moments.len(), 3);
     }

@@ -13,13 +13,15 @@
 //! 2. *Failing.* Whether an end or a failed start is a failure depends on the child's [`Restart`]. Each failure counts
 //!    against the intensity; one too many, and the supervisor gives up. Otherwise the child is restarted after a delay
 //!    that grows with its failures in a row.
-//! 3. *Groups.* With one-for-all a failure stops all others, with rest-for-one those after it, in reverse order; these
-//!    stops are no failures. When all are down and the delay has passed, they start again, in order. A transient child
+//! 3. *Groups.* With one-for-all, a failure stops all others, with rest-for-one those after it, in reverse order; these
+//!    stops are not failures. When all are down and the delay has passed, they start again, in order. A transient child
 //!    of the group that had finished starts too; a temporary one, or one that was stopped by request, does not.
-//! 4. *Stopping.* A child is asked, then killed at its deadline, and counts as down only when it has ended: two lives
-//!    of a child never overlap. Each is asked when the one after it is down. (Dynamic children are asked all at once.)
-//!    A child that survives the kill, because its step does not return, delays the others for at most [`PATIENCE`].
-//! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children, and finishes when they are down.
+//! 4. *Stopping.* A child is asked to end, then killed at its deadline, and counts as down only when it has ended: two
+//!    incarnations of a child never overlap. Each child is asked when the one after it is down. (Dynamic children are
+//!    asked all at once.) A child that survives the kill, because its step does not return, delays the others for at
+//!    most [`PATIENCE`].
+//! 5. *The end.* When asked to stop, or having given up, the supervisor stops all children, and finishes when they are
+//!    down.
 
 pub(crate) mod backoff;
 pub(crate) mod child;
@@ -39,7 +41,8 @@ use child::{AfterExit, PlannedChild};
 use intensity::Intensity;
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long the others wait for a killed child: one that ends at all ends at the next look of a worker.
+/// How long the other children wait for a killed one, which ends the next time that a worker looks at it, if it ends at
+/// all.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The children that a failure affects.
@@ -57,7 +60,7 @@ pub(crate) enum Strategy {
 }
 
 impl Strategy {
-    /// Returns the name of the method that makes such a supervisor.
+    /// Returns the name of the method that creates such a supervisor.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::OneForOne => "one_for_one",
@@ -68,7 +71,7 @@ impl Strategy {
     }
 }
 
-/// Identifies a child of one supervisor. Ordered like the starts.
+/// Identifies a child of one supervisor. IDs are ordered like the starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id(pub(crate) u64);
 
@@ -92,7 +95,7 @@ pub(crate) enum SupervisorEvent {
     Due(TimerOf, u64),
     /// A request to stop the child and keep it down.
     StopChild(Id),
-    /// A request to start the child: anew if it runs, at once if it is down.
+    /// A request to start the child: anew if it is running, at once if it is down.
     RestartChild(Id),
     /// A request to end the supervisor with this reason.
     StopAll(ExitReason),
@@ -102,7 +105,7 @@ pub(crate) enum SupervisorEvent {
 pub(crate) enum SupervisorAction {
     /// Start the child; answered by `Started` or `StartFailed`.
     Start(Id),
-    /// Tell it to end.
+    /// Tell the child to end.
     Ask(Id),
     Kill(Id),
     /// Set the timer for a purpose, replacing the previous one.
@@ -113,9 +116,9 @@ pub(crate) enum SupervisorAction {
     },
     /// Cancel the timer for a purpose.
     Unset(TimerOf),
-    /// The child will not be restarted by itself.
+    /// The child will not be restarted automatically.
     Over(Id),
-    /// The dynamic child will not be restarted, and is removed.
+    /// The dynamic child will not be restarted, and has been removed.
     Forgotten(Id),
     /// All children are down; the supervisor ends.
     Finished(SupervisorEnd),
@@ -123,18 +126,18 @@ pub(crate) enum SupervisorAction {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SupervisorEnd {
-    /// It was asked to.
+    /// The supervisor was asked to end.
     Asked(ExitReason),
     /// A child failed more often than allowed.
     GaveUp { child: Id, restarts: u64, reason: ExitReason },
 }
 
-/// A group of children that is being stopped, to be restarted together.
+/// A group of children that are being stopped, to be restarted together.
 #[derive(Debug)]
 struct RestartGroup {
-    /// The first of them.
+    /// The first child of the group.
     from: Id,
-    /// The number of the timer that is still running.
+    /// The number of the delay's timer, while it is running.
     delay: Option<u64>,
 }
 
@@ -147,10 +150,10 @@ pub(crate) struct SupervisorPlan {
     next: u64,
     numbers: u64,
     group: Option<RestartGroup>,
-    /// Dynamic children waiting to be started. (Others are few, and searched in order.)
+    /// Dynamic children that wait to be started. (Other children are few, and searched in order.)
     waiting: Vec<Id>,
     end: Option<SupervisorEnd>,
-    /// Whether dynamic children have been told to end.
+    /// Whether the children have been told to end, which dynamic children are told only once.
     told: bool,
     finished: bool,
     actions: Vec<SupervisorAction>,
@@ -221,7 +224,7 @@ impl SupervisorPlan {
         self.end.is_some()
     }
 
-    /// Takes an event of moment `now` and returns the actions, in order. `chance` is a uniformly random number.
+    /// Handles an event of moment `now` and returns the actions, in order. `chance` is a uniformly random number.
     pub(crate) fn on(&mut self, now: Moment, event: SupervisorEvent, chance: u64) -> Vec<SupervisorAction> {
         match event {
             SupervisorEvent::Begin => {}
@@ -247,7 +250,7 @@ impl SupervisorPlan {
     fn started(&mut self, now: Moment, id: Id) {
         if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase == Phase::Starting) {
             (child.phase, child.since) = (Phase::Running, Some(now));
-            // A request that came during the start.
+            // A request arrived during the start.
             if child.after != AfterExit::Rules {
                 self.ask(id);
             }
@@ -275,7 +278,7 @@ impl SupervisorPlan {
                 self.over(id);
             }
             AfterExit::Again => self.wait(id, true),
-            // In a group that was being stopped anyway, an end is no failure.
+            // In a group that was being stopped anyway, an end is not a failure.
             AfterExit::Group | AfterExit::Rules if in_group => match restart {
                 Restart::Temporary => self.over(id),
                 _ => self.child(id).phase = Phase::Parked,
@@ -290,7 +293,7 @@ impl SupervisorPlan {
         let allowed = self.intensity.allow(now);
         let Some(child) = self.children.get_mut(&id) else { return };
         if !allowed {
-            // Kept to the end even if dynamic: the supervisor's exit reason names it.
+            // Kept to the end even if the child is dynamic, since the supervisor's exit reason names it.
             child.phase = Phase::Over;
             let restarts = child.restarts;
             self.end = Some(SupervisorEnd::GaveUp { child: id, restarts, reason });
@@ -335,7 +338,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Returns where the number of the timer for a purpose is kept while one is set.
+    /// Returns the field that holds the number of the timer for a purpose while one is set.
     fn timer(&mut self, of: TimerOf) -> Option<&mut Option<u64>> {
         match of {
             TimerOf::Child(id) => self.children.get_mut(&id).map(|child| &mut child.timer),
@@ -347,7 +350,7 @@ impl SupervisorPlan {
         self.children.get_mut(&id).unwrap_or_else(|| unreachable!("the child of the event that is handled"))
     }
 
-    /// Schedules the start of the child: at once, or when all before it run.
+    /// Schedules the start of the child: at once, or when all children before it run.
     fn wait(&mut self, id: Id, at_once: bool) {
         self.child(id).phase = Phase::Waiting { at_once };
         if self.strategy == Strategy::Dynamic {
@@ -355,7 +358,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Marks the child as not to be restarted by itself.
+    /// Marks the child as not to be restarted automatically.
     fn over(&mut self, id: Id) {
         self.child(id).phase = Phase::Over;
         if self.strategy == Strategy::Dynamic {

@@ -1,4 +1,4 @@
-//! Requests for one child: to be down, or to be started.
+//! Requests for one child: to keep it down, or to start it.
 
 use super::child::{AfterExit, Phase};
 use super::{Id, SupervisorPlan, TimerOf};
@@ -29,7 +29,7 @@ impl SupervisorPlan {
                 self.unset(TimerOf::Child(id));
                 self.wait(id, true);
             }
-            // It will be started in its order.
+            // The child will be started in its turn.
             Phase::Waiting { .. } | Phase::Parked | Phase::Starting => child.after = AfterExit::Rules,
             Phase::Asked | Phase::Killed | Phase::Stuck => child.after = AfterExit::Again,
             Phase::Running => {

@@ -1,4 +1,4 @@
-//! The next actions in any state: whom to stop, and whom to start.
+//! The next actions in any state: which children to stop, and which to start.
 
 use super::child::{AfterExit, Phase};
 use super::{Id, PATIENCE, Restart, RestartGroup, Strategy, SupervisorAction, SupervisorPlan, TimerOf};
@@ -11,7 +11,7 @@ impl SupervisorPlan {
         }
         if let Some(RestartGroup { from, delay }) = self.group {
             self.stop_next(from, AfterExit::Group);
-            // Also one with a requested restart: it belongs to the group.
+            // Also a child with a requested restart, which belongs to the group.
             let group = self.children.range_mut(from..).map(|(_, child)| child);
             group.filter(|child| child.phase.is_waiting()).for_each(|child| child.phase = Phase::Parked);
             let mut group = self.children.range(from..).map(|(_, child)| child.phase);
@@ -30,7 +30,7 @@ impl SupervisorPlan {
         if self.strategy == Strategy::Dynamic { self.start_waiting() } else { self.start_before(None) }
     }
 
-    /// Stops the children that run, and finishes when there are none.
+    /// Stops the running children, and finishes when none is left.
     fn settle_end(&mut self) {
         self.unset(TimerOf::Group);
         self.group = None;
@@ -48,7 +48,6 @@ impl SupervisorPlan {
             self.stop_next(Id(0), AfterExit::Stay);
         }
         self.told = true;
-        // One that is not down is enough.
         let is_down = self.children.values().all(|child| child.phase == Phase::Over);
         if is_down
             && !self.finished
@@ -59,7 +58,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Asks the running children from `from` on, the last first, each when the one after it is down.
+    /// Asks the running children from `from` on to end, the last first, each when the one after it is down.
     fn stop_next(&mut self, from: Id, after: AfterExit) {
         let together = self.strategy == Strategy::Dynamic;
         let ids: Vec<Id> = self.children.range(from..).map(|(id, _)| *id).rev().collect();
@@ -83,7 +82,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Starts waiting children, in order.
+    /// Starts waiting children before `end`, in order.
     fn start_before(&mut self, end: Option<Id>) {
         let mut held_up = false;
         for (id, child) in &mut self.children {
@@ -104,7 +103,7 @@ impl SupervisorPlan {
 
     fn start_waiting(&mut self) {
         for id in std::mem::take(&mut self.waiting) {
-            // It may have been stopped meanwhile.
+            // The child may have been stopped meanwhile.
             if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase.is_waiting()) {
                 child.start();
                 self.actions.push(SupervisorAction::Start(id));

@@ -25,7 +25,7 @@ pub(super) fn of(restart: Restart) -> ChildRules {
     ChildRules { restart, ..permanent() }
 }
 
-/// A plan, and a manual clock.
+/// A plan with a manual clock.
 pub(super) struct Bench {
     pub(super) plan: SupervisorPlan,
     pub(super) now: Moment,
@@ -93,7 +93,7 @@ impl Bench {
         self.on(SupervisorEvent::Ended(Id(id), reason))
     }
 
-    /// Advances the clock until this timer is due.
+    /// Advances the clock until that timer is due.
     pub(super) fn due(&mut self, of: TimerOf) -> Vec<SupervisorAction> {
         let (number, after) = self.timers.remove(&of).expect("it is set");
         self.now = self.now.after(after);

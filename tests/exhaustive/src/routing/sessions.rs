@@ -1,12 +1,13 @@
-//! What is between two nodes: a session, which ends at any moment, and then perhaps the next one.
+//! The connection between two nodes: a session, which may end at any moment, and perhaps a next one.
 //!
-//! Repeats the steps of `routing/connection.rs`, each of which may be interrupted by those of other threads: a link
-//! message is noted among the ties and then passed on, or answered here; one that arrives is noted, posted, and
-//! followed by a second notice if the session was lost meanwhile.
+//! Repeats the steps of `routing/connection.rs`, each of which may be interrupted by those of other threads. A link
+//! message is recorded among the ties and then passed on, or answered locally. An arriving message is recorded,
+//! posted, and followed by a second notice if the session was lost meanwhile.
 //!
-//! A session keeps the order of all messages from one node to the other and loses none while it lives. Each node hears
-//! of its end at a moment of its own, and then whatever has not arrived is lost. No node is in two sessions, and none
-//! enters one before it has handled what it took from the one before: see `Transport`.
+//! A session keeps the order of all messages from one node to the other, and loses none while it lives. Each node
+//! learns of its end at a different moment; messages that have not arrived by then are lost. No node is in two
+//! sessions, and none enters a session before it has handled the message that it took from the previous one: see
+//! `Transport`.
 
 use super::ties::{Ties, answer_for_the_lost};
 use crate::exit::ExitReason;
@@ -26,19 +27,19 @@ type Message = LinkMessage<ExitReason>;
 /// An event between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeEvent {
-    /// The next message that a process sends to the other node is noted among the ties.
+    /// The next message that a process sends to the other node is recorded among the ties.
     Note(Pid),
-    /// It is accepted by the transport, or refused.
+    /// The transport accepts that message, or refuses it.
     Pass(Pid, bool),
-    /// A node takes a message of the session, and notes it among the ties.
+    /// A node takes a message from the session, and records it among the ties.
     Take(Node),
-    /// It posts that message.
+    /// The node posts that message.
     Post(Node),
-    /// It looks whether the session was lost meanwhile.
+    /// The node checks whether the session was lost meanwhile.
     LookBack(Node),
-    /// It enters a session.
+    /// The node enters a session.
     Connect(Node),
-    /// Its transport accepts nothing any more.
+    /// The node's transport accepts no more messages.
     Refuse(Node),
     /// The session is lost.
     Lose(Node),
@@ -67,11 +68,11 @@ struct Taken {
 struct Outgoing {
     to: Pid,
     message: Message,
-    /// The session that it is sent in, if it was chosen before.
+    /// The session in which the message is sent, if it was chosen beforehand.
     chosen: Option<ConnectionId>,
 }
 
-/// Returns the ID of a session, for the processes.
+/// Returns the connection ID that the processes use for a session.
 fn over(session: u8) -> ConnectionId {
     ConnectionId(session.into())
 }
@@ -79,31 +80,31 @@ fn over(session: u8) -> ConnectionId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sessions {
     nodes: [Node; COUNT],
-    /// The last session that there will be.
+    /// The number of the last session.
     last: u8,
     /// Whether a transport refuses messages before its session is lost.
     refuses: bool,
     /// The latest session of each node.
     latest: [u8; NODES],
     sides: [Option<Side>; NODES],
-    /// What is on its way to each node, with its session.
+    /// The messages in flight to each node, with their sessions.
     queues: [VecDeque<(u8, Pid, Pid, Message)>; NODES],
     taken: [Option<Taken>; NODES],
-    /// What the thread of each process is about to send to the other node.
+    /// The messages that the thread of each process is about to send to the other node.
     outgoing: [VecDeque<Outgoing>; COUNT],
-    /// The session in which the first of it was noted.
+    /// The session in which the first of those messages was recorded.
     noted: [Option<u8>; COUNT],
 
-    // What an outside observer knows.
-    /// How many links of the first with the second, of another node, were made and have not ended for it: by an unlink
-    /// of either, a normal exit, or an exit that was delivered.
+    // The knowledge of an outside observer.
+    /// The number of links of the first with the second, on another node, that were made and have not ended for the
+    /// first: by an unlink of either, a normal exit, or a delivered exit.
     links: [[usize; COUNT]; COUNT],
-    /// The session in which each watch was noted.
+    /// The session in which each watch was recorded.
     watches: [BTreeMap<u64, u8>; COUNT],
 }
 
 impl Sessions {
-    /// Makes two nodes with these processes, in their first session.
+    /// Creates two nodes with these processes, in their first session.
     pub(crate) fn new(nodes: [Node; COUNT], last: u8, refuses: bool) -> Self {
         let side = Side { session: 1, ties: Ties::default(), accepts: true };
         Self {
@@ -134,12 +135,12 @@ impl Sessions {
         self.outgoing[from].push_back(Outgoing { to, message, chosen });
     }
 
-    /// Returns the session that a process would make a link in.
+    /// Returns the session in which a process would make a link.
     pub(crate) fn choice(&self, process: Pid) -> ConnectionId {
         self.session(self.nodes[process]).map_or(ConnectionId::NONE, over)
     }
 
-    /// Returns the number of messages that are not posted.
+    /// Returns the number of messages that have not been posted.
     pub(crate) fn in_flight(&self) -> usize {
         let queued = self.queues.iter().map(VecDeque::len).sum::<usize>();
         let outgoing = self.outgoing.iter().map(VecDeque::len).sum::<usize>();
@@ -160,17 +161,17 @@ impl Sessions {
         self.sides.iter().all(Option::is_some)
     }
 
-    /// Returns whether the latest session came after the loss of another.
+    /// Returns whether the latest session followed the loss of an earlier one.
     pub(crate) fn is_renewed(&self) -> bool {
         self.is_connected() && self.latest[0] > 1
     }
 
-    /// Returns how many links of the first with the second have not ended.
+    /// Returns the number of links of the first with the second that have not ended.
     pub(crate) fn links(&self, process: Pid, other: Pid) -> usize {
         self.links[process][other]
     }
 
-    /// Returns how many ties a node has with the other, if there is a session.
+    /// Returns the number of ties that a node has with the other, if there is a session.
     pub(crate) fn ties(&self, node: Node) -> Option<usize> {
         self.sides[node].as_ref().map(|side| side.ties.count())
     }
@@ -179,7 +180,7 @@ impl Sessions {
         (0..COUNT).filter(move |process| self.nodes[*process] == node)
     }
 
-    /// Returns the session that a node may enter: the one that the other waits in, or else a new one.
+    /// Returns the session that a node may enter: the one in which the other waits, or else a new one.
     fn next_session(&self, node: Node) -> Option<u8> {
         if self.sides[node].is_some() || self.taken[node].is_some() {
             return None;
@@ -198,7 +199,7 @@ impl Sessions {
             };
             match &self.sides[node] {
                 Some(side) if side.session == session => events.push(NodeEvent::Pass(process, side.accepts)),
-                // A transport that is lost accepts what nothing comes of, or refuses it.
+                // A lost transport may accept a message, to no effect, or refuse it.
                 _ => events.extend([true, false].map(|accepts| NodeEvent::Pass(process, accepts))),
             }
         }
@@ -253,7 +254,7 @@ impl World {
         }
     }
 
-    /// `Way::send`, up to where the message is noted.
+    /// Mirrors `Way::send`, up to the point where the message is recorded.
     fn note(&mut self, from: Pid) {
         let sessions = self.sessions();
         let Outgoing { to, message, chosen } = sessions.outgoing[from].front().cloned().expect("it is sending");
@@ -269,7 +270,7 @@ impl World {
         sessions.noted[from] = Some(side.session);
     }
 
-    /// The rest of `Way::send`.
+    /// The remainder of `Way::send`.
     fn pass(&mut self, from: Pid, accepts: bool) {
         let sessions = self.sessions();
         let session = sessions.noted[from].take().expect("it was noted");
@@ -277,7 +278,7 @@ impl World {
         let [here, there] = [from, to].map(|process| sessions.nodes[process]);
         if accepts {
             sessions.outgoing[from].pop_front();
-            // What the other node can no longer take is lost.
+            // A message that the other node can no longer take is lost.
             if sessions.latest[there] < session || sessions.session(there) == Some(session) {
                 sessions.queues[there].push_back((session, from, to, message));
             }
@@ -289,7 +290,7 @@ impl World {
         self.refuse(from, over(session));
     }
 
-    /// Answers what cannot be sent.
+    /// Answers a message that cannot be sent.
     fn refuse(&mut self, from: Pid, by: ConnectionId) {
         let sessions = self.sessions();
         let Outgoing { to, message, .. } = sessions.outgoing[from].pop_front().expect("it is sending");
@@ -301,7 +302,7 @@ impl World {
         }
     }
 
-    /// `Connection::receive`, up to where the message is noted.
+    /// Mirrors `Connection::receive`, up to the point where the message is recorded.
     fn take(&mut self, node: Node) {
         let sessions = self.sessions();
         let (session, from, to, message) = sessions.queues[node].pop_front().expect("one is on its way");
@@ -333,7 +334,7 @@ impl World {
         }
     }
 
-    /// `Connection::lose`.
+    /// Mirrors `Connection::lose`.
     fn lose(&mut self, node: Node) {
         let sessions = self.sessions();
         let side = sessions.sides[node].take().expect("it is connected");
@@ -343,7 +344,7 @@ impl World {
         }
     }
 
-    /// Notes that a process has linked or unlinked itself.
+    /// Records that a process has linked or unlinked.
     pub(crate) fn observe_act(&mut self, process: Pid, other: Pid) {
         if self.elsewhere(process, other).is_some() {
             let links = self.links_with(process, other);
@@ -351,7 +352,7 @@ impl World {
         }
     }
 
-    /// Checks what a process has made of a message from the other node.
+    /// Checks the effect of a message from the other node on a process.
     pub(crate) fn observe(
         &mut self,
         from: Pid,

@@ -1,4 +1,4 @@
-//! A stand-in for callers: it counts how often one is told that its call has failed.
+//! A stand-in for callers: it counts how often a caller is notified that its call has failed.
 
 use super::call_id::{CallId, claim, is_withdrawn};
 use crate::check::{keep, reach};
@@ -9,16 +9,16 @@ use crate::pid::Pid;
 use std::cell::Cell;
 
 thread_local! {
-    /// All threads of a model are one thread of the system. Invisible to loom, so that it orders nothing.
+    /// All threads of a model run on one system thread. The count is invisible to loom, so that it orders nothing.
     static TOLD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Forgets how often callers were told.
+/// Resets the number of notifications.
 pub(crate) fn forget() {
     TOLD.set(0);
 }
 
-/// Returns how often callers were told in this execution.
+/// Returns the number of notifications in this execution.
 pub(crate) fn told() -> u32 {
     TOLD.get()
 }
@@ -37,7 +37,7 @@ pub(crate) trait Port: Send + Sync {
     fn recorded(&'static self) -> &'static dyn Port;
 }
 
-/// The word of its envelope is the node that waits for the answer.
+/// A caller. The word of its envelope points to the node that waits for the answer.
 pub(crate) struct Caller(CallId);
 
 impl Caller {
@@ -61,7 +61,7 @@ impl Caller {
     /// # Safety
     /// `word` was made by [`into_word`](Self::into_word) in this execution, or is null.
     pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
-        // SAFETY: the caller's promise: the node is kept until the end of the execution.
+        // SAFETY: the caller's promise; the node is kept until the end of the execution.
         unsafe { word.as_ref() }.map(|node| Self(CallId::held_by(node)))
     }
 

@@ -1,11 +1,11 @@
-//! A stand-in for the clock: in the models time does not pass, but moments can be compared.
+//! A stand-in for the clock: time does not pass in the models, but moments can be compared.
 
 use crate::sync::{AtomicU64, Ordering};
 
 /// The service that fires timers, which no model has.
 pub(crate) trait TimeKeeper {}
 
-/// Returns the time, for deadlines, which no model has.
+/// Returns the real time. Only deadlines use it, which no model has.
 pub(crate) fn instant_now() -> std::time::Instant {
     std::time::Instant::now()
 }

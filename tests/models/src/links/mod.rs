@@ -1,4 +1,5 @@
-//! The production modules of links and registrations. Slots receive the link messages, and stand-ins the answers.
+//! The production modules of links and registrations. Slots receive the link messages, and stand-ins receive the
+//! answers.
 
 #[path = "../../../../runtime/src/links/message.rs"]
 pub(crate) mod message;

@@ -1,7 +1,7 @@
 //! A stand-in for the pool of nodes: each thread of the model keeps the nodes that it recycled, and takes the last one
-//! first, as the real pool's magazines do. Batches that move between threads are left out: they would only hide the
-//! quick reuse of one node, which the models are to show. A model in which nodes change threads has
-//! [one magazine](share) for all threads.
+//! first, as the real pool's magazines do. Batches that move between threads are omitted: they would only hide the
+//! quick reuse of a node, which the models should exercise. A model in which nodes change threads has [one
+//! magazine](share) for all threads.
 //!
 //! The stand-in checks two rules for free nodes that the real magazines rely on: no other thread writes to a node's
 //! first word, and each node is recycled once.
@@ -16,13 +16,13 @@ use std::ptr::NonNull;
 thread_local! {
     /// The free nodes of each thread of the model. Emptied between executions by [`reset`].
     static MAGAZINES: RefCell<HashMap<u64, Vec<NonNull<MailNode>>>> = RefCell::new(HashMap::new());
-    /// Orders all uses of the one magazine, as the real pool's queue orders those of a batch.
+    /// Orders all uses of the shared magazine, as the real pool's queue orders those of a batch.
     static SHARED: Cell<Option<&'static AtomicUsize>> = const { Cell::new(None) };
-    /// The first word of each free node: the address of a node that is in no mailbox.
+    /// The node whose address is the first word of each free node; it is in no mailbox.
     static FREE: Cell<Option<&'static MailNode>> = const { Cell::new(None) };
 }
 
-/// Forgets all nodes; they end with the execution that made them.
+/// Forgets all nodes; they are dropped with the execution that made them.
 pub(crate) fn reset() {
     MAGAZINES.with_borrow_mut(HashMap::clear);
     SHARED.set(None);
@@ -64,7 +64,7 @@ pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut
 }
 
 /// # Safety
-/// The caller owns the content of that node.
+/// The caller owns the content of `first`.
 pub(crate) unsafe fn message_in<M: Send + 'static>(
     first: NonNull<MailNode>,
     generation: u64,
@@ -80,10 +80,10 @@ pub(crate) unsafe fn message_in<M: Send + 'static>(
 pub(crate) fn empty() -> NodeBox {
     let magazine = magazine();
     let Some(node) = MAGAZINES.with_borrow_mut(|magazines| magazines.get_mut(&magazine)?.pop()) else {
-        // SAFETY: kept until the end of the execution, and just made.
+        // SAFETY: the node was just made, and is kept until the end of the execution.
         return unsafe { NodeBox::from_raw(NonNull::from(check::keep(MailNode::empty()))) };
     };
-    // SAFETY: kept until the end of the execution; it has just left the magazine.
+    // SAFETY: the node is kept until the end of the execution, and has just left the magazine.
     let node = unsafe { NodeBox::from_raw(node) };
     assert_eq!(node.next().load(Ordering::Relaxed), free(), "a thread has written to a free node");
     node

@@ -1,6 +1,6 @@
-//! The bound of a depot of large blocks (`mem/magazine.rs`), while threads add magazines and take them.
+//! The bound of a depot of large blocks (`mem/magazine.rs`), while threads add and take magazines.
 //!
-//! Not covered: the caches of the threads, which are theirs alone.
+//! Not covered: the thread caches, which are private to their threads.
 
 use crate::check::{check, keep, reach};
 use crate::mem::magazine::{Depot, DepotBound, FreeLink};
@@ -18,21 +18,21 @@ fn magazine() -> &'static FreeLink {
     keep(FreeLink::new(ptr::null_mut()))
 }
 
-/// Adds a magazine. Returns the number that came back.
+/// Adds a magazine. Returns the number of pieces that came back as surplus.
 fn put(depot: &Depot, magazine: &'static FreeLink) -> usize {
     let surplus = depot.put(NonNull::from(magazine)).map_or(0, Iterator::count);
     reach(if surplus == 0 { "kept" } else { "surplus" });
     surplus
 }
 
-/// Takes a magazine. Returns the number of its pieces.
+/// Takes a magazine. Returns the number of its pieces, zero if there is none.
 fn get(depot: &Depot) -> usize {
     let taken = depot.get().map_or(0, Iterator::count);
     reach(if taken == 0 { "there was none" } else { "taken" });
     taken
 }
 
-/// Each of two threads adds one and takes one, while a third one looks.
+/// Two threads each add and take a magazine, while a third one observes the queue.
 fn two_threads_add_and_take() {
     let depot = depot(1);
     let both = [magazine(), magazine()].map(|magazine| thread::spawn(move || put(depot, magazine) + get(depot)));
@@ -49,7 +49,7 @@ fn there_are_never_more_than_the_bound_and_none_is_lost() {
     check(4, &["kept", "surplus", "taken", "there was none"], two_threads_add_and_take);
 }
 
-/// After any race there is room again for as many as the bound says, and for no more.
+/// After any race there is room for exactly as many magazines as the bound again.
 #[test]
 fn the_count_is_right_when_all_is_quiet() {
     check(4, &["kept", "surplus", "taken"], || {

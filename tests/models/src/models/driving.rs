@@ -1,4 +1,4 @@
-//! The poller that parks in the reactor (`engine/sched/driving.rs`, driving:D2 and D3): it queues processes there
+//! The poller that parks in the reactor (`engine/sched/driving.rs`, driving:D2 and D3). It queues processes there
 //! without announcing them, because it checks the queues afterwards, like a thread that has just gone to sleep.
 //!
 //! Covered: that check against a thread that ends its search, and against a thread that announces other work. Not
@@ -13,29 +13,29 @@ use crate::models::sleep::driver::Flag;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// driving:D3 without its fence.
+/// A planted fault: driving:D3 without its fence.
 const NO_FENCE_AFTER_QUEUEING: Fault = Fault::Driver(0);
-/// driving:D3 is left out: the poller parks again without a check of the queues.
+/// A planted fault: driving:D3 is omitted; the poller parks again without checking the queues.
 const NO_CHECK_AFTER_QUEUEING: Fault = Fault::Driver(1);
-/// sleep:S3 is left out for the other thread.
+/// A planted fault: sleep:S3 is omitted for the other thread.
 const NO_CHECK_AFTER_SEARCH: Fault = Fault::Driver(2);
 
-/// What a thread parks on: a call or an event wakes it.
+/// The state that a thread parks on: a call or an event wakes it.
 #[derive(Default)]
 struct Parked {
     called: bool,
-    /// The system has delivered an event.
+    /// Whether the system has delivered an event.
     event: bool,
 }
 
 struct World {
     idle: Idle,
-    /// How many jobs are in the shared queue: a plain index, as in production's queues.
+    /// The number of jobs in the shared queue: a plain index, as in the production queues.
     queued: AtomicUsize,
     parked: [(Mutex<Parked>, Condvar); 2],
-    /// How many jobs have not run.
+    /// The number of jobs that have not run.
     left: AtomicUsize,
-    /// The other thread's job ends only when the poller has run one.
+    /// Whether the other thread's job ends only after the poller has run one.
     is_long: bool,
     ran: Flag,
 }
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// `next`, `search` and `sleep`.
+    /// Mirrors `next`, `search` and `sleep`.
     fn work(&self, me: usize, mut searching: bool) {
         loop {
             if self.take() {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// `rest`. Returns whether the thread searches again.
+    /// Mirrors `rest`. Returns whether the thread searches again.
     fn rest(&self, me: usize) -> bool {
         let mut looks = !(me == 1 && fault::is(NO_CHECK_AFTER_SEARCH));
         loop {
@@ -158,8 +158,8 @@ impl World {
     }
 }
 
-/// The first thread is parked in the reactor, as the poller, and the system has an event for it; the other looks for
-/// work. All jobs but that event's come from outside.
+/// The first thread is parked in the reactor as the poller, and the system has an event for it. The other thread looks
+/// for work. All jobs except the event's come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
     assert_eq!(world.idle.begin_sleep(0, false, true, KeepsNothing::in_a_model()), Ok(true));
@@ -190,7 +190,7 @@ fn what_the_reactor_wakes_is_run_beside_work_from_outside() {
     check(2, &["called a thread"], || model(2, false));
 }
 
-/// Neither job is left behind a thread that is in a long step.
+/// Neither job is stuck behind a thread in a long step.
 #[test]
 fn what_the_reactor_wakes_is_run_beside_a_long_step() {
     check(2, &["called a thread", "the poller left the list"], || model(2, true));

@@ -12,7 +12,7 @@ const VISITORS: usize = 2;
 
 struct House {
     gate: Gate,
-    /// Written by each visitor inside, and read when the gate reports that none is inside: a race if that is wrong.
+    /// Written by each visitor inside, and read when the gate reports that none is inside: a wrong report is a race.
     work: [OwnedCell<u32>; VISITORS],
 }
 
@@ -29,7 +29,7 @@ impl House {
     }
 }
 
-/// Visitors enter, each `visits` times, while the gate is closed and the house waits until it is empty.
+/// Visitors enter, each `visits` times, while the gate is closed and the main thread waits until the house is empty.
 fn model(own: [Option<usize>; VISITORS], visits: usize) {
     let work = [OwnedCell::new(0), OwnedCell::new(0)];
     let house = keep(House { gate: Gate::new(2), work });
@@ -44,7 +44,7 @@ fn model(own: [Option<usize>; VISITORS], visits: usize) {
     assert_eq!(seen, came, "the house waits for each visitor that entered");
 }
 
-/// Two threads of the host, each with a tally of its own.
+/// Two threads of the host, each with its own tally.
 #[test]
 fn threads_of_the_host() {
     check(deep(3, 4), &["entered", "turned back"], || model([Some(0), Some(1)], 1));
@@ -62,8 +62,8 @@ fn threads_from_outside() {
     check(deep(3, 4), &["entered", "turned back"], || model([None, None], 1));
 }
 
-/// The number inside is read while one visitor enters by one tally after the other. Catches a sum of those that left
-/// before the sum of those that entered, as for the waiter, which counts two.
+/// The number inside is read while one visitor enters by one tally after another. Catches a snapshot that sums up
+/// departures before arrivals, as the waiter does, and so counts two visitors.
 #[test]
 fn a_snapshot_never_sees_more_than_there_were() {
     check(4, &["none was inside", "one was inside"], || {
@@ -82,8 +82,8 @@ fn a_snapshot_never_sees_more_than_there_were() {
     });
 }
 
-/// Two leave while the gate is closed. Each asks afterwards whether it was the last, if the gate is closed, and so does
-/// the thread that has closed it: one of them must find that it was.
+/// Two visitors leave while the gate is closed. Each then checks, if the gate is closed, whether it was the last, and
+/// so does the thread that closed the gate: at least one of them must find that it was.
 fn last(own: [Option<usize>; VISITORS]) {
     let gate = keep(Gate::new(2));
     own.iter().for_each(|&own| assert!(gate.enter(own)));
@@ -113,14 +113,14 @@ fn the_last_to_leave_knows_it_beside_a_thread_from_outside() {
     check(3, LAST, || last([Some(0), None]));
 }
 
-/// Without the barrier after gate:C1 the waiter misses a visitor that enters.
+/// Without the barrier after gate:C1, the waiter misses a visitor that enters.
 #[test]
 #[should_panic]
 fn fault_no_light_barrier() {
     fault::with(Fault::NoLightBarrier, threads_of_the_host);
 }
 
-/// Without the barrier after gate:C3 two that leave miss each other.
+/// Without the barrier after gate:C3, two visitors that leave miss each other.
 #[test]
 #[should_panic]
 fn fault_no_light_barrier_when_leaving() {

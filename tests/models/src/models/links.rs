@@ -2,7 +2,7 @@
 //!
 //! A request to an exiting process is answered once: by the process, if it receives the request before it notifies its
 //! partners of its exit, or by the thread that finds the request undeliverable. No request reaches the next
-//! incarnation. And a notice is not handled before the messages that its sender sent ahead of it in the other lane.
+//! incarnation. A notice is not handled before the messages that its sender sent earlier in the other lane.
 //!
 //! The slot, its endpoint and the messages are production code. The driver repeats the steps of `process/event.rs`
 //! (`step`) and `engine/lifecycle/exit.rs` (`end`). The effects of the messages are explored in `tests/exhaustive`.
@@ -27,12 +27,13 @@ use std::collections::VecDeque;
 use std::ptr;
 use std::sync::Mutex;
 
-/// A notice is handled although the control lane is not empty.
+/// A planted fault: a notice is handled although the control lane is not empty.
 const NOTICE_TOO_EARLY: Fault = Fault::Driver(0);
-/// An exiting process discards the link messages that arrived while its state was dropped.
+/// A planted fault: an exiting process discards the link messages that arrived while its state was dropped.
 const DISCARDED_AT_EXIT: Fault = Fault::Driver(1);
 
-/// Sends link messages to the process, and receives the answers. Invisible to loom, so that it orders nothing.
+/// A process that sends link messages to the tested one, and receives the answers. Invisible to loom, so that it orders
+/// nothing.
 struct Other {
     pid: Pid,
     received: Mutex<Vec<LinkMessage<ExitReason>>>,
@@ -95,7 +96,7 @@ fn control(envelope: Envelope) -> Control {
     envelope.payload.and_then(|payload| payload.take().ok()).expect("all that is sent is a control")
 }
 
-/// `ThreadContext::run_slice`.
+/// Mirrors `ThreadContext::run_slice`.
 fn run_slice(other: &'static Other, mut token: Token) {
     loop {
         if step(&mut token) {
@@ -110,8 +111,8 @@ fn run_slice(other: &'static Other, mut token: Token) {
     }
 }
 
-/// `StepInput`: handles the control lane, then the notices of the data lane as long as the control lane stays empty.
-/// Returns whether the process exits.
+/// Mirrors `StepInput`: handles the control lane, then the notices of the data lane for as long as the control lane
+/// stays empty. Returns whether the process exits.
 fn step(token: &mut Token) -> bool {
     let generation = token.generation();
     let mut notices = VecDeque::new();
@@ -149,7 +150,7 @@ fn step(token: &mut Token) -> bool {
     }
 }
 
-/// `engine/lifecycle/exit.rs`.
+/// Mirrors `engine/lifecycle/exit.rs`.
 fn end(other: &'static Other, mut token: Token) {
     let me = token.pid().expect("a process ends once");
     token.close();
@@ -219,7 +220,7 @@ impl World {
         }
     }
 
-    /// Sends `message` from the other process to the first incarnation.
+    /// Sends `message` from the other process to the slot's first incarnation.
     fn send(&self, message: LinkMessage<ExitReason>) {
         self.slot.post(self.pid(1), SentLinkMessage::new(self.other.pid, self.pid(1), Some(self.other), message));
     }
@@ -228,7 +229,7 @@ impl World {
         self.slot.request(1, Control::Kill);
     }
 
-    /// Checks at the end of an execution that the process that is idle now has no partner. Returns the messages that
+    /// Checks at the end of an execution that the process that is now idle has no partner. Returns the messages that
     /// the other process has received.
     fn close(&self) -> Vec<LinkMessage<ExitReason>> {
         assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is parked");
@@ -239,7 +240,7 @@ impl World {
     }
 }
 
-/// Ends a process and spawns another in its slot while `message` is sent to the first. Returns the answers.
+/// Ends a process and spawns another one in its slot while messages are sent to the first. Returns the answers.
 fn sent_while_it_exits(message: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<ExitReason>> {
     let world = World::new();
     let first = world.open();
@@ -308,7 +309,7 @@ fn a_monitor_request_to_a_killed_process_is_answered_once() {
     });
 }
 
-/// A partner links with the process and exits at once: a link made after the notice was handled would stay for ever.
+/// A partner links to the process and exits at once: a link made after the notice was handled would stay for ever.
 #[test]
 fn a_notice_is_received_after_earlier_messages() {
     check(5, &["a notice waits"], || {
@@ -336,7 +337,7 @@ fn fault_discarded_at_exit() {
     fault::with(DISCARDED_AT_EXIT, a_monitor_request_to_an_exiting_process_is_answered_once);
 }
 
-/// Without the requester's barrier its request reaches the next process.
+/// Without the requester's barrier, its request reaches the next process.
 #[test]
 #[should_panic = "a request for another process"]
 fn fault_no_heavy_barrier() {

@@ -1,11 +1,11 @@
 //! The tokens that a thread keeps to itself (`local`), and the messages that it sends in place.
 //!
-//! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/keep.rs` (`keep_or_park`, `evict`, `flush`) and `engine/host/recall.rs`. Who takes tokens
-//! from a thread looks once whether that is within a section, and then gives up.
+//! The slot, its lanes, its token, the places and the send are production code. The driver repeats the steps of
+//! `engine/context/keep.rs` (`keep_or_park`, `evict`, `flush`) and `engine/host/recall.rs`. A thread that takes tokens
+//! from another one checks once whether the other is inside a section, and then gives up.
 //!
-//! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *check* of `cache` is
-//! not missed, since the section that follows has one.
+//! Not covered: the kernel's barrier and the light one, which are fences here. So a missing fence in *check* of
+//! `cache` goes unnoticed, since the section that follows contains one.
 
 use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
@@ -26,19 +26,19 @@ use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
 use std::ptr::NonNull;
 
-/// A planted fault: the thread sleeps without giving anything away.
+/// A planted fault: the thread sleeps without giving up any token.
 const SLEEPS_WITH_ALL: u8 = 1;
-/// A planted fault: the thread looks once, and sleeps.
+/// A planted fault: the thread checks once and sleeps.
 const LOOKS_ONCE: u8 = 2;
-/// A planted fault: the thread does not see that it was notified for a cached process.
+/// A planted fault: the thread ignores a notification for a cached process.
 const IS_NOT_TOLD: u8 = 3;
-/// A planted fault: the thread does not look at those that it has cached.
+/// A planted fault: the thread does not check its cached processes.
 const DOES_NOT_LOOK: u8 = 4;
 
 /// A number in a message that is too large for a node.
 type InBlock = [u32; 64];
 
-/// A run queue, and what the processes have received.
+/// A run queue, and the numbers that the processes have received.
 struct Queue {
     local: &'static LocalTokens,
     tokens: Mutex<Vec<Token>>,
@@ -54,7 +54,7 @@ impl Schedule for Queue {
         lock(&self.tokens).push(token);
     }
 
-    /// With *notify* of `cache`.
+    /// Takes a kept token, and performs *notify* of `cache`.
     fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
         let token = take_kept(slot);
         if token.is_none() && slot.permit.is_in_table() {
@@ -67,7 +67,7 @@ impl Schedule for Queue {
 impl SlotHost for Queue {}
 
 impl Queue {
-    /// *notify* of `cache`.
+    /// Performs *notify* of `cache`.
     fn notify_keeper(&self, slot: &Slot) {
         if self.local.has_in_table(slot) {
             reach("told");
@@ -98,10 +98,10 @@ impl Scene {
         (slot, token.release(), pid)
     }
 
-    /// Runs a process: it takes what there is, and changes its state.
+    /// Runs a process: it takes its messages and changes its state.
     fn run(&self, token: Token) -> Token {
         let mut token = token.acquire();
-        // SAFETY: the caller has the token; loom reports two threads that do it at once.
+        // SAFETY: the caller has the token; loom reports two threads that access the state at once.
         unsafe { token.slot().own_cold_state() }.labelled = true;
         while let Some(envelope) = token.lanes().pop_data() {
             let payload = envelope.payload.expect("a message");
@@ -118,7 +118,7 @@ impl Scene {
         }
     }
 
-    /// `keep_or_park`, of an idle process: keeps the token, if its lanes are empty.
+    /// Mirrors `keep_or_park` for an idle process: keeps the token if its lanes are empty.
     fn keep_idle(&self, token: Token) {
         let mut token = token.acquire();
         if token.lanes().empty_first().is_none() {
@@ -129,7 +129,7 @@ impl Scene {
         }
     }
 
-    /// `next_when_called` and `check_cache`.
+    /// Mirrors `next_when_called` and `check_cache`.
     fn look_at_cache(&self) {
         if !fault::is(Fault::Driver(IS_NOT_TOLD)) {
             self.see_what_was_told();
@@ -143,7 +143,7 @@ impl Scene {
         }
     }
 
-    /// *flush* of `cache`.
+    /// Performs *flush* of `cache`.
     fn see_what_was_told(&self) {
         if self.local.lock.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0 {
             self.local.take_cached().for_each(|token| self.evict(token));
@@ -158,7 +158,7 @@ impl Scene {
         }
     }
 
-    /// `recall`.
+    /// Mirrors `recall` of `engine/host`.
     fn recall(&self) -> bool {
         let Some(revoked) = self.local.revoke() else { return false };
         let any = revoked.run_next.is_some() || !revoked.cached.is_empty();
@@ -167,7 +167,7 @@ impl Scene {
         any
     }
 
-    /// `ThreadContext::flush`, after which the thread sleeps.
+    /// Mirrors `ThreadContext::flush`, after which the thread would sleep.
     fn sleep(&self) {
         match () {
             () if fault::is(Fault::Driver(SLEEPS_WITH_ALL)) => {}
@@ -185,7 +185,7 @@ impl Scene {
         }
     }
 
-    /// `keep_or_park`, of a process that waits for control only.
+    /// Mirrors `keep_or_park` for a process that waits for control only.
     fn keep_waiting(&self, token: Token) {
         if token.slot().lanes.has_control() {
             return self.wait(token);
@@ -202,7 +202,7 @@ impl Scene {
         }
     }
 
-    /// Runs a process that waits for control only, with the answer that its token was taken with. Notes the tags of all
+    /// Runs a process that waits for control only, with the answer that came with its token. Records the tags of all
     /// answers.
     fn run_waiting(&self, token: Token, brought: Option<NodeBox>) -> Token {
         let mut token = token.acquire();
@@ -218,7 +218,7 @@ impl Scene {
         token.release()
     }
 
-    /// As `finish`, for processes that wait for control only.
+    /// Like `finish`, for processes that wait for control only.
     fn finish_waiting(&self) -> Vec<u32> {
         while let Some(token) = { lock(&self.queue.tokens).pop() } {
             let token = self.run_waiting(token, None);
@@ -227,7 +227,7 @@ impl Scene {
         lock(&self.queue.received).clone()
     }
 
-    /// As `finish`, where the process in the slot with that index waits for control only.
+    /// Like `finish`, except that the process in slot `caller` waits for control only.
     fn finish_call(&self, caller: u32) -> Vec<u32> {
         while let Some(token) = { lock(&self.queue.tokens).pop() } {
             if token.slot().index() == caller {
@@ -239,7 +239,7 @@ impl Scene {
         lock(&self.queue.received).clone()
     }
 
-    /// Runs all that is queued, and returns what has been received in all.
+    /// Runs all queued processes. Returns all numbers received so far.
     fn finish(&self) -> Vec<u32> {
         while let Some(token) = { lock(&self.queue.tokens).pop() } {
             assert!(!token.slot().lanes.glance().0, "a second token");
@@ -250,7 +250,7 @@ impl Scene {
     }
 }
 
-/// Makes `local` the tokens of the calling thread while it runs `body`.
+/// Sets `local` as the tokens of the calling thread while `body` runs.
 pub(super) fn within(local: &'static LocalTokens, body: impl FnOnce()) {
     set_current(Some(local));
     body();
@@ -291,8 +291,8 @@ fn a_thread_moves_its_tokens_while_they_are_taken() {
     moved_and_taken();
 }
 
-/// A thread sends twice to a process that it keeps, and another thread once; or both once, and the other one takes the
-/// process away.
+/// A thread sends twice to a process that it keeps, and another thread sends once; or both send once, and the other
+/// thread takes the process away.
 fn sent_in_place(taken_away: bool, in_block: bool) {
     let places: &[_] = if taken_away {
         &["in place", "taken away", "the other came first"]
@@ -303,7 +303,7 @@ fn sent_in_place(taken_away: bool, in_block: bool) {
     check(deep(2, 3), places, move || {
         let scene = Scene::new();
         let (slot, token, pid) = scene.start(0);
-        // The lane gets its first node.
+        // This gives the lane its first node.
         send(slot, pid, 0_u32).expect("it lives");
         scene.keep_idle(scene.run(token));
         let other = thread::spawn(move || {
@@ -363,7 +363,7 @@ fn processes_that_follow_each_other() {
     check(deep(2, 3), &["followed", "followed back", "kept out"], || {
         let scene = Scene::new();
         let (first, second) = (scene.start(0), scene.start(1));
-        // The lanes get their first nodes.
+        // These give the lanes their first nodes.
         send(first.0, first.2, 0_u32).expect("it lives");
         send(second.0, second.2, 0_u32).expect("it lives");
         scene.keep_idle(scene.run(first.1));
@@ -403,14 +403,14 @@ fn processes_that_follow_each_other() {
     });
 }
 
-/// A process calls another one of its thread, which answers: each follows the other (`ThreadContext::follow`), while
+/// A process calls another one on its thread, which answers: each follows the other (`ThreadContext::follow`), while
 /// another thread takes the tokens away.
 #[test]
 fn a_caller_and_the_called_process_that_follow_each_other() {
     check(deep(2, 3), &["followed", "answered", "kept out", "answered elsewhere"], || {
         let scene = Scene::new();
         let (caller, called) = (scene.start(0), scene.start(1));
-        // The lane gets its first node.
+        // This gives the lane its first node.
         send(called.0, called.2, 0_u32).expect("it lives");
         scene.keep_idle(scene.run(called.1));
         let waiting = scene.run_waiting(caller.1, None);
@@ -459,7 +459,7 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
     });
 }
 
-/// Two processes of a thread: the first has been run and is to be cached when the second rests. Their lanes have their
+/// Two processes of a thread: the first has run, and will be cached when the second one rests. Their lanes have their
 /// first nodes.
 struct Caching {
     scene: &'static Scene,
@@ -479,7 +479,8 @@ impl Caching {
     }
 }
 
-/// A process is cached while another thread sends to it: its thread is notified, or sees the message at the next visit.
+/// A process is cached while another thread sends to it: its thread is notified, or sees the message at its next
+/// visit.
 fn sent_while_it_is_cached() {
     check(deep(2, 3), &["told", "seen", "found without being told"], || {
         let Caching { scene, first: (slot, pid), second } = Caching::begun();
@@ -506,9 +507,10 @@ fn a_message_to_a_process_that_is_being_cached() {
     sent_while_it_is_cached();
 }
 
-/// As [`sent_while_it_is_cached`], by a sender that has seen the mark already, and looks for the place alone. Loom has
-/// no order of single loads that are sequentially consistent, so each look of *ask* has a fence of its own here. But a
-/// fence orders all that follows: that of the look for the mark would hide that the look for the place needs one too.
+/// Like [`sent_while_it_is_cached`], with a sender that has already seen the mark and only checks the place. In loom,
+/// single sequentially consistent loads have no total order, so each check of *ask* has its own fence here. But a
+/// fence orders everything that follows: that of the check of the mark would hide that the check of the place needs
+/// one, too.
 #[test]
 fn a_message_of_a_sender_that_looks_for_the_place_alone() {
     check(deep(2, 3), &["told", "seen"], || {
@@ -534,14 +536,14 @@ fn a_message_of_a_sender_that_looks_for_the_place_alone() {
     });
 }
 
-/// As [`sent_while_it_is_cached`], of a process that waits for control and is answered by the other thread.
+/// Like [`sent_while_it_is_cached`], with a process that waits for control and is answered by the other thread.
 #[test]
 fn an_answer_to_a_process_that_is_being_cached() {
     check(deep(2, 3), &["told", "seen"], || {
         let scene = Scene::new();
         scene.local.enable_table(true);
         let ((slot, waiting, pid), (_, second, to)) = (scene.start(0), scene.start(1));
-        // The lane gets its first node.
+        // This gives the lane its first node.
         send(second.slot(), to, 0_u32).expect("it lives");
         scene.keep_waiting(waiting);
         let second = scene.run(second);
@@ -570,7 +572,7 @@ fn fault_the_thread_does_not_look_at_what_it_has_cached() {
     fault::with(Fault::Driver(DOES_NOT_LOOK), sent_while_it_is_cached);
 }
 
-/// A thread sends to a process in its cache, while another thread sends to it too, or empties the cache.
+/// A thread sends to a process in its cache, while another thread also sends to it, or empties the cache.
 fn sent_from_the_cache(taken_away: bool) {
     let places: &[_] = if taken_away { &["in place", "taken away"] } else { &["in place", "told", "both at once"] };
     check(deep(2, 3), places, move || {
@@ -605,7 +607,7 @@ fn sent_from_the_cache(taken_away: bool) {
         if received.ends_with(&[1, 10]) || received.ends_with(&[10, 1]) {
             reach("both at once");
         }
-        // It is idle, and its token is not lost.
+        // The process is idle, and its token is not lost.
         send(slot, pid, 20_u32).expect("it lives");
         assert_eq!(scene.finish().last(), Some(&20));
     });
@@ -621,7 +623,7 @@ fn messages_to_a_cached_process_that_is_taken_away() {
     sent_from_the_cache(true);
 }
 
-/// A sender sends from another thread, then moves to the one that keeps the process, and sends in place.
+/// A sender sends from another thread, then moves to the thread that keeps the process, and sends in place.
 #[test]
 fn a_sender_that_moves_to_the_thread_of_its_receiver() {
     check(3, &["moved", "had not moved"], || {
@@ -651,8 +653,9 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
     });
 }
 
-/// A thread has a process to run next and keeps another one, and goes to sleep while another thread takes both, or
-/// gives up. A message to the latter arrives meanwhile. When all sleep, nothing looks at the thread's tokens any more.
+/// A thread has a run-next process and keeps another process. It goes to sleep while another thread takes both, or
+/// gives up. Meanwhile a message to the kept process arrives. When all threads sleep, none checks this thread's tokens
+/// any more.
 fn sleeps_while_they_are_taken() {
     check(deep(2, 3), &["taken", "given up", "kept out", "evicted with a message"], || {
         let scene = Scene::new();
@@ -694,7 +697,7 @@ fn answer(slot: &'static Slot, pid: Pid, tag: u32) {
     slot.answer(node, pid.generation());
 }
 
-/// A thread answers a process whose token it keeps, twice, while another thread answers it too, or takes it away, or
+/// A thread answers a process whose token it keeps, twice, while another thread answers it too, takes it away, or does
 /// both.
 fn answered(answers: bool, takes: bool) {
     let mut places = vec!["beside the slot", "in the lane"];
@@ -730,7 +733,7 @@ fn answered(answers: bool, takes: bool) {
         let received = scene.finish_waiting();
         let mut own: Vec<_> = received.iter().copied().filter(|&tag| tag < 10).collect();
         if takes {
-            // The first may be on its way into the lane while the second goes there.
+            // The first answer may still be on its way into the lane when the second one goes there.
             own.sort_unstable();
         }
         assert_eq!(own, [1, 2], "once, and in order: {received:?}");
@@ -770,7 +773,7 @@ fn answers_to_a_waiting_process_that_is_answered_and_taken_away() {
     answered(true, true);
 }
 
-/// A process that waits for control is answered by another thread, and after that by its own.
+/// A process that waits for control is answered by another thread, and then by its own.
 #[test]
 fn an_answer_that_follows_one_from_another_thread() {
     check(3, &["followed", "had not come"], || {
@@ -800,8 +803,8 @@ fn an_answer_that_follows_one_from_another_thread() {
     });
 }
 
-/// A process that waits for control is answered, and another one is to run next in its place: the answer stays with its
-/// process.
+/// A process that waits for control is answered, then another process takes its place as the next to run: the answer
+/// stays with the first process.
 #[test]
 fn an_answered_process_that_is_displaced() {
     check(2, &["displaced", "taken away"], || {

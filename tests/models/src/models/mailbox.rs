@@ -1,6 +1,6 @@
 //! The data lane (`mailbox/lanes.rs`): the envelopes of each sender arrive once, in order, and intact.
 //!
-//! Its nodes: each is recycled once, and no late thread writes to a recycled node (the stand-in pool checks both).
+//! Each node is recycled once, and no late thread writes to a recycled node (the stand-in pool checks both).
 //!
 //! Not covered: the exactness of `Lanes::depth` during pushes and pops (it is an estimate); nodes that move between
 //! threads through the real pool.
@@ -20,7 +20,7 @@ const PLACES: [&str; 6] = [
     "the second was first",
 ];
 
-/// Two senders push while the thread with the token, which may be any of the three, takes.
+/// Two senders push while the thread with the token, which may be any of the three, takes envelopes.
 fn model(envelopes: u32) {
     let mailbox = Mailbox::new();
     let senders =
@@ -42,14 +42,14 @@ fn two_senders() {
     check(deep(2, 3), &PLACES, || model(1));
 }
 
-/// Nodes are used again while both send.
+/// Nodes are reused while both threads send.
 #[test]
 fn two_senders_of_two() {
     check(deep(1, 2), &PLACES, || model(2));
 }
 
-/// As above, and each node goes to the first thread that needs one, so that a late sender meets its predecessor, or its
-/// own node, reused.
+/// As above, but each node goes to the first thread that needs one, so that a late sender finds its predecessor, or
+/// its own node, reused.
 #[test]
 fn two_senders_with_one_magazine() {
     check(deep(1, 2), &PLACES, || {
@@ -58,7 +58,7 @@ fn two_senders_with_one_magazine() {
     });
 }
 
-/// One sender pushes while the process parks and is woken again: the first node comes and goes.
+/// One sender pushes while the process parks and is woken repeatedly: the lane's first node comes and goes.
 #[test]
 fn three_envelopes_of_one_sender() {
     check(4, &["busy without a first node", "refused without a first node", "refused the first node"], || {
@@ -71,7 +71,7 @@ fn three_envelopes_of_one_sender() {
     });
 }
 
-/// Two senders push to a process that does not take: envelopes that were numbered at the same time may count as one.
+/// Two senders push to a process that takes nothing: envelopes that were numbered at the same time may count as one.
 #[test]
 fn a_count_of_two_senders() {
     check(4, &["counted both", "counted one"], || {
@@ -89,7 +89,7 @@ fn a_count_of_two_senders() {
     });
 }
 
-/// As above, but the number of the first envelope is known from elsewhere: the count is exact.
+/// As above, but the senders know the number of the first envelope from elsewhere: the count is exact.
 #[test]
 fn a_count_of_two_senders_with_a_number_that_is_known() {
     check(4, &[], || {

@@ -33,23 +33,23 @@ use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, Ordering, OwnedCell};
 use std::ptr;
 
-/// How a process of a model parks.
+/// The way in which a process of a model parks.
 #[derive(Clone, Copy, PartialEq)]
 enum Rest {
     /// Until anything arrives.
     Idle,
-    /// Until something arrives in the control lane; idle from then on.
+    /// Until something arrives in the control lane; `Idle` from then on.
     Wait,
 }
 
-/// The lanes of one process, and the process: the thread that takes its token runs it at once.
+/// The lanes of one process, and the process itself: the thread that takes its token runs it at once.
 ///
-/// In production the token goes through a queue, which orders more.
+/// In production the token goes through a run queue, which orders more.
 struct Mailbox {
     lanes: Lanes,
-    /// For the token's holder only: two holders are a race.
+    /// Accessed by the token's holder only: two holders would be a race.
     process: OwnedCell<Process>,
-    /// Raised by each waker, relaxed: the lanes promise that a wake leads to a run that sees it.
+    /// Set by each waker with a relaxed store: the lanes guarantee that a wake leads to a run that sees it.
     announced: [AtomicBool; 2],
 }
 
@@ -58,14 +58,14 @@ struct Process {
     /// The envelopes of each lane, in the order in which they were taken.
     data: Vec<u32>,
     control: Vec<u32>,
-    /// Which announcements have been seen.
+    /// The announcements that have been seen.
     seen: [bool; 2],
-    /// Whether it waits for control.
+    /// Whether the process waits for control.
     waits: bool,
 }
 
 impl Mailbox {
-    /// The caller holds the token.
+    /// Creates a mailbox; the caller then holds the token.
     fn new() -> &'static Self {
         let mailbox = keep(Self {
             lanes: Lanes::unused(),
@@ -88,7 +88,7 @@ impl Mailbox {
         self.send_where(0, number);
     }
 
-    /// Sends with a sequence number of the first envelope that is known from elsewhere.
+    /// Sends like `send`, with a sequence number of the first envelope that the sender knows from elsewhere.
     fn send_where(&self, known: u64, number: u32) {
         let claim = self.lanes.push_data(node_pool::node(Self::envelope(number)), || known, |_| ());
         if claim == Claim::Process {
@@ -127,10 +127,10 @@ impl Mailbox {
     }
 
     /// Runs the process until it is parked. The caller holds the token. A process that waits takes no data until a
-    /// control has arrived.
+    /// control envelope or a wake has arrived.
     fn run(&self, rest: Rest) {
         let mut rest = rest;
-        // A token that has just been taken has no first node, or one that has not been consumed.
+        // After a token has just been taken, the lane has no first node, or one that has not been consumed.
         let mut has_first = false;
         loop {
             if rest == Rest::Idle || self.lanes.has_control() {
@@ -176,7 +176,7 @@ impl Mailbox {
         });
     }
 
-    /// Takes the control lane; `None` if it has neither an envelope nor a wake.
+    /// Takes the control lane. Returns `None` if it has neither an envelope nor a wake.
     fn take_control(&self) -> Option<Vec<u32>> {
         if !self.lanes.has_control() {
             return None;
@@ -191,7 +191,7 @@ impl Mailbox {
         Some(taken)
     }
 
-    /// Takes the data lane. `has_first` says whether its first node is a consumed one.
+    /// Takes the data lane. `has_first` tells whether the lane's first node has been consumed.
     fn take_data(&self, has_first: &mut bool) -> Vec<u32> {
         let mut taken = Vec::new();
         loop {
@@ -213,7 +213,7 @@ impl Mailbox {
         }
     }
 
-    /// Checks, when all senders are done, that the token is parked as idle and the lanes are empty. Returns the
+    /// Checks, after all senders are done, that the token is parked as idle and the lanes are empty. Returns the
     /// process.
     fn rest(&self) -> Process {
         assert_eq!(self.lanes.glance(), (true, false), "the token is parked, and not to wait");
@@ -221,7 +221,7 @@ impl Mailbox {
         assert!(self.take_control().is_none(), "a control was left");
         assert!(self.take_data(&mut false).is_empty(), "an envelope was left");
         assert_eq!(self.lanes.depth(), 0);
-        // SAFETY: this is the token, and loom checks it.
+        // SAFETY: the claim above took the token, and loom checks it.
         self.process.with_mut(|process| unsafe { std::mem::take(&mut *process) })
     }
 }

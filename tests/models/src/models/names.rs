@@ -1,5 +1,5 @@
-//! The names of a host (`names/table.rs`, over `links/registrations.rs`): the alias of a name is valid for as long as a
-//! process has the name, and of the aliases of free names a fixed number is kept, here one.
+//! The names of a host (`names/table.rs`, over `links/registrations.rs`). The alias of a name is valid for as long as
+//! a process has the name. Of the aliases of free names, a fixed number is kept: one in this model.
 //!
 //! Not covered: liveness of processes and the table of aliases (stand-ins); more than one kept alias.
 
@@ -21,7 +21,7 @@ fn name(text: &'static str) -> Name {
     Name::new(text).expect("a name")
 }
 
-/// Names with two aliases: of `free`, which no process has, and of `held`, which the first process has.
+/// Names with two aliases: that of `free`, which no process has, and that of `held`, which the first process has.
 struct World {
     names: &'static Names,
     free: Pid,
@@ -36,7 +36,7 @@ fn world() -> World {
 }
 
 impl World {
-    /// Checks the number of names and of aliases at the end of an execution, and that clearing removes all.
+    /// Checks the number of names and aliases at the end of an execution, and that clearing removes all of them.
     fn close(&self, held: usize, addresses: usize) {
         assert_eq!(self.names.count(), (held, addresses), "names and aliases");
         assert_eq!(alias::count(), addresses, "aliases");
@@ -45,7 +45,7 @@ impl World {
     }
 }
 
-/// A second name falls free, so the alias of the first is to be retired, while a process registers that first name.
+/// A second name becomes free, so the alias of the first should be retired, while a process registers that first name.
 #[test]
 fn a_name_is_given_away_while_it_is_retired() {
     check(6, &["its alias is valid", "retired before"], || {
@@ -57,13 +57,13 @@ fn a_name_is_given_away_while_it_is_retired() {
         assert_eq!(names.whereis("free"), Some(process(2)), "who has got the name");
         let serves = alias::lives(world.free);
         reach(if serves { "its alias is valid" } else { "retired before" });
-        // The alias of the name that has fallen free is kept.
+        // The alias of the name that has become free is kept.
         assert!(alias::lives(world.held));
         world.close(1, 1 + usize::from(serves));
     });
 }
 
-/// As above, and the process loses the name again before the alias is retired: it is free under another number.
+/// As above, but the process loses the name again before the alias is retired: the name is free under another number.
 #[test]
 fn a_name_is_given_away_and_falls_free_again_while_it_is_retired() {
     check(6, &["it is kept", "the other is kept"], || {
@@ -97,7 +97,7 @@ fn a_name_is_given_away_while_its_process_ends() {
         assert!(next.is_ok(), "the one before has ended");
         assert_eq!(names.whereis("held"), Some(process(2)), "who has got the name");
         assert!(alias::lives(world.held), "a valid alias is retired");
-        // The other name has been free for longer than this one, if this one was free at all.
+        // The other name has been free for longer than this one, if this one was ever free.
         world.close(1, 1 + usize::from(alias::lives(world.free)));
     });
 }

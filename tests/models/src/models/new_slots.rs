@@ -1,15 +1,16 @@
-//! The first incarnation of a slot that was never used, whose token a thread takes by a store (`slots/directory.rs`),
-//! while others use PIDs that they cannot know yet: of no process (generation zero), and of the one that is to come.
+//! The first incarnation of a slot that was never used, whose token is taken with a plain store
+//! (`slots/directory.rs`), while other threads use PIDs that they cannot know yet: of no process (generation zero),
+//! and of the slot's first process.
 //!
 //! The slot, its lanes and its token are production code. The driver repeats the steps of `SlotTable::take_new`, of
 //! `engine/lifecycle/spawn.rs` and of a step.
 //!
-//! The store rests on an order: a thread that has passed the check of the generation comes after it. Loom keeps the
-//! stores of a thread in order by themselves, so `made` stands for the store there: a cell that the thread writes when
-//! it has the token, and others read once they have passed the check.
+//! The store relies on an order: a thread that has passed the check of the generation comes after the store. Loom
+//! keeps the stores of a thread in order by itself, so a cell, `made`, stands for the store: the thread writes it once
+//! it has the token, and other threads read it once they have passed the check.
 //!
-//! Not covered: the chunk of the slot, which is made under a lock; slots that a thread leaves when it ends, which are
-//! claimed like those of ended processes (`slot_reuse`).
+//! Not covered: the chunk of the slot, which is created under a lock; slots that a thread leaves behind when it ends,
+//! which are claimed like those of ended processes (`slot_reuse`).
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
@@ -23,21 +24,22 @@ use loom::thread;
 use std::ptr;
 use std::sync::Mutex;
 
-/// How many indices a thread takes at a time.
+/// The number of indices that a thread takes at a time.
 const BATCH: u32 = 2;
 /// The slots of the first two batches.
 const SLOTS: usize = 2 * BATCH as usize;
 
 struct Host {
-    /// The messages that processes have taken, by the index of their slot. Invisible to loom: it orders nothing.
+    /// The messages that processes have taken, by the index of their slot. Invisible to loom, so that it orders
+    /// nothing.
     taken: Mutex<Vec<(u32, u32)>>,
-    /// For each slot. Only the token's holder touches it: two holders are a race.
+    /// One cell per slot, accessed by the token's holder only: two holders would be a race.
     inside: [OwnedCell<u32>; SLOTS],
-    /// For each slot: written by the thread that takes its first token.
+    /// One cell per slot, written by the thread that takes the slot's first token.
     made: [OwnedCell<bool>; SLOTS],
 }
 
-// SAFETY: the cells belong to the token's holder, and to the thread that takes the first token; loom checks it.
+// SAFETY: the cells belong to the token's holder and to the thread that takes the first token; loom checks it.
 unsafe impl Sync for Host {}
 
 impl Sink for Host {
@@ -56,7 +58,7 @@ impl Schedule for Host {
 impl SlotHost for Host {}
 
 impl Host {
-    /// A time slice: the process takes what has come.
+    /// Runs a time slice: the process takes its input.
     fn run(&self, mut token: Token) {
         let slot = token.slot();
         loop {
@@ -86,7 +88,7 @@ struct World {
     slots: [&'static Slot; SLOTS],
     owner: &'static SlotOwner,
     host: &'static Host,
-    /// `SlotTable::used`.
+    /// Stands for `SlotTable::used`.
     used: AtomicU32,
 }
 
@@ -102,47 +104,47 @@ impl World {
         keep(Self { slots, owner, host, used: AtomicU32::new(0) })
     }
 
-    /// `SlotTable::take_unused`.
+    /// Mirrors `SlotTable::take_unused`.
     fn take_batch(&self) -> std::ops::Range<u32> {
         let more = |used: u32| Some(used + BATCH);
         let first = self.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).expect("there are some");
         first..first + BATCH
     }
 
-    /// `SlotTable::take_new` and `Scheduler::start_process`: returns the token of a process that is alive.
+    /// Mirrors `SlotTable::take_new` and `Scheduler::start_process`. Returns the token of a live process.
     fn spawn(&self, index: u32) -> Token {
         let slot = self.slots[index as usize];
         let mut token = Token::claim_unused(slot);
-        // SAFETY: the calling thread alone has been given the index, and loom checks it.
+        // SAFETY: only the calling thread has been given the index, and loom checks it.
         self.host.made[index as usize].with_mut(|made| unsafe { *made = true });
         token.open(self.owner);
         token
     }
 
-    /// Sends a message to the first process of a slot, by a PID that was made up. Returns whether it was accepted.
+    /// Sends a message to the first process of a slot, by a made-up PID. Returns whether it was accepted.
     fn send(&self, index: u32, number: u32) -> bool {
         let sent = self.slots[index as usize].send(self.owner.pid(index, 1), number).is_ok();
         reach(if sent { "sent" } else { "there was no process yet" });
         if sent {
-            // SAFETY: it is written before the process is alive, and loom checks it.
+            // SAFETY: the cell is written before the process is alive, and loom checks it.
             let made = self.host.made[index as usize].with(|made| unsafe { *made });
             assert!(made, "the first token was taken before");
         }
         sent
     }
 
-    /// Sends a signal, to no process of any slot, or to the first one.
+    /// Sends a signal to that generation of a slot: generation zero is no process, generation one the first process.
     fn signal(&self, index: u32, generation: u64) {
         let slot = self.slots[index as usize];
         slot.request(generation, Control::Kill);
     }
 
-    /// Checks at the end of an execution that each process is idle, and has taken what was `sent` to it.
+    /// Checks at the end of an execution that each spawned process is idle, and has taken the messages in `sent`.
     fn close(&self, spawned: &[u32], sent: &[(u32, u32)]) {
         for &index in spawned {
             let slot = self.slots[index as usize];
             assert_eq!(slot.lanes.claim(), Claim::Process, "the token is parked");
-            // SAFETY: this is the token.
+            // SAFETY: the claim above took the token.
             assert!(unsafe { slot.lanes.is_data_empty() } && !slot.lanes.has_control(), "something was left");
         }
         let mut taken = std::mem::take(&mut *self.host.taken.lock().unwrap());
@@ -176,7 +178,7 @@ fn a_signal_to_a_generation_that_no_process_has() {
     });
 }
 
-/// Each thread spawns a process in a slot of its own batch, and sends to the one that the other spawns.
+/// Each thread spawns a process in a slot of its own batch, and sends to the process that the other thread spawns.
 #[test]
 fn two_threads_take_a_batch_each() {
     check(3, &["sent", "there was no process yet", "woken"], || {

@@ -8,7 +8,7 @@ use crate::fault::{self, Fault};
 use crate::time::next_due::NextDue;
 use loom::thread;
 
-/// The time of a timer that has fired: the thread that fires timers is about to notice.
+/// The time of a timer that has fired: the thread that fires timers has not noticed yet.
 const PAST: Moment = Moment(3);
 
 struct Host {
@@ -19,7 +19,7 @@ struct Host {
 impl Host {
     fn new() -> Self {
         let host = Self { next: NextDue::new(), wheels: [Moment::NEVER; 2].map(SharedMoment::new) };
-        // The timer has fired: the wheel's moment has been raised, the moment of all wheels has not.
+        // The timer has fired: its wheel's moment has been raised, but the common moment has not.
         assert!(host.next.lower(&host.wheels[0], PAST));
         host.wheels[0].store(Moment::NEVER);
         host
@@ -29,7 +29,7 @@ impl Host {
         self.wheels.iter().map(SharedMoment::load).min().unwrap_or(Moment::NEVER)
     }
 
-    /// Raises the time, and sleeps. Returns until when; `None` if an earlier timer was found.
+    /// Raises the time and sleeps. Returns the wake-up time, or `None` if an earlier timer was found.
     fn sleep(&self) -> Option<Moment> {
         if self.next.raise(|| self.least()) {
             reach("saw a timer that was set meanwhile");
@@ -41,7 +41,7 @@ impl Host {
     }
 }
 
-/// Sets `timers`, each in a wheel of its own, while one thread raises the time `times` times.
+/// Sets `timers`, each in its own wheel, while a thread raises the time `times` times.
 fn model(timers: &'static [Moment], times: usize) {
     let host = keep(Host::new());
     let setters: Vec<_> = timers
@@ -53,7 +53,7 @@ fn model(timers: &'static [Moment], times: usize) {
     let told: Vec<bool> = setters.into_iter().map(|setter| setter.join().unwrap()).collect();
     let first = *timers.iter().min().expect("some are set");
     assert!(host.next.load() <= first, "a timer is lost");
-    // A thread that sleeps too long is woken by the one that set the timer, or finds the timer in its last check.
+    // A thread that sleeps too long is woken by the thread that set the timer, or finds the timer in its last check.
     let woken = told.contains(&true) || sleeps.iter().any(Option::is_none);
     assert!(woken || sleeps.last().copied().flatten().is_some_and(|until| until <= first), "it is slept through");
 }
@@ -75,7 +75,7 @@ fn two_timers_in_different_wheels() {
     check(3, PLACES, || model(&[Moment(7), Moment(5)], 1));
 }
 
-/// Without the single order of due:X1, due:X2, due:X5 and due:X6 neither sees the other.
+/// Without the single order of due:X1, due:X2, due:X5 and due:X6, neither thread sees the other.
 #[test]
 #[should_panic(expected = "a timer is lost")]
 fn fault_no_single_order() {

@@ -1,20 +1,21 @@
-//! The ring of the recorder (`recorder/ring.rs`): a reader beside the writer, which overwrites what is being read.
+//! The ring of the recorder (`recorder/ring.rs`): a reader runs beside the writer, which may overwrite the record
+//! being read.
 //!
-//! Not covered: rings of more than two cells, which differ in how many records are whole.
+//! Not covered: rings of more than two cells, which differ only in how many records are whole.
 
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
 use crate::recorder::ring::{Record, Ring, TypeName};
 use loom::thread;
 
-/// The type that the records name: a torn copy could name another, or none.
+/// The types that the records name: a torn copy could name the wrong one, or none.
 static NAMES: [TypeName; 2] = [|| "even", || "odd"];
 
 fn record(number: u64) -> Record {
     Record { words: [number, number + 10, number + 20], name: Some(&NAMES[number as usize % 2]) }
 }
 
-/// Two cells, so that the third record overwrites the first one.
+/// Writes to a ring of two cells, so that the third record overwrites the first one, while it is read `reads` times.
 fn model(records: u64, reads: usize) {
     let ring = keep(Ring::new(2));
     let writer = thread::spawn(move || (0..records).for_each(|number| ring.write(record(number))));
@@ -51,7 +52,7 @@ fn a_reader_that_comes_again_goes_on_where_it_was() {
     check(deep(2, 4), &["nothing was there", "one was there"], || model(3, 2));
 }
 
-/// Without the fences of ring:I1 and I6 a torn copy is taken for a whole one.
+/// Without the fences of ring:I1 and I6, a torn copy passes for a whole one.
 #[test]
 #[should_panic]
 fn fault_no_fence() {

@@ -1,13 +1,13 @@
 //! Registrations that end with a process (`links/registrations.rs`, over `slots/slot` for liveness): a registrant adds
-//! a process while that process exits, and its slot is reused.
+//! a process while that process exits and its slot is reused.
 //!
-//! In the end no registration of an exited process is left, neither in the table, nor in its cell, nor with the
-//! registrant, and the registration of the next process in the slot is untouched.
+//! In the end no registration of an exited process is left in the table, in its cell, or with the registrant, and the
+//! registration of the next process in the slot is unaffected.
 //!
-//! The registrant is a stand-in for `names/table.rs`, with one name: it keeps the rule that a registrant changes its
+//! The registrant is a stand-in for `names/table.rs` with one name. It follows the rule that a registrant changes its
 //! members under its own lock. The driver repeats the steps of `engine/lifecycle/exit.rs`.
 //!
-//! Not covered: groups (they keep the same rule), more than one cell and one shard, envelopes to an exited process.
+//! Not covered: groups (they follow the same rule), more than one cell and one shard, envelopes to an exited process.
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
@@ -21,9 +21,9 @@ use crate::sync::{Mutex, lock};
 use loom::thread;
 use std::sync::Arc;
 
-/// A process exits without notifying its registrants.
+/// A planted fault: a process exits without notifying its registrants.
 const NOT_NOTIFIED: Fault = Fault::Driver(0);
-/// A process notifies its registrants before its incarnation is closed.
+/// A planted fault: a process notifies its registrants before its incarnation is closed.
 const NOTIFIED_TOO_EARLY: Fault = Fault::Driver(1);
 
 struct Silent;
@@ -52,7 +52,7 @@ struct World {
     holder: Mutex<Option<(Pid, Registration)>>,
 }
 
-/// The name, as its holder's registration.
+/// The name, as the registrant of its holder.
 struct Name(&'static World);
 
 impl Registrant for Name {
@@ -84,7 +84,7 @@ impl World {
         (token, pid)
     }
 
-    /// `engine/lifecycle/exit.rs`.
+    /// Mirrors `engine/lifecycle/exit.rs`.
     fn end(&self, mut token: Token, pid: Pid) {
         if fault::is(NOTIFIED_TOO_EARLY) {
             self.registrations.end(pid, &ExitReason::Normal);
@@ -102,7 +102,7 @@ impl World {
         self.slot.is_living_in_order(pid.generation())
     }
 
-    /// `Names::register`. Returns whether `pid` has the name.
+    /// Mirrors `Names::register`. Returns whether `pid` has the name.
     fn register(&'static self, pid: Pid) -> bool {
         let mut holder = lock(&self.holder);
         if let Some((other, _)) = holder.as_ref()
@@ -119,7 +119,7 @@ impl World {
         true
     }
 
-    /// `Names::unregister`.
+    /// Mirrors `Names::unregister`.
     fn unregister(&self) {
         let mut holder = lock(&self.holder);
         if let Some((pid, registration)) = holder.take() {
@@ -133,7 +133,7 @@ impl World {
         let registrations = usize::from(holder.is_some());
         assert_eq!(self.registrations.count(&[1]), registrations, "registrations");
         assert_eq!(self.registrations.counted() as usize, registrations, "registrations, in their cell");
-        // Dropped before the name is.
+        // The registration must be dropped before the name.
         self.unregister();
         assert_eq!((self.registrations.count(&[1]), self.registrations.counted()), (0, 0));
     }
@@ -169,7 +169,7 @@ fn a_name_given_and_taken_while_its_process_exits() {
     });
 }
 
-/// Two threads register the name for one process that exits.
+/// Two threads register the name for a process that exits.
 #[test]
 fn two_registrations_of_an_exiting_process() {
     check(3, &["registered", "refused", "freed by the exit"], || {
@@ -184,7 +184,7 @@ fn two_registrations_of_an_exiting_process() {
     });
 }
 
-/// The name is registered for a process that exits, and for the next one in its slot.
+/// The name is registered for a process that exits, and for the next process in its slot.
 #[test]
 fn a_name_for_an_exiting_process_and_for_the_next_in_its_slot() {
     check(4, &["registered", "refused", "freed by the exit"], || {

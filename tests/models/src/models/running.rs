@@ -1,4 +1,4 @@
-//! The process that a thread runs (`engine/workers/running.rs`): users' code reaches the process whose token its thread
+//! The process that a thread runs (`engine/workers/running.rs`): user code reaches the process whose token its thread
 //! has, and no other.
 //!
 //! The slot, its token and the word are production code. The driver repeats the steps of `engine/slice/step.rs`
@@ -15,10 +15,10 @@ use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 
-/// The word is cleared only after the token has been parked, and the drop of a value runs in between.
+/// A planted fault: the word is cleared only after the token has been parked, and the drop of a value runs in between.
 const CLEARED_LATE: Fault = Fault::Driver(0);
 
-/// A run queue, to which a waker pushes the token of the process.
+/// A run queue, to which wakers push the token of the process.
 struct Queue(Mutex<Vec<Token>>);
 
 impl Sink for Queue {
@@ -33,10 +33,10 @@ impl Schedule for Queue {
 
 impl SlotHost for Queue {}
 
-/// `with_own`: changes the state of the process that runs here. Returns whether there is one.
+/// Mirrors `with_own`: changes the state of the process that this thread runs. Returns whether there is one.
 fn with_own(running: &RunningProcess) -> bool {
     let Some(slot) = running.slot().filter(|slot| slot.living().is_some()) else { return false };
-    // SAFETY: this is the condition that the model checks; loom reports two threads that do it at once.
+    // SAFETY: this is the condition that the model checks; loom reports two threads that access the state at once.
     unsafe { slot.own_cold_state() }.labelled = true;
     true
 }
@@ -73,7 +73,7 @@ fn park(running: &RunningProcess, token: Token) -> Option<Token> {
     }
 }
 
-/// While one thread parks the token, a message comes, and another thread runs the process.
+/// While one thread parks the token, a message arrives and another thread runs the process.
 #[test]
 fn a_value_is_dropped_as_the_token_goes() {
     check(4, &["run by the other thread", "parking was refused"], || {

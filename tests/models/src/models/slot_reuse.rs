@@ -1,9 +1,9 @@
 //! Slot reuse (`slots/slot` over `mailbox/lanes.rs`): a process exits, late senders arrive, and another process is
 //! spawned in its slot.
 //!
-//! Every envelope is accounted for once: handled by the incarnation that it was sent to, returned to its sender, or a
-//! dead letter; every control is handled by its incarnation or counted as late. Nothing reaches another incarnation,
-//! and only one thread at a time runs the process or vacates its slot.
+//! Every envelope is accounted for once: handled by the incarnation that it was sent to, returned to its sender, or
+//! made a dead letter. Every control is handled by its incarnation or counted as late. Nothing reaches another
+//! incarnation, and only one thread at a time runs the process or vacates its slot.
 //!
 //! The slot and its token are production code. The driver repeats the steps of `engine/slice/step.rs` (`run_slice`),
 //! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`. A thread that takes a token runs the process at once; in
@@ -30,30 +30,30 @@ use loom::thread;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
-/// A receiver takes envelopes of any generation.
+/// A planted fault: a receiver takes envelopes of any generation.
 const ANY_GENERATION: Fault = Fault::Driver(0);
-/// An incarnation ends without being closed first.
+/// A planted fault: an incarnation ends without being closed first.
 const NOT_CLOSED: Fault = Fault::Driver(1);
-/// An exit parks the token as idle instead of as vacant.
+/// A planted fault: an exit parks the token as idle instead of as vacant.
 const PARKED_IDLE: Fault = Fault::Driver(2);
-/// The exit is reported before the token is parked.
+/// A planted fault: the exit is reported before the token is parked.
 const NOTIFIED_FIRST: Fault = Fault::Driver(3);
 
 /// The control that ends a process.
 const KILL: u32 = 99;
 
-/// What became of each envelope. Invisible to loom, so that it orders nothing.
+/// The fate of each envelope. Invisible to loom, so that it orders nothing.
 #[derive(Default)]
 struct Log {
-    /// The incarnation and the number of each.
+    /// The incarnation and the number of each handled envelope.
     handled: Vec<(u64, u32)>,
     refused: Vec<u32>,
     dead: Vec<u32>,
-    /// How many incarnations have ended.
+    /// The number of incarnations that have ended.
     ended: u64,
     /// Whether the first exit has been reported.
     notified: bool,
-    /// How many envelopes became dead letters after that report.
+    /// The number of envelopes that became dead letters after that report.
     dead_after_notification: u32,
 }
 
@@ -65,7 +65,7 @@ struct World {
 
 struct Host {
     log: Mutex<Log>,
-    /// Only the token's holder touches it: two holders are a race.
+    /// Accessed by the token's holder only: two holders would be a race.
     inside: OwnedCell<u32>,
 }
 
@@ -104,7 +104,7 @@ impl Host {
         self.inside.with_mut(|inside| unsafe { *inside += 1 });
     }
 
-    /// `ThreadContext::run_slice`.
+    /// Mirrors `ThreadContext::run_slice`.
     fn run_slice(&self, mut token: Token) {
         let pid = token.pid().expect("a token that is scheduled belongs to a live process");
         let mut body = token.body().take().expect("and its process is there");
@@ -116,7 +116,7 @@ impl Host {
                 return;
             }
             if !token.lanes().is_data_empty() {
-                // A sender has not finished its push: production requeues the process.
+                // A sender has not finished its push: production would requeue the process.
                 thread::yield_now();
                 continue;
             }
@@ -127,7 +127,7 @@ impl Host {
         }
     }
 
-    /// `ThreadContext::step`. Returns whether the process exits.
+    /// Mirrors `ThreadContext::step`. Returns whether the process exits.
     fn step(&self, token: &mut Token, generation: u64) -> bool {
         self.enter();
         let mut ends = false;
@@ -155,7 +155,7 @@ impl Host {
         ends
     }
 
-    /// `engine/lifecycle/exit.rs`.
+    /// Mirrors `engine/lifecycle/exit.rs`.
     fn end(&self, mut token: Token) {
         self.enter();
         if fault::is(NOT_CLOSED) {
@@ -201,7 +201,7 @@ impl World {
         keep(Self { slot: keep(Slot::unused(0)), owner, host })
     }
 
-    /// `Scheduler::start_process`, after it has taken a slot's token.
+    /// Mirrors `Scheduler::start_process`, from the point where it takes a slot's token.
     fn open(&self) -> Token {
         let mut token = loop {
             match Token::claim_free(self.slot) {
@@ -265,7 +265,7 @@ impl World {
     /// the incarnation that it was sent to, are accounted for.
     fn close(&self, envelopes: &[(u64, u32)], controls: &[(u64, u32)]) {
         assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is parked");
-        // SAFETY: this is the token.
+        // SAFETY: the claim above took the token.
         assert!(unsafe { self.slot.lanes.is_data_empty() } && !self.slot.lanes.has_control(), "something was left");
         assert_eq!(self.slot.living(), Some(2));
         let log = std::mem::take(&mut *self.host.log.lock().unwrap());
@@ -290,8 +290,8 @@ impl World {
     }
 }
 
-/// Ends a process and spawns another in its slot while `late` senders send to the first; the second receives an
-/// envelope.
+/// Ends a process and spawns another one in its slot while `late` senders send to the first. The second one also
+/// receives an envelope.
 fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
     let first = world.open();
     let late: Vec<_> = late.into_iter().map(|late| thread::spawn(late)).collect();
@@ -316,7 +316,7 @@ fn a_late_envelope() {
 }
 
 /// A late message is refused, or becomes a dead letter before the exit is reported. (If two messages are late, or the
-/// slot is in use again by then, it may become a dead letter after that: see `engine/lifecycle/exit.rs`.)
+/// slot is already in use again, one may become a dead letter after the report: see `engine/lifecycle/exit.rs`.)
 #[test]
 fn a_dead_letter_precedes_the_notification() {
     check(6, &["refused", "dead letter", "refused at the end"], || {
@@ -342,7 +342,7 @@ fn a_late_message() {
     });
 }
 
-/// A message and a control are late, and meet in a vacant slot without a node.
+/// A message and a control are late, and both arrive in a vacant slot without a node.
 #[test]
 fn a_late_message_and_a_late_control() {
     check(deep(1, 2), &LATE, || {
@@ -372,7 +372,7 @@ fn a_late_wake() {
     });
 }
 
-/// Two senders are late: the one that takes the token must turn the other's envelope into a dead letter.
+/// Two senders are late: the sender that takes the token must turn the other's envelope into a dead letter.
 #[test]
 fn two_late_envelopes() {
     check(deep(1, 2), &LATE, || {
@@ -382,15 +382,15 @@ fn two_late_envelopes() {
     });
 }
 
-/// Three senders are late, and nodes move between threads: one that has its envelope back, and is still vacating the
-/// slot, may meet its own node with another sender's envelope in it.
+/// Three senders are late, and nodes move between threads: a sender that has its message back, and is still vacating
+/// the slot, may find its own node reused for another sender's envelope.
 #[test]
 fn three_late_messages() {
     check(deep(1, 2), &["had its own message back", "dead letter"], || {
         node_pool::share();
         let world = World::new();
         world.host.end(world.open());
-        // `Slot::send`, once it has found the process alive.
+        // As in `Slot::send`, once it has found the process alive.
         let send = |number: u32| {
             let node = node_pool::message(1, number, ptr::null_mut());
             let mine = node.as_ptr();
@@ -409,7 +409,7 @@ fn three_late_messages() {
 }
 
 /// A process is killed, its slot is reused, and a control for the first incarnation arrives, all while the thread that
-/// parked the token checks again: the token that it takes back belongs to another incarnation.
+/// parked the token performs its second check: the token that it takes back belongs to another incarnation.
 fn killed_while_parking(with_control: bool) {
     let world = World::new();
     let first = world.open();
@@ -472,7 +472,7 @@ fn fault_no_single_order() {
     fault::with(Fault::NoSingleOrder, a_late_control);
 }
 
-/// A sender that has seen the process alive pushes after the exit has been reported.
+/// A sender that has seen the process alive pushes after the exit was reported.
 #[test]
 #[should_panic]
 fn fault_notified_first() {

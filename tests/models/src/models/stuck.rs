@@ -1,6 +1,6 @@
-//! Stuck processes in a cycle of calls (`slots/slot`, `is_stuck`, over `wait_graph.rs` and `call_id.rs`): a process
-//! with pending controls is not stuck, unless it blocks its thread, and an exited one is not stuck, whatever process is
-//! in its slot now.
+//! Stuck processes in a cycle of calls (`slots/slot`, `is_stuck`, over `wait_graph.rs` and `call_id.rs`). A process
+//! with pending controls is not stuck, unless it blocks its thread. An exited process is not stuck, whatever process
+//! now occupies its slot.
 //!
 //! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/slice/step.rs`,
 //! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there, a process withdraws its edge after it has taken
@@ -22,7 +22,7 @@ use loom::thread;
 use std::cell::Cell;
 use std::ptr;
 
-/// A run queue, to which a waker pushes the token of a process.
+/// A run queue, to which wakers push the tokens of processes.
 struct Queue(Mutex<Vec<Token>>);
 
 impl Sink for Queue {
@@ -62,7 +62,7 @@ impl Places for World {
         self.edges.get(index_of(incarnation))
     }
 
-    /// As in `deadlock/edges.rs`.
+    /// The implementation of `deadlock/edges.rs`.
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {
         self.slots.get(index_of(incarnation)).is_some_and(|slot| slot.is_stuck(incarnation & LAST_GENERATION, blocks))
     }
@@ -76,7 +76,7 @@ fn issue(number: u64) -> CallId {
     CallId::issue(keep(MailNode::empty()), number)
 }
 
-/// The methods of the cycle, if the call has failed.
+/// The methods of the cycle, if the call failed.
 type Failed = Option<Vec<&'static str>>;
 
 impl World {
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// Takes a process to run from the queue: the second one, if it has been woken.
+    /// Takes a process to run from the queue: the second process, if it has been woken.
     fn next(&self) -> Option<Token> {
         lock(&self.queue.0).pop()
     }
@@ -154,7 +154,8 @@ impl World {
     }
 }
 
-/// The second process waits for the first, and receives a control. Then the first one calls it: it is not stuck.
+/// The second process waits for the first, and receives a control. Then the first calls the second, which is not
+/// stuck.
 fn a_process_with_pending_controls(wakes: bool) {
     let world = World::new();
     let (first, (second, incarnation)) = (world.open(0).1, world.open(1));
@@ -184,7 +185,7 @@ fn a_process_with_a_pending_wake_is_not_stuck() {
     check(4, &["run by the other thread", "waits"], || a_process_with_pending_controls(true));
 }
 
-/// A process that blocks its thread takes no controls before its wait is over: the cycle is found at once.
+/// A process that blocks its thread takes no controls before its wait ends: the cycle is found at once.
 #[test]
 fn a_blocked_process_is_stuck_despite_pending_controls() {
     check(3, &["found"], || {
@@ -198,8 +199,9 @@ fn a_blocked_process_is_stuck_despite_pending_controls() {
     });
 }
 
-/// The second process waits for the first, and is killed; the next one in its slot calls the first. Meanwhile the first
-/// calls the killed one. The call may fail for a cycle with the killed process, but not with the next one.
+/// The second process waits for the first, and is killed. The next process in its slot calls the first, while the
+/// first calls the killed process. That call may fail because of a cycle with the killed process, but not with the
+/// next one.
 #[test]
 fn the_next_process_in_a_slot_is_distinct() {
     check(deep(1, 2), &["in a cycle with the previous process", "waits"], || {

@@ -1,13 +1,13 @@
 //! Suspension of senders (`engine/backpressure/suspend.rs`): a sender on the waiting list of a full mailbox is resumed
-//! when there is room, whatever else happens meanwhile, and receives each message that arrived during its suspension
+//! when there is room, whatever else happens meanwhile. It receives each message that arrived during its suspension
 //! exactly once.
 //!
-//! The lanes of both processes are production code. The rest is a driver that repeats the steps of `suspend.rs` and
-//! those of `step.rs` that check CONGESTED and SUSPENDED: a locked state for each process, the two flags, the list and
-//! the liveness of the receiver. A change there must be repeated here. A mailbox with one envelope counts as full.
+//! The lanes of both processes are production code. The driver repeats the steps of `suspend.rs`, and those of
+//! `step.rs` that check CONGESTED and SUSPENDED, on a locked state for each process, the two flags, the list, and the
+//! liveness of the receiver. Changes in those files must be repeated here. A mailbox with one envelope counts as full.
 //!
 //! Not covered: several senders on one list, cycles, the edges in the wait graph (see `wait_graph.rs`), and steps that
-//! wait for room (`wait_in_step.rs` covers how that wait ends).
+//! wait for room (`wait_in_step.rs` covers the end of such waits).
 
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
@@ -25,25 +25,25 @@ const NO_WAKE: Fault = Fault::Driver(0);
 const CHECKS_THEN_TAKES: Fault = Fault::Driver(1);
 /// Resuming a process wakes it before SUSPENDED is cleared.
 const WAKES_THEN_CLEARS_THE_FLAG: Fault = Fault::Driver(2);
-/// A sender that joins the list checks whether the receiver is alive before it raises CONGESTED.
+/// A sender that joins the list checks whether the receiver is alive before it sets CONGESTED.
 const CHECKS_LIVENESS_THEN_MARKS: Fault = Fault::Driver(3);
 /// A sender that finds the receiver waiting for something else does not check again whether there is room.
 const NO_SECOND_CHECK: Fault = Fault::Driver(4);
 /// A process joins the list before it is marked SUSPENDED.
 const LISTED_THEN_MARKED: Fault = Fault::Driver(5);
-/// A receiver that begins to wait for something else does not resume the senders that wait for room.
+/// A receiver that starts to wait for something else does not resume the senders that wait for room.
 const WAITS_WITHOUT_A_CHECK: Fault = Fault::Driver(6);
 /// Messages that arrived during a suspension are lost.
 const LOSES_KEPT_MESSAGES: Fault = Fault::Driver(7);
-/// A suspension is recorded under the lock, and the process marked SUSPENDED only after the lock is released.
+/// A suspension is recorded under the lock, but the process is marked SUSPENDED only after the lock is released.
 const MARKED_OUTSIDE: Fault = Fault::Driver(8);
 
-/// What the receiver does when it has taken its envelope.
+/// The behaviour of the receiver after it has taken its envelope.
 #[derive(Clone, Copy, PartialEq)]
 enum Rest {
     Idle,
     Wait,
-    /// It exits.
+    /// The receiver exits.
     End,
 }
 
@@ -55,7 +55,7 @@ struct ProcessSide {
     suspended: AtomicBool,
     /// The number of its own suspension, if it is suspended, and the numbers of the senders on its list.
     state: Mutex<(Option<u64>, Vec<u64>)>,
-    /// For the token's holder only.
+    /// Accessed by the token's holder only.
     own: OwnedCell<Own>,
 }
 
@@ -65,9 +65,9 @@ struct Own {
     kept: Vec<u32>,
     /// The messages that its steps have taken.
     seen: Vec<u32>,
-    /// Whether it was suspended, so that its next time slice begins with a check.
+    /// Whether the process was suspended, so that its next time slice begins with a check.
     was_suspended: bool,
-    /// How often it has been resumed.
+    /// The number of times that the process has been resumed.
     resumed: u32,
 }
 
@@ -75,7 +75,7 @@ struct World {
     sender: ProcessSide,
     receiver: ProcessSide,
     rest: Rest,
-    /// How many suspensions have ended.
+    /// The number of suspensions that have ended.
     ended: AtomicU8,
 }
 
@@ -93,13 +93,13 @@ impl ProcessSide {
         side
     }
 
-    /// The caller holds the token.
+    /// Gives `body` access to the private state. The caller holds the token.
     fn own<R>(&self, body: impl FnOnce(&mut Own) -> R) -> R {
         // SAFETY: the caller holds the token, and loom checks it.
         self.own.with_mut(|own| body(unsafe { &mut *own }))
     }
 
-    /// The caller holds the token.
+    /// Takes the control lane. The caller holds the token.
     fn take_control(&self) -> Vec<u32> {
         let mut taken = Vec::new();
         if self.lanes.has_control() {
@@ -137,7 +137,7 @@ fn envelope(number: u32) -> Envelope {
 }
 
 impl World {
-    /// Makes a receiver with an envelope in each lane, and a sender. The caller holds both tokens.
+    /// Creates a receiver with an envelope in each lane, and a sender. The caller holds both tokens.
     fn new(rest: Rest) -> &'static Self {
         let world =
             keep(Self { sender: ProcessSide::new(), receiver: ProcessSide::new(), rest, ended: AtomicU8::new(0) });
@@ -150,7 +150,7 @@ impl World {
 
     // The sender.
 
-    /// `ThreadContext::suspend`. The caller holds the sender's token.
+    /// Mirrors `ThreadContext::suspend`. The caller holds the sender's token.
     fn suspend(&'static self) {
         let (sender, number) = (&self.sender, 1);
         let mark = || {
@@ -178,7 +178,7 @@ impl World {
         self.stay_suspended();
     }
 
-    /// `wait_at`.
+    /// Mirrors `wait_at`.
     fn wait_at(&'static self, number: u64) -> bool {
         let at = &self.receiver;
         let mut state = lock(&at.state);
@@ -215,13 +215,14 @@ impl World {
         true
     }
 
-    /// `ThreadContext::stay_suspended`, and what follows if it returns the token. The caller holds the sender's token.
+    /// Mirrors `ThreadContext::stay_suspended`, and the code that follows if it returns the token. The caller holds
+    /// the sender's token.
     fn stay_suspended(&'static self) {
         let sender = &self.sender;
         loop {
             let mut suspended = fault::is(CHECKS_THEN_TAKES).then(|| {
                 let suspended = sender.suspended.load(Ordering::SeqCst);
-                // Without it loom does not reach the execution that this fault needs.
+                // Without this yield, loom does not reach the execution that the fault needs.
                 thread::yield_now();
                 suspended
             });
@@ -264,7 +265,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::run_slice` of the sender, on the thread that has taken its token.
+    /// Mirrors `ThreadContext::run_slice` of the sender, on the thread that has taken its token.
     fn turn(&'static self) {
         if self.sender.own(|own| own.was_suspended) { self.stay_suspended() } else { self.resume_sender() }
     }
@@ -281,14 +282,14 @@ impl World {
         self.claimed_sender(claim);
     }
 
-    /// `end_suspension`.
+    /// Mirrors `end_suspension`.
     fn end_suspension(&'static self) {
         let Some(number) = lock(&self.sender.state).0.take() else { return };
         lock(&self.receiver.state).1.retain(|other| *other != number);
         self.release();
     }
 
-    /// `resume`. Returns whether the suspension had not ended yet.
+    /// Mirrors `resume`. Returns whether the suspension was still in effect.
     fn take_off(&'static self, number: u64) -> bool {
         let mut state = lock(&self.sender.state);
         if state.0 != Some(number) {
@@ -300,7 +301,7 @@ impl World {
         true
     }
 
-    /// `release`.
+    /// Mirrors `release`.
     fn release(&'static self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
         if fault::is(WAKES_THEN_CLEARS_THE_FLAG) {
@@ -316,7 +317,7 @@ impl World {
 
     // The receiver.
 
-    /// `resume_waiters`, without its limit of half the bound: a sender may be resumed at any time.
+    /// Mirrors `resume_waiters`, without its limit of half the bound: a sender may be resumed at any time.
     fn resume_waiters(&'static self, rests: bool) {
         let receiver = &self.receiver;
         loop {
@@ -341,11 +342,11 @@ impl World {
         }
     }
 
-    /// `ThreadContext::go_on` of the receiver. The caller holds its token.
+    /// Mirrors `ThreadContext::go_on` of the receiver. The caller holds its token.
     fn run_receiver(&'static self) {
         let receiver = &self.receiver;
         loop {
-            // `begin_with_rare_events`.
+            // As in `begin_with_rare_events`.
             let is_rare = receiver.lanes.has_control() || receiver.congested.load(Ordering::Relaxed);
             if is_rare {
                 let _answer = receiver.take_control();
@@ -357,7 +358,7 @@ impl World {
             if self.rest == Rest::End {
                 return self.end_receiver();
             }
-            // `after_all`, which an ordinary step skips.
+            // As in `after_all`, which an ordinary step skips.
             let waits = self.rest == Rest::Wait;
             let looks = (is_rare || waits) && !(waits && fault::is(WAITS_WITHOUT_A_CHECK));
             if looks && receiver.congested.load(Ordering::SeqCst) {
@@ -372,7 +373,7 @@ impl World {
         }
     }
 
-    /// `end`: the receiver becomes unroutable before it checks CONGESTED.
+    /// Mirrors `end`: the receiver is marked as dead before it checks CONGESTED.
     fn end_receiver(&'static self) {
         let receiver = &self.receiver;
         receiver.alive.store(false, Ordering::SeqCst);
@@ -386,7 +387,7 @@ impl World {
         }
     }
 
-    /// All are done: the sender has gone on, and has seen what came.
+    /// Checks, when all threads are done, that the sender was resumed and has seen the messages in `came`.
     fn close(&self, came: &[u32]) {
         assert_eq!(self.sender.lanes.glance(), (true, false), "the sender rests, and not because it is suspended");
         assert_eq!(self.sender.lanes.claim(), Claim::Process);

@@ -1,10 +1,10 @@
 //! A permit is taken over from a thread that is stuck in a step (`engine/permits/{handoff,holders,sleep}.rs`,
-//! handoff:M1 to M4): what that thread has queued runs, whatever it does meanwhile, and no thread is left in the wrong
-//! count.
+//! handoff:M1 to M4). The jobs that the thread has queued run, whatever it does meanwhile, and no thread is left in
+//! the wrong count.
 //!
-//! One permit, one thread that has it and a spare one. The driver repeats the steps of `find.rs`, `spare.rs`,
-//! `block_in_place.rs` and `watchdog.rs`, without run-next slots (see `sleep`) and timers. The main thread plays the
-//! watchdog: time passes between its observation of a thread and what it does about it.
+//! There is one permit, a thread that has it, and a spare thread. The driver repeats the steps of `find.rs`,
+//! `spare.rs`, `block_in_place.rs` and `watchdog.rs`, without run-next slots (see `sleep`) and timers. The main thread
+//! plays the watchdog: time passes between its observation of a thread and its reaction.
 //!
 //! Not covered: threads that block or wait for a permit meanwhile, growth, more than one permit.
 
@@ -17,17 +17,17 @@ use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// handoff:M1 does not check whether the thread is still in a step.
+/// A planted fault: handoff:M1 does not check whether the thread is still in a step.
 const TAKEN_BLINDLY: Fault = Fault::Driver(0);
-/// handoff:M4 is left out.
+/// A planted fault: handoff:M4 is omitted.
 const NOT_WOKEN: Fault = Fault::Driver(1);
-/// handoff:A4 is left out.
+/// A planted fault: handoff:A4 is omitted.
 const LEFT_UNANNOUNCED: Fault = Fault::Driver(2);
 
 const CALLED: u8 = 1;
 const LOST: u8 = 2;
 
-/// What a job does.
+/// The behaviour of a job.
 #[derive(Clone, Copy)]
 enum Job {
     Short,
@@ -35,7 +35,7 @@ enum Job {
     Pushes(usize),
     /// Leaves a job in its thread's deque.
     Leaves(usize),
-    /// Uses up its time slice, and is queued in the global queue as another job, without an announcement.
+    /// Uses up its time slice, and is pushed to the global queue as another job, without an announcement.
     UsesItsSlice(usize),
 }
 
@@ -116,7 +116,7 @@ impl World {
         !self.global.is_empty() || self.threads.iter().any(|thread| !thread.deque.is_empty())
     }
 
-    /// `ThreadContext::push_next` with a run-next slot that is full.
+    /// Mirrors `ThreadContext::push_next` with a full run-next slot.
     fn push_own(&self, me: usize, job: usize) {
         if self.threads[me].attention.load(Ordering::Relaxed) & LOST != 0 {
             reach("pushed while detached");
@@ -133,7 +133,7 @@ impl World {
         match self.jobs[job] {
             Job::Short => {}
             Job::Leaves(other) => self.push_own(me, other),
-            // `ThreadContext::push_used`.
+            // As in `ThreadContext::push_used`.
             Job::UsesItsSlice(again) => self.global.push(again),
             Job::Pushes(other) => {
                 self.push_own(me, other);
@@ -145,7 +145,7 @@ impl World {
         }
         self.threads[me].running.store(false, Ordering::Relaxed);
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // `Scheduler::stop_threads`.
+            // As in `Scheduler::stop_threads`.
             self.stopped.store(true, Ordering::SeqCst);
             for thread in self.idle.stop() {
                 self.threads[thread].attention.fetch_or(CALLED, Ordering::SeqCst);
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::next`.
+    /// Mirrors `ThreadContext::next`.
     fn work(&self, me: usize) {
         loop {
             let called = self.threads[me].attention.load(Ordering::Relaxed) != 0;
@@ -167,7 +167,7 @@ impl World {
     }
 
     fn next_when_called(&self, me: usize) -> Option<usize> {
-        // `Worker::acknowledge`.
+        // As in `Worker::acknowledge`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
         match self.idle.yield_permit(me, KeepsNothing::in_a_model()) {
             None => self.take_near(me).or_else(|| self.search(me)),
@@ -202,7 +202,7 @@ impl World {
             if found.is_some() || over {
                 return found;
             }
-            // `ThreadContext::sleep`.
+            // As in `ThreadContext::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
             let slept = self.idle.begin_sleep(me, searching, false, KeepsNothing::in_a_model());
             assert!(matches!(slept, Ok(false) | Err(BecameSpare(None))), "no thread waits for a permit");
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::rest`.
+    /// Mirrors `ThreadContext::rest`.
     fn rest(&self, me: usize, mut looks_again: bool) -> bool {
         loop {
             let asleep = match self.idle.look(me, false) {
@@ -233,8 +233,8 @@ impl World {
         }
     }
 
-    /// handoff:M1 to M4 (`Scheduler::take_over`), for a thread that was seen in a step. Returns whether its permit was
-    /// taken.
+    /// Performs handoff:M1 to M4 (`Scheduler::take_over`), for a thread that was observed in a step. Returns whether
+    /// its permit was taken.
     fn take_over(&self, number: usize) -> bool {
         let thread = &self.threads[number];
         if !thread.running.load(Ordering::Relaxed) {
@@ -268,7 +268,8 @@ impl World {
     }
 }
 
-/// Runs two threads, of which the first begins with job 0 and the second is spare, while the main one runs `watchdog`.
+/// Runs two threads, of which the first starts with job 0 and the second is spare, while the main thread runs
+/// `watchdog`.
 fn model(world: &'static World, watchdog: impl FnOnce()) {
     let first = thread::spawn(move || {
         world.run_slice(0, 0);
@@ -288,7 +289,8 @@ fn model(world: &'static World, watchdog: impl FnOnce()) {
     assert_eq!(world.left.load(Ordering::Relaxed), 0);
 }
 
-/// A step pushes a job and waits for it: the job runs, whether its thread lost its permit before the push or after.
+/// A step pushes a job and waits for it: the job runs, no matter whether the thread lost its permit before or after
+/// the push.
 #[test]
 fn what_a_stuck_step_pushes_runs() {
     check(1, &["took the permit", "became spare after its step"], || {
@@ -304,7 +306,7 @@ fn what_a_stuck_step_pushes_runs() {
     });
 }
 
-/// A step pushes and ends while its permit is taken; a later job from outside runs, so no thread is wrongly counted as
+/// A step pushes and ends while its permit is taken. A later job from outside runs, so no thread is wrongly counted as
 /// searching.
 #[test]
 fn a_step_that_ends_while_its_permit_is_taken() {
@@ -317,7 +319,7 @@ fn a_step_that_ends_while_its_permit_is_taken() {
     });
 }
 
-/// As above with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
+/// As above, with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
 #[test]
 fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
     check(2, &["took the permit", "came too late"], || {
@@ -331,8 +333,8 @@ fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
     });
 }
 
-/// A thread loses its permit as it pushes, unannounced, a process that has used up its time slice: the thread that has
-/// the permit by then finds it, or is woken for it when the first becomes spare.
+/// A thread loses its permit while it pushes, without an announcement, a process that has used up its time slice. The
+/// thread that has the permit by then finds the process, or is woken for it when the first thread becomes spare.
 #[test]
 fn a_used_slice_is_left_by_one_that_loses_its_permit() {
     check(3, &["took the permit", "came too late", "became spare after its step"], || {
@@ -349,7 +351,8 @@ fn fault_left_unannounced() {
     fault::with(LEFT_UNANNOUNCED, a_used_slice_is_left_by_one_that_loses_its_permit);
 }
 
-/// Found by the stress of `tests/it/engine/stalls.rs`: the sleeper woke up detached, and counted as searching for ever.
+/// Found by the stress test in `tests/it/engine/stalls.rs`: the sleeper woke up detached, and counted as searching for
+/// ever.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_taken_blindly() {

@@ -1,6 +1,6 @@
-//! The token (`mailbox/lanes.rs`): a push while the token is being parked is handled once, by one holder. And the first
-//! node, which an idle process lacks: a sender that finds null in its place puts its own node there, whether the token
-//! is parked or held; a holder that cannot park the token takes its first node back.
+//! The token (`mailbox/lanes.rs`): a push while the token is being parked is handled once, by one holder. Also the
+//! lane's first node, which an idle process lacks: a sender that finds null there puts its own node in that place,
+//! whether the token is parked or held; a holder that cannot park the token takes its first node back.
 //!
 //! Not covered: exits (see `slot_reuse`).
 
@@ -14,12 +14,12 @@ use loom::thread;
 const IN_PLACE_OF_A_MARK: &str = "a first node in the place of a mark";
 /// A sender's exchange found null without a mark, and the holder looked before the sender had stored its node.
 const BUSY_WITHOUT: &str = "busy without a first node";
-/// As above, and the holder was about to park the token.
+/// As above, when the holder was about to park the token.
 const REFUSED_WITHOUT: &str = "refused without a first node";
 /// The holder gave up the first node, could not park the token and took the node back.
 const REFUSED_THE_FIRST: &str = "refused the first node";
 
-/// Envelopes from another thread meet a process that parks its token to be idle.
+/// Envelopes from another thread arrive while a process parks its token to be idle.
 #[test]
 fn data_and_idle() {
     check(5, &[IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT, REFUSED_THE_FIRST, "busy"], || {
@@ -31,7 +31,7 @@ fn data_and_idle() {
     });
 }
 
-/// A control meets a process that parks its token to be idle: two words decide.
+/// A control arrives while a process parks its token to be idle: two words decide.
 #[test]
 fn control_and_idle() {
     check(5, &["took the token", "taken back"], || {
@@ -43,7 +43,7 @@ fn control_and_idle() {
     });
 }
 
-/// A control and an envelope, from two threads, meet a process that parks its token to be idle.
+/// A control and an envelope arrive from two threads while a process parks its token to be idle.
 #[test]
 fn control_and_data_and_idle() {
     let places = ["took the token", "taken back", IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT];
@@ -59,7 +59,7 @@ fn control_and_data_and_idle() {
     });
 }
 
-/// A control and an envelope, from two threads, meet a process that parks its token to wait for control.
+/// A control and an envelope arrive from two threads while a process parks its token to wait for control.
 #[test]
 fn control_and_data_and_wait() {
     check(3, &["took the token", "refused", "taken back", BUSY_WITHOUT], || {
@@ -89,7 +89,7 @@ fn data_before_the_end_of_a_wait() {
     });
 }
 
-/// Envelopes do not wake a process that waits for control; they are counted.
+/// Envelopes do not wake a process that waits for control, but they are counted.
 #[test]
 fn data_does_not_end_a_wait() {
     check(5, &[], || {
@@ -104,7 +104,7 @@ fn data_does_not_end_a_wait() {
     });
 }
 
-/// The four sequentially consistent steps of the module's second argument rest on their single order.
+/// The four sequentially consistent steps of the module's last argument rely on their total order.
 #[test]
 #[should_panic]
 fn fault_no_single_order() {

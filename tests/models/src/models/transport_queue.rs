@@ -1,13 +1,13 @@
-//! The queue of a transport (`routing/transport_queue.rs`): a sender that was refused as too much is resumed when there
-//! is room, however the two meet.
+//! The queue of a transport (`routing/transport_queue.rs`): a sender that was refused for lack of room is resumed when
+//! there is room, however the two events interleave.
 //!
-//! The queue is production code. The rest is a driver that repeats the steps of a transport and of its senders, as
-//! `routing/transport.rs` prescribes them: the transport refuses and calls `set_full` under its own lock, and calls
-//! `set_room` without it. A sender joins the list without the transport's lock, waits, and tries again. A sender that
-//! is forgotten is loom's deadlock.
+//! The queue is production code. The driver repeats the steps of a transport and its senders as `routing/transport.rs`
+//! prescribes them: the transport refuses and calls `set_full` under its own lock, and calls `set_room` without it. A
+//! sender joins the list without the transport's lock, waits, and tries again. A forgotten sender shows as loom's
+//! deadlock.
 //!
-//! Not covered: listeners that give up, and the order of those that wait (the unit tests of the module have both);
-//! the longest wait, which ends a suspension also without room.
+//! Not covered: listeners that give up, and the order of the waiting senders (the module's unit tests cover both); the
+//! maximum wait, which ends a suspension even without room.
 
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
@@ -15,32 +15,32 @@ use crate::routing::transport_queue::{RoomListener, TransportQueue};
 use crate::sync::{Arc, Condvar, Mutex, lock, wait};
 use loom::thread;
 
-/// A transport calls `set_full` when it has released the lock under which it has refused.
+/// A planted fault: the transport calls `set_full` after releasing the lock under which it refused.
 const MARKED_OUTSIDE: Fault = Fault::Driver(0);
-/// A transport calls `set_room` before it has noted the room.
+/// A planted fault: the transport calls `set_room` before it has recorded the room.
 const TOLD_THEN_NOTED: Fault = Fault::Driver(1);
-/// The end of a connection gives no room.
+/// A planted fault: the end of a connection does not call `set_room`.
 const SILENT_END: Fault = Fault::Driver(2);
-/// A sender that was resumed does not try again.
+/// A planted fault: a sender that was resumed does not try again.
 const ONE_TRY: Fault = Fault::Driver(3);
 
-/// A transport: how many messages it has room for, or `None` when its connection has ended.
+/// A transport: the number of messages that it has room for, or `None` after its connection has ended.
 struct Way {
     room: Mutex<Option<usize>>,
     queue: TransportQueue,
 }
 
-/// What came of a sender.
+/// The outcome of a send.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Sent,
     /// The connection has ended.
     Lost,
-    /// It was resumed and has given up.
+    /// The sender was resumed and has given up.
     Refused,
 }
 
-/// Wakes its sender.
+/// A listener that wakes its sender.
 struct Resumed(Arc<(Mutex<bool>, Condvar)>);
 
 impl RoomListener for Resumed {
@@ -83,7 +83,7 @@ impl Way {
         }
     }
 
-    /// Sends, and waits for room as often as it takes.
+    /// Sends, waiting for room as often as necessary.
     fn send(&self) -> Outcome {
         loop {
             if let Some(outcome) = self.attempt() {
@@ -127,7 +127,7 @@ impl Way {
     }
 }
 
-/// One sender, for which there is room later.
+/// One sender, for which room becomes available later.
 fn one() {
     let way = Way::new(0);
     let sender = thread::spawn(move || way.send());
@@ -141,8 +141,8 @@ fn a_sender_is_resumed_when_there_is_room() {
     check(4, &["there was room between the refusal and the wait", "waited and was resumed"], one);
 }
 
-/// Two senders, and room for one after the other: the one that comes first may leave none for the other, which was
-/// resumed too, and waits again.
+/// Two senders, and room for one after the other: the sender that comes first may leave no room for the other one,
+/// which was resumed too and waits again.
 fn two() {
     let way = Way::new(0);
     let senders = [(); 2].map(|()| thread::spawn(move || way.send()));
@@ -169,7 +169,7 @@ fn room_for_two_senders_resumes_both() {
     });
 }
 
-/// The end of the connection meets a sender that was refused.
+/// The end of the connection coincides with a sender that was refused.
 fn end() {
     let way = Way::new(0);
     let sender = thread::spawn(move || way.send());

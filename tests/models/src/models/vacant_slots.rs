@@ -1,12 +1,12 @@
-//! The vacant slots that a thread keeps (`local`, `slots/slot/requests.rs`), while the watchdog
-//! takes them, and messages and requests come late.
+//! The vacant slots that a thread keeps (`local`, `slots/slot/requests.rs`), while the watchdog takes them, and late
+//! messages and requests arrive.
 //!
 //! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
 //! `engine/context/vacant.rs`, `engine/host/late_slots.rs`, `engine/lifecycle/{exit,spawn}.rs` and
-//! `slots/directory.rs`. The watchdog looks once whether the thread is within a section, and then gives up.
+//! `slots/directory.rs`. The watchdog checks once whether the thread is inside a section, and then gives up.
 //!
-//! Not covered: the kernel's barrier, which is a fence here; a thread that is suspended while it uses its list; a
-//! caller that passes no heavy barrier after its push, where the fence that only models have stands in for it.
+//! Not covered: the kernel's barrier, which is a fence here; a thread that is preempted while it uses its list; a
+//! caller that executes no heavy barrier after its push, for which the models' additional fence stands in.
 
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
@@ -26,13 +26,14 @@ use crate::sync::{Arc, OwnedCell, lock};
 use loom::thread;
 use std::sync::Mutex;
 
-/// A planted fault: the thread rests when it has got no more tokens, though others were only trying to take them.
+/// A planted fault: the thread sleeps once it gets no more tokens, although another thread was only trying to take
+/// them.
 const STOPS_AT_THE_FIRST_NONE: Fault = Fault::Driver(1);
 
 struct Host {
-    /// How many messages became dead letters. Invisible to loom, so that it orders nothing.
+    /// The number of messages that became dead letters. Invisible to loom, so that it orders nothing.
     dead: Mutex<u32>,
-    /// Only the token's holder touches it: two holders are a race.
+    /// Accessed by the token's holder only: two holders would be a race.
     inside: OwnedCell<u32>,
 }
 
@@ -53,7 +54,7 @@ impl Schedule for Host {
 
 impl SlotHost for Host {}
 
-/// Waits for the end of the first process. Invisible to loom.
+/// A waiter for the end of the first process, which counts its notifications. Invisible to loom.
 #[derive(Default)]
 struct Joiner(Mutex<u32>);
 
@@ -68,7 +69,7 @@ struct World {
     owner: &'static SlotOwner,
     host: &'static Host,
     local: &'static LocalTokens,
-    /// `Scheduler::late_slots`.
+    /// Stands for `Scheduler::late_slots`.
     late: crate::sync::Mutex<Vec<Token>>,
 }
 
@@ -85,7 +86,7 @@ impl World {
         self.host.inside.with_mut(|inside| unsafe { *inside += 1 });
     }
 
-    /// `Scheduler::start_process`, and the only step of the process, which finds nothing that was meant for it.
+    /// Mirrors `Scheduler::start_process`, and the only step of the process, which finds nothing that was sent to it.
     fn run(&self, token: Token) -> Token {
         self.step(self.start(token))
     }
@@ -107,7 +108,7 @@ impl World {
         token
     }
 
-    /// `engine/lifecycle/exit.rs`, and `ThreadContext::keep_vacant`.
+    /// Mirrors `engine/lifecycle/exit.rs`, and `ThreadContext::keep_vacant`.
     fn end(&self, mut token: Token) {
         token.close();
         self.touch();
@@ -127,7 +128,7 @@ impl World {
         }
     }
 
-    /// `take_slot`, which goes to another slot where this waits.
+    /// Mirrors `take_slot`, except that this waits where `take_slot` tries another slot.
     fn take(&self) -> Token {
         loop {
             if let Some(token) = self.local.take_vacant() {
@@ -149,7 +150,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::flush`.
+    /// Mirrors `ThreadContext::flush`.
     fn give_back(&self) {
         if fault::is(STOPS_AT_THE_FIRST_NONE) {
             return std::iter::from_fn(|| self.local.take_vacant()).for_each(|token| self.queue_unless_empty(token));
@@ -160,7 +161,7 @@ impl World {
         });
     }
 
-    /// `Scheduler::move_local`.
+    /// Mirrors `Scheduler::move_local`.
     fn revoke(&self) {
         let Some(revoked) = self.local.revoke() else { return reach("given up") };
         for token in revoked.vacant {
@@ -169,7 +170,7 @@ impl World {
         }
     }
 
-    /// `Scheduler::queue_unless_empty`.
+    /// Mirrors `Scheduler::queue_unless_empty`.
     fn queue_unless_empty(&self, token: Token) {
         let token = token.acquire();
         self.touch();
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::empty_late_slots`, by a worker.
+    /// Mirrors `ThreadContext::empty_late_slots`, by a worker.
     fn empty_late_slots(&self) {
         while let Some(token) = { lock(&self.late).pop() } {
             let token = token.acquire();
@@ -188,7 +189,7 @@ impl World {
         }
     }
 
-    /// Sends a message to the first process. Returns whether it came back.
+    /// Sends a message to the first process. Returns whether it was refused.
     fn send(&self, pid: Pid) -> bool {
         let refused = self.slot.send(pid, 10_u32).is_err();
         reach(if refused { "came back" } else { "sent" });
@@ -200,13 +201,13 @@ impl World {
         assert!(!self.local.has_vacant(), "all were given back");
         self.empty_late_slots();
         assert_eq!(self.slot.lanes.claim(), Claim::Vacant, "the token is parked");
-        // SAFETY: this is the token.
+        // SAFETY: the claim above took the token.
         assert!(unsafe { self.slot.lanes.is_data_empty() }, "something was left");
         assert_eq!(sent, refused + *self.host.dead.lock().unwrap(), "a message was lost, or doubled");
     }
 }
 
-/// Ends a process and runs another one, as one thread, while the watchdog takes the slot from it.
+/// Ends a process and runs another one on the same thread, while the watchdog takes the slot away.
 fn ends_and_begins_again() {
     let world = World::new();
     let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
@@ -256,8 +257,8 @@ fn a_late_message_is_not_lost_when_the_slot_is_revoked() {
     });
 }
 
-/// Another thread asks to be notified of the end of the first process, and is told before the second one has taken a
-/// step.
+/// Another thread requests a notification of the end of the first process, and gets it before the second process takes
+/// a step.
 fn a_request_does_not_wait_for_the_next_process() {
     check(deep(4, 5), &["told by the exit", "not kept", "taken from the list", "taken from the table"], || {
         let world = World::new();
@@ -281,10 +282,10 @@ fn a_request_is_answered_without_the_next_process() {
     a_request_does_not_wait_for_the_next_process();
 }
 
-/// A planted fault: the caller looks whether the process is alive before its push, and not after it.
+/// A planted fault: the caller checks whether the process is alive before its push, but not after it.
 const LOOKS_BEFORE_THE_PUSH: Fault = Fault::Driver(2);
 
-/// Another thread calls the first process, and is told before the second one has taken a step.
+/// Another thread calls the first process, and is notified before the second process takes a step.
 fn a_call_does_not_wait_for_the_next_process() {
     let places = ["failed by who had its message", "withdrawn after its push", "came back", "in time"];
     check(deep(4, 5), &places, || {
@@ -327,7 +328,7 @@ fn a_call_is_answered_without_the_next_process() {
     a_call_does_not_wait_for_the_next_process();
 }
 
-/// Without a look after the push: the way of a message without a caller.
+/// Without a check after the push, as for a message without a caller.
 #[test]
 #[should_panic = "the caller waits for the next process"]
 fn fault_calls_look_before_the_push_only() {
@@ -341,7 +342,7 @@ fn fault_vacated_without_a_light_barrier_for_calls() {
     fault::with(Fault::NoLightBarrier, a_call_does_not_wait_for_the_next_process);
 }
 
-/// Without the requester's barrier, the slot is kept, or claimed, before its request is there.
+/// Without the requester's barrier, the slot is kept or claimed before the request is in it.
 #[test]
 #[should_panic = "a request for another process"]
 fn fault_requests_pass_no_heavy_barrier() {
@@ -362,22 +363,22 @@ fn fault_no_single_order_of_requests() {
     fault::with(Fault::NoSingleOrder, a_request_does_not_wait_for_the_next_process);
 }
 
-/// Without the thread's barrier both use the list.
+/// Without the thread's barrier, both threads use the list.
 #[test]
 #[should_panic]
 fn fault_no_light_barrier() {
     fault::with(Fault::NoLightBarrier, the_watchdog_takes_what_a_thread_keeps);
 }
 
-/// Without the watchdog's barrier both use the list.
+/// Without the watchdog's barrier, both threads use the list.
 #[test]
 #[should_panic]
 fn fault_no_heavy_barrier() {
     fault::with(Fault::NoHeavyBarrier, the_watchdog_takes_what_a_thread_keeps);
 }
 
-/// A thread has kept a slot, and rests while the watchdog takes that, or gives up. From then on no thread looks at what
-/// this one keeps.
+/// A thread keeps a slot, and sleeps while the watchdog takes the slot, or tries to and gives up. From then on no
+/// thread checks the slots that this one keeps.
 fn rests_while_its_slots_are_taken() {
     check(4, &["revoked", "given up", "yielded"], || {
         let world = World::new();

@@ -1,5 +1,5 @@
 //! The wait graph (`wait_graph.rs`) and call IDs (`call_id.rs`): if several calls close a cycle at the same moment,
-//! exactly one fails, and no call fails for a cycle that was open.
+//! exactly one fails, and no call fails because of a cycle that was open.
 //!
 //! Not covered: the side table (stress tests), a walk through the stale edges of many processes, foreign wakers.
 
@@ -14,11 +14,11 @@ use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
 use std::ptr::{self, NonNull};
 
-/// Processes 1 and up.
+/// The edges of processes 1 and up.
 struct Graph {
     edges: Vec<Edge>,
     second_look: Mutex<()>,
-    /// The second process's lock in the test that plants two locks.
+    /// The second process's lock in the test that plants `TWO_LOCKS`.
     other_look: Mutex<()>,
 }
 
@@ -46,15 +46,16 @@ impl Places for Graph {
     }
 }
 
-/// The second process takes another lock.
+/// A planted fault: the second process takes another lock.
 const TWO_LOCKS: Fault = Fault::Driver(0);
-/// A process that runs does not withdraw its edge first.
+/// A planted fault: a process that runs does not withdraw its edge first.
 const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
-/// A thread that does not run the process publishes its edge, as if it drove one of the process's machines by hand.
+/// A planted fault: a thread that does not run the process publishes its edge, as if it drove one of the process's
+/// machines by hand.
 const TWO_WRITERS: Fault = Fault::Driver(2);
-/// A process handles a message without checking whether it was withdrawn.
+/// A planted fault: a process handles a message without checking whether it was withdrawn.
 const TAKES_BLINDLY: Fault = Fault::Driver(3);
-/// A call fails with its process without a claim.
+/// A planted fault: an exiting process fails a call without claiming it.
 const FAILS_BLINDLY: Fault = Fault::Driver(4);
 
 impl Graph {
@@ -74,7 +75,7 @@ impl Graph {
         closed
     }
 
-    /// Makes the process `from` call `on` and wait. Returns whether its call has failed.
+    /// Makes process `from` call `on` and wait. Returns whether its call failed.
     fn call(&self, from: Incarnation, on: Incarnation, call: CallId) -> bool {
         matches!(self.publish(from, on, What::Call(call, "Type::method")), Some(Closed::Calls(_)))
     }
@@ -84,7 +85,7 @@ impl Graph {
     }
 }
 
-/// Makes a cycle of `count` processes, which all close it at once.
+/// Makes a cycle of `count` processes, all of which close it at once.
 fn cycle(count: u64) {
     let graph = Graph::new(count as usize);
     let others: Vec<_> = (2..=count)
@@ -98,14 +99,14 @@ fn cycle(count: u64) {
     assert_eq!(failed, 1, "one call of the cycle fails");
 }
 
-/// Two that call each other.
+/// Two processes call each other.
 #[test]
 fn two_at_once() {
     check(5, &["closed", "waits"], || cycle(2));
 }
 
-/// The first calls the second, which runs next on the same thread, or on one that takes it away; the second calls the
-/// first from there, before it has seen that call.
+/// The first process calls the second, which runs next on the same thread, or on a thread that takes it away. The
+/// second calls the first from there, before it has seen that call.
 #[test]
 fn a_wait_for_the_process_that_runs_next() {
     check(5, &["closed", "waits", "no walk", "here", "taken away"], || {
@@ -129,7 +130,7 @@ fn a_wait_for_the_process_that_runs_next() {
             }
         });
         failed += u32::from(other.join().unwrap());
-        // One that was being taken when the thread looked for it, and is left, runs there after all.
+        // A token that another thread was taking, but left, while this thread looked for it runs here after all.
         if let Some(_left) = scene.local.take_next() {
             failed += u32::from(graph.call(2, 1, second));
         }
@@ -137,7 +138,7 @@ fn a_wait_for_the_process_that_runs_next() {
     });
 }
 
-/// As `two_at_once`, while a third process runs next on the thread of the first.
+/// Like `two_at_once`, while a third process runs next on the thread of the first.
 #[test]
 fn a_wait_while_another_process_runs_next() {
     check(4, &["closed", "waits"], || {
@@ -153,20 +154,20 @@ fn a_wait_while_another_process_runs_next() {
     });
 }
 
-/// Three in a cycle.
+/// Three processes in a cycle.
 #[test]
 fn three_at_once() {
     check(2, &["closed", "waits"], || cycle(3));
 }
 
-/// The second has answered the first before it calls it: neither waits for ever, so neither may fail.
+/// The second process has answered the first before it calls it: neither waits for ever, so neither call may fail.
 #[test]
 fn an_answer_on_its_way() {
     check(5, &["waits"], || {
         let graph = Graph::new(2);
         let call = Graph::issue(1);
         let second = thread::spawn(move || {
-            // As the push of the reply to the first does.
+            // As the push of the reply to the first process does.
             call.word().store(ptr::null_mut(), Ordering::Relaxed);
             graph.call(2, 1, Graph::issue(2))
         });
@@ -175,7 +176,7 @@ fn an_answer_on_its_way() {
     });
 }
 
-/// The second has handed the first's `Reply` to other code before it calls the first.
+/// The second process has handed the first's `Reply` to other code before it calls the first.
 #[test]
 fn a_reply_handed_on() {
     check(5, &["waits"], || {
@@ -190,7 +191,7 @@ fn a_reply_handed_on() {
     });
 }
 
-/// The first is woken spuriously, and waits again, while the second closes the cycle.
+/// The first process is woken spuriously and waits again, while the second closes the cycle.
 #[test]
 fn a_spurious_wake() {
     check(3, &["closed", "waits"], || {
@@ -208,14 +209,14 @@ fn a_spurious_wake() {
     });
 }
 
-/// The first is woken, gives up its call, and answers the second: it withdraws its edge before it does.
+/// The first process is woken, withdraws its edge, gives up its call, and answers the second.
 #[test]
 fn a_wake_for_something_else() {
     check(4, &["waits"], || {
         let graph = Graph::new(2);
         let (first, second) = (Graph::issue(1), Graph::issue(2));
         assert!(!graph.call(1, 2, first));
-        // It runs from here on, and its call is not given up yet.
+        // The first process runs from here on, and has not given up its call yet.
         if !fault::is(RUNS_WITH_ITS_EDGE) {
             graph.resume(1);
         }
@@ -249,8 +250,8 @@ fn an_edge_is_never_torn() {
     });
 }
 
-/// Two machines of one process, on two threads, wait for two calls at once; only one of the threads runs the process.
-/// The edge is that thread's.
+/// Two machines of one process, on two threads, wait for two calls at the same time. Only one of the threads runs the
+/// process, and only that thread publishes the edge.
 #[test]
 fn only_the_thread_that_runs_the_process_publishes() {
     check(4, &["the first", "none"], || {
@@ -287,8 +288,8 @@ fn fault_two_writers() {
     fault::with(TWO_WRITERS, only_the_thread_that_runs_the_process_publishes);
 }
 
-/// The second is woken as the first closes the cycle, gives up its call, and takes the first one's message: either that
-/// is handled, or its call fails, and not both.
+/// While the first process closes the cycle, the second is woken, gives up its call, and takes the first one's
+/// message: either the message is handled or its call fails, never both.
 #[test]
 fn a_message_is_handled_or_its_call_fails() {
     check(5, &["closed", "waits", "handled", "discarded"], || {
@@ -314,7 +315,7 @@ fn fault_takes_blindly() {
     fault::with(TAKES_BLINDLY, a_message_is_handled_or_its_call_fails);
 }
 
-/// What a call's node holds until the answer comes.
+/// Stores a value in the call's node, as a pending call does until its answer comes.
 fn pending(call: CallId) -> NodeBox {
     // SAFETY: the node was made for this call, and is kept until the execution ends.
     let mut node = unsafe { NodeBox::from_raw(NonNull::from(call.node())) };
@@ -322,9 +323,9 @@ fn pending(call: CallId) -> NodeBox {
     node
 }
 
-/// The message of a call lies in a mailbox whose process ends, while another process withdraws the call and reads who
-/// has made it, as `withdraw` and `into_asker` of `call/caller.rs`: the caller is told once, and what the node holds is
-/// not read while it is taken out.
+/// The message of a call is in the mailbox of a process that ends, while another process withdraws the call and reads
+/// the caller from it, like `withdraw` and `into_asker` of `call/caller.rs`. The caller is notified once, and the
+/// content of the node is not read while it is taken out.
 #[test]
 fn a_call_fails_with_its_process_or_is_withdrawn() {
     check(5, &["withdrawn", "failed", "thrown away"], || {
@@ -335,7 +336,7 @@ fn a_call_fails_with_its_process_or_is_withdrawn() {
             let is_withdrawn = call.withdraw();
             if is_withdrawn {
                 reach("withdrawn");
-                // SAFETY: no thread had claimed it.
+                // SAFETY: no thread had claimed the call.
                 let asker = unsafe { call.node().peek(|content| content.payload.as_ref()?.peek::<u32>().copied()) };
                 assert_eq!(asker, Some(7));
             }
@@ -356,15 +357,15 @@ fn a_call_fails_with_its_process_or_is_withdrawn() {
     });
 }
 
-/// The failing side only looks whether the call was withdrawn.
+/// The failing side only checks whether the call was withdrawn.
 #[test]
 #[should_panic]
 fn fault_fails_blindly() {
     fault::with(FAILS_BLINDLY, a_call_fails_with_its_process_or_is_withdrawn);
 }
 
-/// The second handles the first one's message, and calls the first from there, before the first has published its wait:
-/// the second's call fails, whichever of them closes the cycle.
+/// The second process handles the first one's message, and calls the first from within that method, before the first
+/// has published its wait: the second's call fails, whichever of them closes the cycle.
 #[test]
 fn a_call_from_within_the_method_of_another() {
     check(5, &["closed", "waits"], || {
@@ -380,7 +381,7 @@ fn a_call_from_within_the_method_of_another() {
     });
 }
 
-/// A suspension and a call that would close a cycle: either the suspension is not made, or the call ends it.
+/// A suspension and a call that would close a cycle: either the suspension is not made, or the call lifts it.
 #[test]
 fn a_suspension_and_a_call() {
     check(5, &["closed", "waits"], || {
@@ -407,21 +408,21 @@ fn two_suspensions() {
     });
 }
 
-/// Without graph:Z2 each may miss the other.
+/// Without graph:Z2, each may miss the other.
 #[test]
 #[should_panic]
 fn fault_no_fence() {
     fault::with(Fault::NoFence, two_at_once);
 }
 
-/// Two calls that check again at the same time both fail.
+/// Two calls that check again at the same time would both fail.
 #[test]
 #[should_panic]
 fn fault_two_locks() {
     fault::with(TWO_LOCKS, two_at_once);
 }
 
-/// A process that runs with its edge in place may answer, and still count as waiting.
+/// A process that runs with its edge in place may answer and still count as waiting.
 #[test]
 #[should_panic]
 fn fault_runs_with_its_edge() {

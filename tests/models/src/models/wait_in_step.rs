@@ -1,8 +1,8 @@
 //! A step that waits for room (`wait_in_step` of `engine/backpressure/suspend.rs`) stops waiting when its process is
 //! asked to exit (`tell` of `engine/shutdown/mod.rs`, `let_step_end`), or does not wait at all.
 //!
-//! The lanes are production code; the suspension with its lock, the flag and the room belong to the driver. No receiver
-//! makes room.
+//! The lanes are production code; the suspension with its lock, the flag and the room belong to the driver. No
+//! receiver makes room.
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
@@ -14,27 +14,27 @@ use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence_for_models, lock, 
 use loom::thread;
 use std::ptr;
 
-/// The step checks for the signal before it is marked as suspended.
+/// A planted fault: the step checks for the signal before it is marked as suspended.
 const CHECKS_THEN_MARKS: Fault = Fault::Driver(0);
-/// The notifier checks whether the step is suspended before it sends the signal.
+/// A planted fault: the notifier checks whether the step is suspended before it sends the signal.
 const CHECKS_THEN_NOTIFIES: Fault = Fault::Driver(1);
-/// The step does not check for the signal.
+/// A planted fault: the step does not check for the signal.
 const NO_CHECK: Fault = Fault::Driver(2);
 
-/// A signal: to exit, or another one.
+/// A signal: a request to exit if true, otherwise another signal.
 struct End(bool);
 
 struct World {
     lanes: Lanes,
     suspended: AtomicBool,
-    /// Whether the suspension has not ended.
+    /// Whether the suspension is still in effect.
     suspension: Mutex<bool>,
     /// Whether there is room.
     room: (Mutex<bool>, Condvar),
 }
 
 impl World {
-    /// Makes a process that is in a step.
+    /// Creates a process that is in a step.
     fn new() -> &'static Self {
         let room = (Mutex::new(false), Condvar::new());
         let world =
@@ -43,7 +43,7 @@ impl World {
         keep(world)
     }
 
-    /// `wait_in_step`. The caller holds the token.
+    /// Mirrors `wait_in_step`. The caller holds the token.
     fn wait_in_step(&self) {
         let told = fault::is(CHECKS_THEN_MARKS) && self.is_told_to_end();
         *lock(&self.suspension) = true;
@@ -69,7 +69,7 @@ impl World {
         lanes.has_signal_such(|sent| unsafe { sent.peek::<End>() }.is_some_and(|end| end.0))
     }
 
-    /// `tell`.
+    /// Mirrors `tell`.
     fn notify(&self, end: End) {
         let is_end = end.0;
         let looked = self.suspended.load(Ordering::SeqCst);
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// `end_that_suspension` and `release`.
+    /// Mirrors `end_that_suspension` and `release`.
     fn end_suspension(&self) {
         if !std::mem::take(&mut *lock(&self.suspension)) {
             return;
@@ -96,7 +96,7 @@ impl World {
 
     fn close(&self, sent: usize) {
         assert!(!self.suspended.load(Ordering::SeqCst) && !*lock(&self.suspension));
-        // SAFETY: all are done, and the step has the token.
+        // SAFETY: all threads are done, and the step has the token.
         let mut controls = unsafe { self.lanes.take_control() };
         let left = std::iter::from_fn(|| controls.pop()).map(|mut node| drop(node.take())).count();
         assert_eq!(left, sent, "the signals that were checked are still there");
@@ -114,7 +114,7 @@ fn a_step_that_waits_is_notified_of_its_end() {
     });
 }
 
-/// The step checks signals that arrive during its wait or arrived before, and ignores those that do not end it.
+/// The step checks signals that arrive before or during its wait, and ignores those that do not end it.
 #[test]
 fn other_signals_do_not_matter() {
     check(4, &["does not wait", "waited", "ended its wait"], || {

@@ -30,7 +30,7 @@ fn a_wake_and_wait() {
     check(6, &["took the token", "refused"], || model(1, Rest::Wait));
 }
 
-/// The second wake finds the first one unseen, or the process about to check.
+/// The second wake finds the first one still unseen, or a process that is about to check.
 #[test]
 fn two_wakes_and_idle() {
     check(3, &["took the token", "taken back"], || model(2, Rest::Idle));

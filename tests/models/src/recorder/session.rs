@@ -1,4 +1,4 @@
-//! A stand-in for what records: there is none.
+//! A stand-in for the recorder, which does not exist in a model.
 
 use super::kind::RecordKind;
 use super::ring::TypeName;

@@ -1,5 +1,5 @@
-//! A stand-in for aliases, and for liveness: a model says which processes have exited. Its threads see these exits in
-//! one order (`models/registrations` shows that this holds for the real ones, too).
+//! A stand-in for aliases and liveness: a model decides which processes have exited. Its threads see these exits in
+//! one order (`models/registrations` shows that the real liveness check guarantees this, too).
 
 use crate::call::package::{Package, Undeliverable};
 use crate::pid::{NodeId, Pid};
@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The methods of the production trait that names need.
+/// The methods of the production trait that the names module needs.
 #[allow(dead_code)]
 pub(crate) trait AliasTarget: Send + Sync {
     fn now(&self) -> Option<Pid>;

@@ -1,4 +1,4 @@
-//! A stand-in for aliases, and the waiting room of a transport.
+//! A stand-in for aliases, and the production queue of a transport.
 
 pub(crate) mod alias;
 #[path = "../../../../runtime/src/routing/transport_queue.rs"]

@@ -1,4 +1,4 @@
-//! A stand-in for the notifiers: each thread of a model may run users' code.
+//! A stand-in for the notifiers: each thread of a model may run user code.
 
 pub(crate) fn is_needed() -> bool {
     false

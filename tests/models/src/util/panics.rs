@@ -1,6 +1,6 @@
-//! A stand-in for the guards around users' code: the models run none.
+//! A stand-in for the guards around user code: the models run none.
 
-/// The sites in the modules that are modelled.
+/// The sites of the production modules used here.
 #[allow(clippy::enum_variant_names, reason = "the names are the runtime's")]
 pub(crate) enum Site {
     ValueDrop,

@@ -1,5 +1,5 @@
-//! What arrives at a process that goes the short way through its exit (`end_plainly`): while its state is closed, and
-//! between the look at what it has left and the next use of its slot.
+//! Messages and requests that arrive at a process with the short exit (`end_plainly`): while its state is being closed,
+//! and between the check of what it has left and the next use of its slot.
 
 mod requests;
 
@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What takes longer does not happen.
+/// An event that takes longer counts as never happening.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq)]
@@ -30,7 +30,8 @@ enum Place {
     AfterTheLook,
 }
 
-/// Ends at its first message. Says so at that place of its exit, and waits there until it may go on.
+/// A process that ends at its first message. At the chosen place of its exit, it notifies the test, and waits until it
+/// may continue.
 struct Ends {
     at: Place,
     is_there: Sender<()>,
@@ -38,7 +39,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Returns what a test does with it, too: it waits until the process is there, and has it go on.
+    /// Also returns the channels with which a test waits until the process is there, and lets it continue.
     fn new(at: Place) -> (Self, Receiver<()>, Sender<()>) {
         let ((is_there, there), (go_on, may_go_on)) = (channel(), channel());
         (Self { at, is_there, may_go_on: Some(may_go_on) }, there, go_on)
@@ -74,7 +75,8 @@ impl Process for Ends {
     }
 }
 
-/// Monitors each process that it is told of, and links to it. Passes on what it is told of their ends.
+/// A process that monitors and links to each process whose PID it gets. Passes the signals about their ends on to the
+/// test.
 struct Tied {
     is_tied: Sender<()>,
     signals: Sender<Signal>,
@@ -107,8 +109,8 @@ fn next<T>(received: &Receiver<T>) -> T {
     received.recv_timeout(FOR_EVER).expect("it comes")
 }
 
-/// Has a process end that others join, monitor and link to at that place of its exit. Returns what the join is told,
-/// and the `count` signals that the others get.
+/// Ends a process that others join, monitor and link to at this place of its exit. Returns the reason that the join
+/// gets, and the `count` signals that the others get.
 fn told_at(place: Place, count: usize) -> (ExitReason, Vec<Signal>) {
     let runtime = Runtime::builder().workers(2).build().expect("two workers");
     let ((is_tied, tied), (signals, told)) = (channel(), channel());
@@ -133,7 +135,7 @@ fn told_at(place: Place, count: usize) -> (ExitReason, Vec<Signal>) {
     (reason, signals)
 }
 
-/// Catches: a look before the close, which misses them; a PID that is closed after its state.
+/// Catches: a check before the close, which misses these requests; a PID that is closed after the state.
 #[test]
 fn those_who_ask_while_its_state_is_closed_are_told_its_reason() {
     let (reason, signals) = told_at(Place::InItsClose, 1);
@@ -144,7 +146,7 @@ fn those_who_ask_while_its_state_is_closed_are_told_its_reason() {
     );
 }
 
-/// Catches: a request that is lost with the slot, or told twice; a PID that is still open after the look.
+/// Catches: a request that is lost with the slot, or answered twice; a PID that is still open after the check.
 #[test]
 fn those_who_ask_after_the_look_are_told_that_it_is_gone() {
     let (reason, signals) = told_at(Place::AfterTheLook, 2);
@@ -155,8 +157,8 @@ fn those_who_ask_after_the_look_are_told_that_it_is_gone() {
     assert_eq!(counts, (2, 1, 1), "one `Down` and one `Exit`: {signals:?}");
 }
 
-/// Has `send` send something to a process that it finds alive, and that is at that place of its exit when it pushes.
-/// Returns what it returns, once the process has ended.
+/// Calls `send`, which finds a process alive and sends it something, but pushes only when the process is at this place
+/// of its exit. Returns the result of `send` once the process has ended.
 fn pushed_at<R: Send>(runtime: &Runtime, place: Place, send: impl FnOnce(Pid) -> R + Send) -> R {
     let (ends, there, go_on) = Ends::new(place);
     let pid = runtime.spawn_process(ends).start().expect("it starts");
@@ -182,7 +184,7 @@ fn pushed_at<R: Send>(runtime: &Runtime, place: Place, send: impl FnOnce(Pid) ->
     })
 }
 
-/// The message is dropped once, with a dead letter; the call fails once, for the reason that there is.
+/// Checks that a message is dropped once, with a dead letter, and that a call fails once, with this reason.
 fn is_lost_once(place: Place, reason: &ExitReason) {
     let runtime = Runtime::builder().workers(2).build().expect("two workers");
     let message = Arc::new(());
@@ -195,7 +197,7 @@ fn is_lost_once(place: Place, reason: &ExitReason) {
     assert_eq!(dead.ended, 2, "a dead letter for each: {dead:?}");
 }
 
-/// Catches: a look at what has come before the close.
+/// Catches: a check for remaining messages before the close.
 #[test]
 fn a_message_that_comes_while_its_state_is_closed_is_lost_for_its_reason() {
     is_lost_once(Place::InItsClose, &ExitReason::Normal);
@@ -207,7 +209,7 @@ fn a_message_that_comes_after_the_look_is_lost_too() {
     is_lost_once(Place::AfterTheLook, &ExitReason::NoProcess);
 }
 
-/// Ends with its first step.
+/// A process that ends with its first step.
 struct Brief;
 
 impl Process for Brief {
@@ -217,7 +219,7 @@ impl Process for Brief {
     }
 }
 
-/// As [`Brief`], and its close panics.
+/// Like [`Brief`], but its close panics.
 struct Bursts;
 
 impl Process for Bursts {
@@ -231,7 +233,7 @@ impl Process for Bursts {
     }
 }
 
-/// Catches: a panic that is lost, since the process has left nothing else.
+/// Catches: a panic that is lost because the process has left nothing else.
 #[test]
 fn the_panic_of_its_close_is_reported() {
     let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -242,8 +244,8 @@ fn the_panic_of_its_close_is_reported() {
     assert!(ends.total == 1 && ends.kept[0].reason.contains("burst"), "{ends:?}");
 }
 
-/// Catches: a name, or a place below the limit, that stays with a process that has ended; one that is not counted out;
-/// two with one PID.
+/// Catches: a name, or a place below the limit, that stays with an ended process; a process that is not counted out;
+/// two processes with the same PID.
 #[test]
 fn its_name_its_place_and_its_slot_are_free_afterwards() {
     let runtime = Runtime::builder().workers(1).process_limit(1).build().expect("one worker");
@@ -266,7 +268,7 @@ impl Hook for Completes {
     }
 }
 
-/// Catches: a hook that is not told.
+/// Catches: a hook that is not called.
 #[test]
 fn its_end_is_told_to_hooks() {
     let (completes, completed) = channel();
@@ -275,8 +277,8 @@ fn its_end_is_told_to_hooks() {
     assert_eq!(next(&completed), (pid, ExitReason::Normal));
 }
 
-/// Has so many others end on its thread that this has no room for the slot of one more. Then it ends, with a late
-/// message.
+/// A process that makes so many others end on its thread that the thread cannot keep one more slot. Then it ends
+/// itself, with a late message.
 struct EndsWithoutRoom(Vec<Pid>);
 
 impl Process for EndsWithoutRoom {
@@ -304,7 +306,7 @@ impl Process for EndsWithoutRoom {
 
 /// The hook for dead letters waits for another process.
 ///
-/// Catches: users' code that runs between two steps without being watched.
+/// Catches: user code that runs between two steps without being watched.
 #[test]
 fn a_hook_that_waits_at_a_slot_that_is_not_kept_does_not_stop_the_worker() {
     let ((tell, told), (another, others)) = (channel::<()>(), channel::<()>());

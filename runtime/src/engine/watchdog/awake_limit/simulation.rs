@@ -1,15 +1,15 @@
-//! The policy over loads: random ones from seeds, and those with the rates that `benches/NOTES.md` has recorded.
+//! The policy under loads: random ones from seeds, and some with the rates that are recorded in `benches/NOTES.md`.
 
 use super::*;
 
 const TICK: Duration = Duration::from_micros(2_500);
 const TICK_NS: f64 = 2_500_000.0;
-/// How many ticks there are in a second.
+/// Number of ticks in a second.
 const SECOND: u32 = 400;
 const WORKERS: [usize; 3] = [2, 4, 16];
 
-/// The bounds of a limit that gains nothing: after how many ticks it ends on average and at worst (50 ms and 200 ms),
-/// and the part of the time that there is one.
+/// Bounds for a limit that gains nothing: the number of ticks until it ends, on average and at worst (50 ms and 200
+/// ms), and the fraction of the time for which there is one.
 const MEAN: f64 = 20.0;
 const WORST: u32 = 80;
 const PART: f64 = 0.02;
@@ -22,20 +22,20 @@ fn between(random: &mut Random, low: f64, high: f64) -> f64 {
     low + unit(random) * (high - low)
 }
 
-/// Returns by how much a tick differs from the next on a busy machine: a tenth, and more if the thread was preempted.
+/// Returns the factor by which a tick on a busy machine deviates: up to a tenth, or more if the thread was preempted.
 fn noise(random: &mut Random) -> f64 {
     let preempted = if random.below(100) == 0 { between(random, 0.3, 1.0) } else { 1.0 };
     between(random, 0.9, 1.1) * preempted
 }
 
-/// Returns how many of events that come at random come in a tick.
+/// Returns how many events arrive in a tick if they arrive at random, on average `mean`.
 fn at_random(random: &mut Random, mean: f64) -> f64 {
-    // The sum of twelve numbers is nearly normal, with a variance of one.
+    // The sum of twelve such numbers is nearly normally distributed, with a variance of one.
     let deviation = (0..12).map(|_| unit(random)).sum::<f64>() - 6.0;
     (mean + deviation * mean.sqrt()).max(0.0).round()
 }
 
-/// What a load makes of a tick in which so many threads are awake at most.
+/// The outcome of a tick under a load, with some number of awake threads.
 struct TickOfLoad {
     events: f64,
     awake: usize,
@@ -44,7 +44,7 @@ struct TickOfLoad {
 }
 
 impl TickOfLoad {
-    /// Work for all threads.
+    /// Makes a tick with work for all threads.
     fn busy(events: f64, awake: usize) -> Self {
         Self { events, awake, have_all_slept: false, has_any_waited: false }
     }
@@ -57,8 +57,8 @@ impl TickOfLoad {
 
 type Load<'a> = Box<dyn FnMut(usize, &mut Random) -> TickOfLoad + 'a>;
 
-/// Processes that talk so much that the rate depends on the number of threads: the nanoseconds of an event with some
-/// numbers of them, and with others in between.
+/// A load of processes that talk so much that the rate depends on the number of threads. `measured`: the nanoseconds
+/// per event with some numbers of threads; the others are interpolated.
 fn talk(measured: &[(usize, f64)]) -> Load<'_> {
     Box::new(|awake, random| {
         let (above, below) = (
@@ -72,7 +72,7 @@ fn talk(measured: &[(usize, f64)]) -> Load<'_> {
     })
 }
 
-/// Processes that have nothing to do with each other and always have work: so many events in a tick of one thread.
+/// A load of independent processes that always have work: `events` per tick on one thread.
 fn apart<'a>(events: f64, have_waited: bool) -> Load<'a> {
     Box::new(move |awake, random| TickOfLoad {
         has_any_waited: have_waited,
@@ -80,8 +80,8 @@ fn apart<'a>(events: f64, have_waited: bool) -> Load<'a> {
     })
 }
 
-/// Events that come by themselves, so many on average in the tick of that number, and queue until there is a thread for
-/// them.
+/// A load of events that arrive from outside and queue until there is a thread for them. `mean` returns the average
+/// number of events in a tick, given the number of the tick.
 fn offered<'a>(took_ns: f64, mut mean: impl FnMut(u32, &mut Random) -> f64 + 'a) -> Load<'a> {
     let (mut tick, mut queued) = (0, 0.0);
     Box::new(move |awake, random| {
@@ -101,7 +101,7 @@ fn offered<'a>(took_ns: f64, mut mean: impl FnMut(u32, &mut Random) -> f64 + 'a)
     })
 }
 
-/// A rate that changes by itself, and never leaves all threads asleep.
+/// A load whose rate changes by itself, and that never leaves all threads asleep.
 fn given<'a>(mut rate: impl FnMut(u32, &mut Random) -> f64 + 'a) -> Load<'a> {
     let mut tick = 0;
     Box::new(move |_, random| {
@@ -114,9 +114,9 @@ fn given<'a>(mut rate: impl FnMut(u32, &mut Random) -> f64 + 'a) -> Load<'a> {
 struct LimitedTicks {
     ticks: u32,
     events: f64,
-    /// In how many ticks there was a limit, or a try.
+    /// Number of ticks in which there was a limit, or a try.
     limited: u32,
-    /// For how many ticks at once.
+    /// The lengths of uninterrupted runs of such ticks.
     spells: Vec<u32>,
 }
 
@@ -171,18 +171,18 @@ impl Program {
         seen
     }
 
-    /// Returns after how many ticks there is no limit.
+    /// Returns the number of ticks until there is no limit.
     fn until_lifted(&mut self, load: &mut Load<'_>) -> u32 {
         (0..100 * SECOND).take_while(|_| self.is_limited() && self.tick(load) >= 0.0).count() as u32
     }
 }
 
-/// A dictionary that is fastest on one thread of so many.
+/// Returns measurements, as for [`talk`], of a dictionary that is fastest on one thread.
 fn chat(workers: usize) -> [(usize, f64); 2] {
     [(1, 100.0), (workers, if workers > 4 { 500.0 } else { 100.0 * workers as f64 })]
 }
 
-/// A rate that is twice or three times as high, or a little higher, in every second half of a period.
+/// A load whose rate is `factor` times as high in every second half of a period.
 fn alternating(half: u32, factor: f64, phase: u32) -> Load<'static> {
     given(move |tick, random| {
         2_000.0 * noise(random) * if ((tick + phase) / half).is_multiple_of(2) { 1.0 } else { factor }
@@ -191,7 +191,7 @@ fn alternating(half: u32, factor: f64, phase: u32) -> Load<'static> {
 
 type NamedLoad<'a, P> = (&'a str, &'a dyn Fn(P) -> Load<'static>);
 
-/// What may come after chat, by the events in a tick of one thread.
+/// Loads that may follow a chat, given the number of events in a tick of one thread.
 const AFTER_CHAT: [NamedLoad<'_, f64>; 5] = [
     ("independent processes", &|events| apart(events, false)),
     ("independent processes that wait", &|events| apart(events, true)),
@@ -200,7 +200,7 @@ const AFTER_CHAT: [NamedLoad<'_, f64>; 5] = [
     ("more than one thread can do", &|events| offered(TICK_NS / events, move |_, _| events * 1.2)),
 ];
 
-/// Catches: a limit that stays when the program has become another one. (Before: a thread was idle for up to 20 s.)
+/// Catches: a limit that persists when the load has changed. (Such a limit once left a thread idle for up to 20 s.)
 #[test]
 fn a_limit_that_has_become_wrong_is_lifted_soon() {
     for workers in WORKERS {
@@ -224,7 +224,7 @@ fn a_limit_that_has_become_wrong_is_lifted_soon() {
     }
 }
 
-/// By seeds.
+/// Loads for which a limit gains nothing, given a seed.
 const NOTHING_TO_GAIN: [NamedLoad<'_, u64>; 11] = [
     ("40 events a tick", &|_| offered(1_000.0, |_, _| 40.0)),
     ("200 events a tick", &|_| offered(1_000.0, |_, _| 200.0)),
@@ -257,7 +257,7 @@ const NOTHING_TO_GAIN: [NamedLoad<'_, u64>; 11] = [
     ("independent processes", &|_| apart(10_000.0, false)),
 ];
 
-/// Catches: a limit that chance sets, or a load that changes by itself.
+/// Catches: a limit that is set by chance, or by a load that changes by itself.
 #[test]
 fn a_load_for_which_a_limit_gains_nothing_has_none() {
     for workers in WORKERS {
@@ -293,7 +293,7 @@ fn no_period_falls_into_step_with_the_tries() {
     }
 }
 
-/// The nanoseconds of an operation with so many threads.
+/// Numbers of threads, each with the nanoseconds of an operation.
 type Measured = [(usize, f64); 3];
 
 /// From `benches/NOTES.md`, *How many threads are awake*: how many events an operation has, and its nanoseconds with
@@ -306,7 +306,7 @@ const RECORDED: [(&str, f64, Measured); 5] = [
     ("fan_out", 1.0, [(1, 62.0), (4, 63.0), (16, 209.0)]),
 ];
 
-/// Catches: a limit that is not found, or not kept, where it has been measured to gain.
+/// Catches: a limit that is not found, or not kept, where measurements show a gain.
 #[test]
 fn programs_that_gain_by_a_limit_have_one() {
     for (name, events_each, mut measured) in RECORDED {
@@ -326,7 +326,7 @@ fn programs_that_gain_by_a_limit_have_one() {
     }
 }
 
-/// Catches: a limit that needs so long to be found again that a program which changes has it when it is of no use.
+/// Catches: a limit that takes too long to be found again, so that a changing program has it only when it is of no use.
 #[test]
 fn a_program_that_changes_has_a_limit_while_it_gains() {
     for workers in WORKERS {

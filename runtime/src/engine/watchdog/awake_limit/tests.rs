@@ -6,7 +6,7 @@ fn busy(events: u64, awake: usize) -> Done {
     Done { events, took: TICK, awake, is_any_long: false, have_all_slept: false, has_any_waited: false }
 }
 
-/// Lets a program run whose speed depends on the number of threads. Returns the limits that there were, in order.
+/// Runs a program whose speed depends on the number of threads. Returns the limits that were set, in order.
 fn run(policy: &mut AwakeLimit, ticks: u32, events: impl Fn(usize) -> u64) -> Vec<usize> {
     let mut limits = vec![policy.limit()];
     for _ in 0..ticks {
@@ -18,12 +18,12 @@ fn run(policy: &mut AwakeLimit, ticks: u32, events: impl Fn(usize) -> u64) -> Ve
     limits
 }
 
-/// A program that is faster the fewer threads there are.
+/// Returns the events of a program that is faster the fewer threads there are.
 fn talks(awake: usize) -> u64 {
     160_000 / awake as u64
 }
 
-/// The policy of a program of which it knows that.
+/// Returns a policy that has found the limit for such a program.
 fn limited() -> AwakeLimit {
     let mut policy = AwakeLimit::new(16);
     assert_eq!(run(&mut policy, 24, talks), [16, 1, 16, 2, 1]);
@@ -75,7 +75,7 @@ fn a_load_that_rises_during_a_try_sets_no_limit() {
     assert_eq!(limits, [16, 1, 16]);
 }
 
-/// Catches: a limit for which one tick decides, which a thread that was preempted makes slow.
+/// Catches: a limit that is decided by one tick, which a preempted thread may have made slow.
 #[test]
 fn a_load_that_rises_during_a_try_sets_no_limit_if_one_tick_is_slow_after_it() {
     let mut policy = AwakeLimit::new(16);
@@ -102,7 +102,7 @@ fn it_ends_with_long_events_and_with_long_steps_and_when_a_process_has_waited() 
     assert!((0..1_000).all(|_| nobody_awake.look(busy(100, 0)) == 16));
 }
 
-/// Catches: a wait that counts although no thread is held back, so that a busy program is never tried.
+/// Catches: a wait that counts although no thread is held back, so that there is never a try in a busy program.
 #[test]
 fn a_process_that_waits_for_one_of_all_threads_keeps_no_try_away() {
     let mut policy = AwakeLimit::new(16);
@@ -145,7 +145,7 @@ fn a_long_step_now_and_then_does_not_hasten_the_next_try() {
     assert!((1..=8).contains(&tries), "{tries}");
 }
 
-/// Catches: a limit that only a change of the rate ends.
+/// Catches: a limit that ends only when the rate changes.
 #[test]
 fn it_ends_with_a_check_if_it_gains_nothing_any_more() {
     for gain in [0, 1] {
@@ -173,7 +173,7 @@ fn the_pause_doubles_until_a_limit_passes_checks() {
     assert_eq!(pause_of(&policy), PAUSE);
 }
 
-/// Catches: a limit that stays although another one is better by now.
+/// Catches: a limit that persists although another one has become better.
 #[test]
 fn a_limit_is_found_anew_after_so_many_checks() {
     let mut policy = limited();

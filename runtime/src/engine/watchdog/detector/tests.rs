@@ -1,7 +1,7 @@
 use super::*;
 use crate::time::virtual_clock::Clock;
 
-/// A host whose threads a test sets, on a clock that the test moves.
+/// A host whose threads are set by the test, with a clock that the test advances.
 struct Scene {
     clock: Clock,
     watch: StallDetector,
@@ -19,7 +19,7 @@ fn ms(count: u64) -> Duration {
 }
 
 impl Scene {
-    /// Threads that do nothing, each with a permit.
+    /// Makes a scene of threads that do nothing, each with a permit.
     fn of(threads: usize) -> Self {
         let seen = ThreadSample { has_permit: true, ..ThreadSample::default() };
         Self {
@@ -78,7 +78,7 @@ fn a_step_is_stalled_when_it_was_seen_for_the_limit_while_others_wait() {
     let mut scene = Scene::of(1);
     scene.enters(0, 1, 7);
     scene.queued = 1;
-    // Seen first here, a tick after it began at the latest.
+    // The step is first seen here, at most a tick after it began.
     assert_eq!(scene.tick(), []);
     for _ in 0..3 {
         assert_eq!(scene.tick(), []);
@@ -86,7 +86,7 @@ fn a_step_is_stalled_when_it_was_seen_for_the_limit_while_others_wait() {
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, ms(10))]);
 }
 
-/// It began while the watchdog slept, since nothing waited.
+/// The step began while the watchdog rested, since nothing waited.
 #[test]
 fn a_step_that_has_noted_when_it_began_is_stalled_as_soon_as_others_wait() {
     let mut scene = Scene::of(1);
@@ -97,7 +97,7 @@ fn a_step_that_has_noted_when_it_began_is_stalled_as_soon_as_others_wait() {
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, ms(30) + TICK)]);
 }
 
-/// Of the note and the look, which are not one, the note may be the later.
+/// The noted start may be later than the time of the sample, since noting and sampling are not one atomic action.
 #[test]
 fn no_step_begins_after_it_was_seen() {
     let mut scene = Scene::of(1);
@@ -142,7 +142,7 @@ fn a_step_that_waits_inside_is_not_stalled() {
     scene.queued = 1;
     scene.look();
     scene.after(ms(9));
-    // It has handed its permit on, and comes back later.
+    // The step hands off its permit, and comes back later.
     scene.threads[0] = ThreadSample::default();
     scene.after(ms(100));
     scene.threads[0].has_permit = true;
@@ -198,27 +198,27 @@ fn nobody_hears_of_a_long_step_that_nobody_waits_for() {
     for _ in 0..1_000 {
         assert_eq!(scene.tick(), []);
     }
-    // What is queued with a permit idle is not waiting: it is about to be taken.
+    // Processes that are queued while a permit is idle do not wait: they are about to be taken.
     (scene.threads[1], scene.idle, scene.queued) = (ThreadSample::default(), 1, 5);
     assert_eq!(scene.tick(), []);
-    // Then a thread waits.
+    // Now no permit is idle, so they wait.
     scene.idle = 0;
     assert_eq!(scene.tick(), []);
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, 1_002 * TICK)]);
 }
 
-/// One stuck, the other at work: what is queued does not stay so.
+/// One thread is stuck, the other at work: no process stays queued.
 #[test]
 fn what_is_queued_and_taken_again_is_not_waiting() {
     let mut scene = Scene::of(2);
     scene.enters(0, 1, 7);
     for tick in 0..1_000 {
-        // The other one takes as much as was there, but for once in four ticks, when there was nothing to do.
+        // The other thread takes all that was queued, except at every fourth tick, when nothing is queued.
         scene.queued = if tick % 4 == 3 { 0 } else { 5 };
         assert_eq!(scene.tick(), []);
         scene.steps += 5;
     }
-    // One more was there than can have been taken.
+    // One more process was queued than can have been taken.
     (scene.queued, scene.steps) = (5, scene.steps + 4);
     scene.tick();
     scene.steps += 4;
@@ -292,7 +292,7 @@ fn a_limit_that_is_never_reached_still_moves_what_waits_behind_a_step() {
 fn the_monitor_rests_when_all_have_been_idle_for_some_ticks() {
     let mut scene = Scene::of(1);
     (scene.idle, scene.all_idle) = (1, true);
-    // After each rest anew.
+    // The count starts again after each rest.
     for _ in 0..3 {
         for _ in 1..CALM {
             assert_eq!(scene.look().1, RestUntil::Tick);

@@ -1,4 +1,4 @@
-//! Members that fail: the back-off of their lanes, messages that wait meanwhile, and pools that give up.
+//! Failing members: the backoff of their lanes, messages that wait meanwhile, and pools that give up.
 
 use super::*;
 use crate::pool::plan::failures::ENDS_WITHIN;
@@ -16,14 +16,14 @@ fn serving(rules: PoolRules) -> (World, Pid) {
     (world, member)
 }
 
-/// Catches a member that has completed a message, or failed at it, being replaced at once for ever.
+/// Catches a member that has completed a message, or failed at it, and is always replaced at once.
 #[test]
 fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() {
     let (mut world, mut member) = serving(rules(1, 1));
     let mut pauses = vec![];
     for message in 1..=11 {
         world.arrive(0, message).unwrap();
-        // It fails at the message.
+        // The member fails while it handles the message.
         world.down(member);
         assert!(world.starts.is_empty());
         pauses.push(world.next_start().unwrap());
@@ -34,7 +34,7 @@ fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() 
     assert_eq!(world.plan.statistics(PoolStatistics::default()).failed, 11);
 }
 
-/// Catches rounds of failures that are never reset, or reset by each success.
+/// Catches a count of failures that is never reset, or that is reset by each success.
 #[test]
 fn a_stable_run_begins_the_delays_anew_and_a_shorter_one_does_not() {
     let (mut world, mut member) = serving(rules(1, 1));
@@ -50,7 +50,7 @@ fn a_stable_run_begins_the_delays_anew_and_a_shorter_one_does_not() {
     assert_eq!(pauses, [FIRST, FIRST * 2, FIRST, FIRST * 2]);
 }
 
-/// Catches messages that start members during the delay, or are refused or failed although a member will start.
+/// Catches messages that start members during the delay, or that are refused or fail although a member will start.
 #[test]
 fn what_comes_while_a_lane_backs_off_waits_and_starts_nobody() {
     let (mut world, member) = serving(PoolRules { queue: 2, ..rules(0, 3) });
@@ -107,7 +107,8 @@ fn members_that_are_let_go_do_not_fail_however_they_end() {
     assert_eq!((world.given_up.len(), world.plan.statistics(PoolStatistics::default()).failed), (0, 0));
 }
 
-/// Catches a pool that never gives up, or that forgets waiting messages, its members, its exit, or to refuse messages.
+/// Catches a pool that never gives up, or that gives up without failing waiting messages, ending its members, exiting,
+/// or refusing messages.
 #[test]
 fn one_failure_too_many_and_the_pool_gives_up() {
     let mut world = World::new(PoolRules { intensity: (2, SECOND), ..rules(2, 2) }, 1);
@@ -137,8 +138,8 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.over, world.plan.due(), world.plan.statistics(PoolStatistics::default()).failed), (1, None, 3));
 }
 
-/// Catches a pool that is killed, or cancelled for a reason, and stops its idle members before they are told so: they
-/// would end normally.
+/// Catches a pool that is killed or cancelled, and stops its idle members before they are told the reason: they would
+/// end normally.
 #[test]
 fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
     let mut world = World::new(rules(2, 2), 1);
@@ -155,7 +156,7 @@ fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
     assert_eq!((world.over, world.starts.len()), (1, 0));
 }
 
-/// Catches a pool whose process has ended, and that stops members that its process is about to cancel.
+/// Catches a pool whose process has ended, and which stops members that the process is about to cancel.
 #[test]
 fn a_closed_pool_stops_no_member() {
     let mut world = World::new(rules(1, 1), 1);
@@ -191,7 +192,7 @@ fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_bac
     assert_eq!((world.given_up.len(), world.over, world.starts.len()), (1, 0, 1));
     assert_eq!(world.try_start(), None);
     assert_eq!((world.over, world.plan.statistics(PoolStatistics::default()).failed), (1, 1));
-    // The same if the start had begun before it could be withdrawn.
+    // The result is the same if the start had begun before it could be withdrawn.
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
     let first = world.start();
     world.ends(first, &error());
@@ -204,7 +205,7 @@ fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_bac
     assert_eq!((world.over, world.given_up.len()), (1, 1));
 }
 
-/// Catches a full host that ends its pools; or pools that retry without a delay.
+/// Catches a full host that makes its pools give up, or pools that retry without a delay.
 #[test]
 fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(0, 1) }, 0);
@@ -220,8 +221,8 @@ fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     assert_eq!((pauses, world.given_up.len()), (vec![Duration::ZERO, FIRST, FIRST * 2], 0));
 }
 
-/// Catches a key that is forgotten with its process, so that its next message starts another at once; or one that is
-/// never forgotten.
+/// Catches a key that is forgotten together with its process, so that its next message starts another process at once;
+/// or one that is never forgotten.
 #[test]
 fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     let mut world = World::new(rules(0, 1), 0);
@@ -230,7 +231,7 @@ fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     world.down(member);
     assert_eq!(world.plan.lanes.len(), 1);
     world.arrive(7, 1).unwrap();
-    // Another key has nothing to do with it.
+    // Another key is not affected.
     world.arrive(8, 2).unwrap();
     assert_eq!(world.starts, [8]);
     world.start();
@@ -249,13 +250,13 @@ fn a_lane_with_a_delay_without_end_stays_down() {
     assert!(world.plan.due().is_none_or(|due| due == Moment::NEVER));
     world.after(Duration::from_secs(1 << 30));
     assert!(world.starts.is_empty());
-    // It can still be stopped.
+    // The pool can still be stopped.
     world.plan.drain(world.now);
     world.act();
     assert_eq!(world.over, 1);
 }
 
-/// Catches a draining pool that starts members for waiting messages during the delay, or not at all.
+/// Catches a draining pool that starts members for waiting messages during the delay, or never.
 #[test]
 fn a_pool_that_drains_backs_off_too_and_gives_up_too() {
     let (mut world, member) = serving(PoolRules { intensity: (1, SECOND), ..rules(1, 1) });

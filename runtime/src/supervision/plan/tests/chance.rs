@@ -14,7 +14,7 @@ struct Seen {
     alive: bool,
     /// Whether this incarnation was cancelled or killed.
     cancelled: bool,
-    /// Whether it was killed, and the time to wait for that has passed.
+    /// Whether it was killed, and the time to wait for its end has passed.
     given_up_on: bool,
     /// Whether its stop or restart was requested, so that the order of stops does not apply.
     requested: bool,
@@ -131,7 +131,7 @@ impl World {
         assert!(recent <= self.most as usize, "{recent} restarts within {:?}, {} allowed", self.within, self.most);
     }
 
-    /// Checks that a stopped child has no later dependent child that runs, or is stopping and not yet given up on.
+    /// Checks that no later child is running, or is stopping and not given up on, when a child is stopped in order.
     fn stops_in_order(&self, id: Id) {
         if self.strategy == Strategy::Dynamic || self.seen[&id].requested {
             return;
@@ -295,6 +295,6 @@ fn whatever_happens_no_two_lives_overlap_stops_are_in_reverse_order_and_restarts
             None => panic!("seed {seed} has not finished"),
         }
     }
-    // Both outcomes occurred.
+    // Both outcomes must occur.
     assert!(gave_up > 400 && asked > 400, "{gave_up} gave up, {asked} were asked");
 }

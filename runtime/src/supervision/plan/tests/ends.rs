@@ -1,4 +1,4 @@
-//! Stops of children, and the end of the supervisor.
+//! Tests of stopping children, and of the end of the supervisor.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! One-for-all and rest-for-one.
+//! Tests of the strategies one-for-all and rest-for-one.
 
 use super::*;
 

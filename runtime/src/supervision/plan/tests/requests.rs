@@ -1,4 +1,4 @@
-//! Stopping and restarting one child by request.
+//! Tests of stopping and restarting one child by request.
 
 use super::*;
 

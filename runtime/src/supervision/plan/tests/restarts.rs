@@ -1,4 +1,4 @@
-//! Which exits are failures, the delays of restarts, and the intensity limit.
+//! Tests of failures: which exits count as failures, the delays of restarts, and the intensity limit.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn more_failures_than_the_window_allows_end_the_supervisor_with_the_last_reason(
         let actions = bench.due(child(id));
         bench.start_all(actions);
     }
-    // The fourth within ten seconds. The others are stopped in reverse order, and then the supervisor exits.
+    // The fourth failure within ten seconds: the others are stopped in reverse order, and then the supervisor exits.
     assert_eq!(bench.ended(0, ExitReason::Killed), [SupervisorAction::Over(Id(0)), SupervisorAction::Ask(Id(2))]);
     assert_eq!(bench.ended(2, ExitReason::Shutdown), [SupervisorAction::Over(Id(2)), SupervisorAction::Ask(Id(1))]);
     let end = SupervisorEnd::GaveUp { child: Id(0), restarts: 2, reason: ExitReason::Killed };

@@ -1,4 +1,4 @@
-//! The production module that says which process a thread runs.
+//! The production module that records which process a thread runs.
 
 #[path = "../../../../../runtime/src/engine/workers/running.rs"]
 pub(crate) mod running;

@@ -1,5 +1,5 @@
-//! Threads that hand off their permits: the steps of `block_in_place.rs`, `spare.rs` and `find.rs`, each with the name
-//! of its production function.
+//! Threads that hand off their permits: the steps of `block_in_place.rs`, `spare.rs` and `find.rs`, each named after
+//! its production function.
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
@@ -11,17 +11,17 @@ use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 
-/// handoff:H0 is left out: a thread that blocks keeps the job in its run-next slot.
+/// handoff:H0 is omitted: a thread that blocks keeps the job in its run-next slot.
 pub(super) const KEEPS_RUN_NEXT: Fault = Fault::Driver(1);
-/// sleep:S3: a thread that has lost its permit while it went to sleep does not announce the work that it sees.
+/// sleep:S3: a thread that has lost its permit while going to sleep does not announce the work that it sees.
 pub(super) const LOSES_UNANNOUNCED: Fault = Fault::Driver(3);
-/// handoff:M3 is left out.
+/// handoff:M3 is omitted.
 pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
-/// handoff:M2 is left out.
+/// handoff:M2 is omitted.
 pub(super) const LOSS_NOT_SIGNALLED: Fault = Fault::Driver(5);
 /// A thread that becomes spare does not wake the steps in the blocking queue.
 pub(super) const QUEUE_IS_FORGOTTEN: Fault = Fault::Driver(6);
-/// handoff:B1: the thread continues with the permit that it had before.
+/// handoff:B1: the thread continues with its previous permit.
 pub(super) const KEEPS_ITS_OLD_PERMIT: Fault = Fault::Driver(7);
 /// handoff:B2: no thread is called.
 pub(super) const CALLS_NO_THREAD: Fault = Fault::Driver(8);
@@ -32,28 +32,28 @@ const LOST: u8 = 2;
 const THREADS: usize = 3;
 const JOBS: usize = 4;
 
-/// What a job does when it runs.
+/// The behaviour of a job.
 #[derive(Clone, Copy)]
 pub(super) enum Job {
     /// Nothing.
     Short,
     /// Waits until the job with that number has run.
     WaitsFor(usize),
-    /// Puts the first into its thread's run-next slot, and blocks until the other has run.
+    /// Puts the first job into its thread's run-next slot, and blocks until the second has run.
     Blocks(usize, usize),
-    /// Marks the first as run; then does as `Blocks` with the other.
+    /// Marks the first job as run, then behaves like `Blocks` with the second.
     Raises(usize, usize),
-    /// Does as `Blocks` with the first in async code: its thread does not wait for a permit, and the other is the next
-    /// step of its process.
+    /// Behaves like `Blocks` with the first job in async code: its thread does not wait for a permit, and the second
+    /// job is the next step of its process.
     Awaits(usize, usize),
-    /// Puts the job into its thread's run-next slot and waits until it has run. Its permit is taken over before that if
-    /// `late`, otherwise at any time.
+    /// Puts the job into its thread's run-next slot and waits until it has run. The permit is taken over before the
+    /// push if `late`, and at any time otherwise.
     Hogs { job: usize, late: bool },
-    /// Runs again and again, until the job with that number has run.
+    /// Runs repeatedly until the job with that number has run.
     Restless(usize),
 }
 
-/// The state that only its thread uses.
+/// The private state of a thread.
 pub(super) struct Me {
     number: usize,
     permit: Cell<usize>,
@@ -83,20 +83,21 @@ impl Thread {
 pub(super) struct World {
     pub(super) idle: Idle,
     threads: [Thread; THREADS],
-    /// For the thread with that permit only: a race if two have it at a time.
+    /// Accessed only by the thread with that permit: two threads with one permit would be a race.
     permits: [OwnedCell<u32>; 2],
     global: Queue,
     jobs: &'static [Job],
     run: [Flag; JOBS],
     left: AtomicUsize,
     stopped: AtomicBool,
-    /// Raised when the run-next slot of the thread to be taken over is full, and when that thread has been taken over.
+    /// Set when the run-next slot of the thread whose permit will be taken over is full, and after the take-over,
+    /// respectively.
     pub(super) pushed: Flag,
     pub(super) taken_over: Flag,
 }
 
 impl World {
-    /// Makes a host with `permits` permits, each with its thread, and `spare` spare threads, which is the limit.
+    /// Creates a host with `permits` permits, each with its thread, and `spare` spare threads, which is the limit.
     pub(super) fn new(permits: usize, spare: usize, jobs: &'static [Job]) -> &'static Self {
         let idle = Idle::new(permits, permits + spare);
         (0..permits).for_each(|permit| _ = idle.begin(Some(permit)));
@@ -122,7 +123,7 @@ impl World {
         assert_eq!((threads.blocked, threads.waiting), (0, 0));
     }
 
-    /// `Scheduler::announce`.
+    /// Mirrors `Scheduler::announce`.
     fn announce(&self) {
         if let Some(thread) = self.idle.announce() {
             reach("woke a sleeper");
@@ -130,13 +131,13 @@ impl World {
         }
     }
 
-    /// `Scheduler::push_global`.
+    /// Mirrors `Scheduler::push_global`.
     pub(super) fn push_global(&self, job: usize) {
         self.global.push(job);
         self.announce();
     }
 
-    /// `Scheduler::has_work`.
+    /// Mirrors `Scheduler::has_work`.
     fn has_work(&self) -> bool {
         !self.global.is_empty() || self.threads.iter().any(|thread| !thread.deque.is_empty())
     }
@@ -153,13 +154,13 @@ impl World {
         self.threads[me.number].attention.load(Ordering::Relaxed)
     }
 
-    /// `ThreadContext::take_up`, and a use of the permit.
+    /// Mirrors `ThreadContext::take_up`, followed by a use of the permit.
     fn uses(&self, me: &Me) {
         // SAFETY: the thread has that permit, and loom checks it.
         self.permits[me.permit.get()].with_mut(|uses| unsafe { *uses += 1 });
     }
 
-    /// `Scheduler::stop_threads`.
+    /// Mirrors `Scheduler::stop_threads`.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         for thread in self.idle.stop() {
@@ -175,7 +176,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::push_next`.
+    /// Mirrors `ThreadContext::push_next`.
     fn push_next(&self, me: &Me, job: usize) {
         let own = &self.threads[me.number];
         assert_eq!(own.next.load(Ordering::Relaxed), 0, "no model wakes two");
@@ -188,15 +189,15 @@ impl World {
         }
     }
 
-    /// `LocalTokens::take_next`, without its lock, which has a model of its own. (With an exchange of an empty slot
-    /// loom would lose what is stored at the same time: it does not know that nothing comes between what an exchange
-    /// reads and what it writes.)
+    /// Mirrors `LocalTokens::take_next`, without its lock, which has its own model. (With an exchange on an empty
+    /// slot, loom would lose a value that is stored at the same time: it does not know that nothing can come between
+    /// the read and the write of an exchange.)
     fn take_next(&self, thread: usize) -> Option<usize> {
         let next = &self.threads[thread].next;
         if next.load(Ordering::Relaxed) == 0 { None } else { next.swap(0, Ordering::AcqRel).checked_sub(1) }
     }
 
-    /// `ThreadContext::flush`.
+    /// Mirrors `ThreadContext::flush`.
     fn flush(&self, me: &Me) {
         match self.take_next(me.number) {
             None => {}
@@ -205,7 +206,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::run_slice`: runs one job.
+    /// Mirrors `ThreadContext::run_slice`: runs one job.
     pub(super) fn run_slice(&self, me: &Me, job: usize) {
         match self.jobs[job] {
             Job::Short => self.uses(me),
@@ -226,7 +227,7 @@ impl World {
             Job::Awaits(next, rest) => {
                 self.uses(me);
                 self.block(me, next, next, true);
-                // The step ends. With a permit the next step follows at once; without one it is queued.
+                // The step ends. With a permit, the next step follows at once; without one, it is queued.
                 if self.attention(me) == 0 {
                     self.uses(me);
                     self.done(rest);
@@ -234,7 +235,7 @@ impl World {
                     self.push_global(rest);
                 }
             }
-            // The thread that has its permit uses it at the same time.
+            // The thread that has taken over the permit uses it at the same time.
             Job::Hogs { job, late } => {
                 if late {
                     self.taken_over.wait();
@@ -262,7 +263,7 @@ impl World {
         self.come_back(me, is_async);
     }
 
-    /// `ThreadContext::hand_off` and `pass`.
+    /// Mirrors `ThreadContext::hand_off` and `pass`.
     fn hand_off(&self, me: &Me, need: Need) {
         if !fault::is(KEEPS_RUN_NEXT) {
             self.flush(me);
@@ -281,14 +282,14 @@ impl World {
         }
     }
 
-    /// `ThreadContext::come_back`.
+    /// Mirrors `ThreadContext::come_back`.
     pub(super) fn come_back(&self, me: &Me, is_async: bool) {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         let back = self.idle.come_back(me.number, is_async);
         self.continue_with(me, back);
     }
 
-    /// The rest of `ThreadContext::come_back`.
+    /// The remainder of `ThreadContext::come_back`.
     pub(super) fn continue_with(&self, me: &Me, mut back: Resumption) {
         if fault::is(KEEPS_ITS_OLD_PERMIT) {
             return self.uses(me);
@@ -325,7 +326,7 @@ impl World {
         }
     }
 
-    /// Ends a step that blocked in async code, when the blocking is over.
+    /// Ends a step that blocked in async code, after the blocking has ended.
     pub(super) fn leave_step(&self, me: &Me) {
         self.come_back(me, true);
         if let Some(BecameSpare(next)) = self.idle.yield_permit(me.number, KeepsNothing::in_a_model()) {
@@ -333,14 +334,14 @@ impl World {
         }
     }
 
-    /// `Scheduler::wake_blocked_steps`.
+    /// Mirrors `Scheduler::wake_blocked_steps`.
     fn wake_blocked_steps(&self) {
         if !fault::is(QUEUE_IS_FORGOTTEN) {
             self.idle.reserve_threads().into_iter().for_each(std::task::Waker::wake);
         }
     }
 
-    /// `Scheduler::take_over`.
+    /// Mirrors `Scheduler::take_over`.
     pub(super) fn take_over(&self, number: usize) {
         match self.idle.take_over(number, || true) {
             HandedOff::ToSpare(next) | HandedOff::ToWaiting(next) => {
@@ -359,7 +360,7 @@ impl World {
         }
     }
 
-    /// Moves the job in a run-next slot behind a long step, as the watchdog does.
+    /// Moves the job in a run-next slot that is behind a long step, as the watchdog does.
     pub(super) fn surface(&self, number: usize) {
         if let Some(job) = self.take_next(number) {
             reach("moved a run-next slot");
@@ -367,7 +368,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::next`.
+    /// Mirrors `ThreadContext::next`.
     pub(super) fn work(&self, me: &Me) {
         loop {
             let found = if self.attention(me) != 0 { self.next_when_called(me) } else { self.find(me) };
@@ -380,7 +381,7 @@ impl World {
         self.take_near(me).or_else(|| self.search(me, self.idle.start_searching()))
     }
 
-    /// `ThreadContext::next_when_called` and `yield_permit`.
+    /// Mirrors `ThreadContext::next_when_called` and `yield_permit`.
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         self.flush(me);
@@ -398,7 +399,7 @@ impl World {
         self.wake_blocked_steps();
     }
 
-    /// Runs a thread that begins as a spare one, as `ThreadContext::next_when_called` does for a new thread.
+    /// Runs a thread that starts as a spare, as `ThreadContext::next_when_called` does for a new thread.
     pub(super) fn stand_by(&self, me: &Me) {
         if self.rest(me, false, false)
             && let Some(job) = self.search(me, true)
@@ -408,7 +409,7 @@ impl World {
         }
     }
 
-    /// Runs a thread that begins asleep.
+    /// Runs a thread that starts asleep.
     pub(super) fn wake_up(&self, me: &Me, poller: bool) {
         if self.rest(me, true, poller)
             && let Some(job) = self.search(me, true)
@@ -422,7 +423,7 @@ impl World {
         self.take_next(me.number).or_else(|| self.threads[me.number].deque.pop()).or_else(|| self.global.pop())
     }
 
-    /// `ThreadContext::search`.
+    /// Mirrors `ThreadContext::search`.
     fn search(&self, me: &Me, mut searching: bool) -> Option<usize> {
         loop {
             let over = self.stopped.load(Ordering::Acquire);
@@ -453,7 +454,7 @@ impl World {
         })
     }
 
-    /// `ThreadContext::sleep`.
+    /// Mirrors `ThreadContext::sleep`.
     fn sleep(&self, me: &Me, searched: bool) -> bool {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         match self.idle.begin_sleep(me.number, searched, false, KeepsNothing::in_a_model()) {
@@ -468,7 +469,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::rest`.
+    /// Mirrors `ThreadContext::rest`.
     fn rest(&self, me: &Me, is_asleep: bool, poller: bool) -> bool {
         let mut looks_again = is_asleep;
         loop {
@@ -490,7 +491,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::look_again`.
+    /// Mirrors `ThreadContext::look_again`.
     fn look_again(&self, me: &Me) -> bool {
         let work = self.has_work() && !self.idle.is_anyone_searching();
         if work && !self.idle.end_sleep(me.number) && !fault::is(LOSES_UNANNOUNCED) {

@@ -1,13 +1,14 @@
-//! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads have
-//! a permit at a time, no thread waits for ever for one, and no work is left.
+//! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads
+//! have a permit at the same time, no thread waits for one for ever, and no work is left.
 //!
-//! The driver repeats the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. A thread with a permit touches a cell
-//! of that permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and
-//! a thread that is left waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have
-//! run. Threads sleep until they are woken: there is no poller, and no watchdog except where a model has one.
+//! The driver repeats the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. A thread with a permit touches a
+//! cell of that permit: two threads that have it at the same time, or one after the other without an order, are a
+//! race. Work or a thread that is left waiting shows as a deadlock: jobs wait for each other, and threads end only
+//! after all jobs have run. Threads sleep until they are woken: there is no poller, and no watchdog except where a
+//! model has one.
 //!
-//! Not covered: how long a thread in the queue waits while others run, threads that are started and that end
-//! (`holders` and `blocking_queue` have unit tests), more than three threads and two permits.
+//! Not covered: how long a thread in the queue waits while others run; threads that are started or end (`holders` and
+//! `blocking_queue` have unit tests); more than three threads and two permits.
 
 mod driver;
 
@@ -21,7 +22,7 @@ use crate::sync::Arc;
 use loom::thread;
 use std::task::{Wake, Waker};
 
-/// Runs one permit with two threads: the first begins with job 0, the other is spare. The main thread runs `outside`.
+/// Runs one permit with two threads: the first starts with job 0, the other is spare. The main thread runs `outside`.
 fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     let world = World::new(1, 1, jobs);
     let spare = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
@@ -36,7 +37,7 @@ fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     world.rest_is_done();
 }
 
-/// A step wakes another process and blocks until that has run: the thread that gets the permit runs it.
+/// A step wakes another process and blocks until that process has run: the thread that gets the permit runs it.
 #[test]
 fn what_a_step_that_blocks_was_to_run_next_runs() {
     check(
@@ -48,7 +49,7 @@ fn what_a_step_that_blocks_was_to_run_next_runs() {
     );
 }
 
-/// The same in async code: the next step of the process is queued, or follows at once.
+/// As above, in async code: the next step of the process is queued, or follows at once.
 #[test]
 fn what_awaits_comes_back_or_waits_its_turn() {
     check(deep(3, 4), &["came back without a permit", "displaced a sleeper", "was called away"], || {
@@ -56,7 +57,7 @@ fn what_awaits_comes_back_or_waits_its_turn() {
     });
 }
 
-/// A job comes from outside while a thread that blocked comes back for the only permit.
+/// A job arrives from outside while a thread that blocked comes back for the only permit.
 #[test]
 fn a_push_from_outside_while_one_comes_back() {
     check(2, &["displaced a sleeper", "waited in the queue", "gave its permit away instead of sleeping"], || {
@@ -65,7 +66,7 @@ fn a_push_from_outside_while_one_comes_back() {
 }
 
 /// A thread comes back for the only permit while other jobs are always ready: it calls the thread that has the permit,
-/// and gets it.
+/// and gets the permit.
 #[test]
 fn one_that_comes_back_among_others_that_never_rest() {
     check(2, &["ran again", "waited in the queue", "was called away"], || {
@@ -73,8 +74,8 @@ fn one_that_comes_back_among_others_that_never_rest() {
     });
 }
 
-/// A second step blocks while the first may wait for the permit: the permit passes to the first, and the job in the
-/// second's run-next slot does not stay behind.
+/// A second step blocks while the first may be waiting for the permit: the permit passes to the first, and the job in
+/// the second's run-next slot does not stay behind.
 #[test]
 fn two_that_block_in_turn() {
     check(
@@ -95,8 +96,9 @@ fn two_that_block_in_turn() {
     );
 }
 
-/// Two permits: a thread is about to sleep, and loses its permit, before its second check of the queues, to one that
-/// comes back. A job comes from outside for which the step of the latter waits: the sleeper must announce it.
+/// Two permits. A thread that is about to sleep loses its permit, before its second check of the queues, to a thread
+/// that comes back. A job arrives from outside, for which the step of the returning thread waits: the sleeper must
+/// announce it.
 #[test]
 fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
     check(1, &["announced to others", "displaced a sleeper", "woke a sleeper"], || {
@@ -119,8 +121,8 @@ fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
     });
 }
 
-/// Two permits: a step that blocks gives its permit to a thread that waits, whose step needs the job that the first has
-/// woken; the other thread goes to sleep meanwhile, and must run that job.
+/// Two permits. A step that blocks gives its permit to a waiting thread, whose step needs the job that the first step
+/// has woken. The other thread, which is going to sleep, must run that job.
 #[test]
 fn what_a_thread_that_blocks_leaves_behind_is_found() {
     check(deep(1, 2), &["handed off to a thread that waited"], || {
@@ -146,7 +148,7 @@ fn what_a_thread_that_blocks_leaves_behind_is_found() {
     });
 }
 
-/// The host stops while a thread that blocked comes back: it continues, with a permit or without.
+/// The host stops while a thread that blocked comes back: the thread continues, with or without a permit.
 #[test]
 fn a_stop_while_one_comes_back() {
     check(3, &["waited in the queue", "came back without a permit"], || {
@@ -163,7 +165,7 @@ fn a_stop_while_one_comes_back() {
     });
 }
 
-/// A step that does not end has filled its run-next slot before its permit is taken over for a thread that waits.
+/// A step that does not end has filled its run-next slot before its permit is taken over for a waiting thread.
 #[test]
 fn what_waits_behind_a_stalled_step_is_taken_over() {
     check(deep(2, 3), &["took over", "moved a run-next slot", "waited in the queue"], || {
@@ -189,7 +191,7 @@ fn what_waits_behind_a_stalled_step_is_taken_over() {
     });
 }
 
-/// It fills that slot at any moment of the take-over: the watchdog's next check finds the job at the latest.
+/// The step fills that slot at any moment of the take-over: the watchdog's next check finds the job at the latest.
 #[test]
 fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     check(2, &["took over", "moved a run-next slot", "pushed without a permit"], || {
@@ -201,7 +203,7 @@ fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     });
 }
 
-/// It fills that slot after the take-over: other threads run the job without the watchdog.
+/// The step fills that slot after the take-over: other threads run the job without the watchdog.
 #[test]
 fn what_a_step_that_was_taken_over_wakes_runs() {
     check(2, &["took over", "pushed without a permit", "was called away"], || {
@@ -212,7 +214,7 @@ fn what_a_step_that_was_taken_over_wakes_runs() {
     });
 }
 
-/// Wakes a thread of the model.
+/// A waker that sets the flag of a thread of the model.
 struct Wakes(&'static super::sleep::driver::Flag);
 
 impl Wake for Wakes {
@@ -221,7 +223,7 @@ impl Wake for Wakes {
     }
 }
 
-/// At the limit of threads an async step joins the blocking queue while a thread comes free: the step is woken.
+/// At the thread limit, an async step joins the blocking queue while a thread becomes free: the step is woken.
 #[test]
 fn a_thread_that_comes_free_is_given_to_the_line() {
     check(4, &["queued", "came back without a permit"], || {

@@ -1,5 +1,5 @@
-//! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, each with
-//! the name of its production function.
+//! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, each
+//! named after its production function.
 
 use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
@@ -9,9 +9,9 @@ use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// sleep:F3 is left out: a searcher that finds work does not check whether there is more.
+/// sleep:F3 is omitted: a searcher that finds work does not check whether there is more.
 pub(super) const NO_CHECK_AFTER_FIND: Fault = Fault::Driver(0);
-/// sleep:S3 is left out: a thread that goes to sleep does not check the queues again.
+/// sleep:S3 is omitted: a thread that goes to sleep does not check the queues again.
 pub(super) const NO_CHECK_AFTER_ENTERING_THE_LIST: Fault = Fault::Driver(1);
 /// sleep:P1 and P3 are swapped: a pusher checks for sleepers before it pushes.
 pub(super) const ANNOUNCED_TOO_EARLY: Fault = Fault::Driver(2);
@@ -21,35 +21,35 @@ pub(super) const BATCH_UNANNOUNCED: Fault = Fault::Driver(3);
 pub(super) const TIMER_UNANNOUNCED: Fault = Fault::Driver(5);
 /// A thread that goes to sleep does not check again whether a timer has been set.
 pub(super) const NO_CHECK_AT_TIMERS: Fault = Fault::Driver(6);
-/// A thread that got its permit while the watchdog rests queues a job without ending that rest.
+/// A thread that gets its permit while the watchdog rests queues a job without ending that rest.
 pub(super) const NO_G1: Fault = Fault::Driver(7);
 /// An announcement that finds no thread to call does not end the rest of the watchdog.
 pub(super) const NO_G2: Fault = Fault::Driver(14);
-/// A timer that is set while no thread is there to fire it does not end the rest of the watchdog.
+/// A timer that is set while there is no thread to fire it does not end the rest of the watchdog.
 pub(super) const NO_G3: Fault = Fault::Driver(15);
 /// A thread leaves the jobs in its own deque to others.
 pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
 /// A thread leaves a process that has used up its time slice to others.
 pub(super) const USED_SLICE_LEFT: Fault = Fault::Driver(13);
-/// The announcement of the own deque every `FAIR` steps is left out.
+/// The announcement of a thread's own deque every `FAIR` steps is omitted.
 pub(super) const FAIR_UNANNOUNCED: Fault = Fault::Driver(9);
-/// That announcement is made without its fence.
+/// The same announcement is made without its fence.
 pub(super) const FAIR_WITHOUT_FENCE: Fault = Fault::Driver(10);
-/// The watchdog checks run-next slots only.
+/// The watchdog checks only the run-next slots.
 pub(super) const NO_SECOND_ANNOUNCEMENT: Fault = Fault::Driver(11);
-/// A sleeper that is taken off the list for own work is not woken.
+/// A sleeper that is removed from the list for own work is not woken.
 pub(super) const OWN_WORK_WAKES_NO_THREAD: Fault = Fault::Driver(12);
-/// A thread that has fired a timer may go to sleep without running what the timer has queued.
+/// A thread that has fired a timer may go to sleep without running the job that the timer has queued.
 pub(super) const FIRED_AND_LEFT: Fault = Fault::Driver(16);
 /// The watchdog moves the job in a run-next slot without the lock that keeps its thread from going to sleep.
 pub(super) const MOVED_WITHOUT_LOCK: Fault = Fault::Driver(4);
 
-/// A sleeper that is held back does not look again, nor does the last one, which is not.
+/// A sleeper that is held back by the limit does not check the queues again, and neither does the last one awake.
 pub(super) const NO_LOOK_WHILE_LIMITED: Fault = Fault::Driver(17);
-/// The watchdog never ends the limit of threads that are awake.
+/// The watchdog never ends the limit on awake threads.
 pub(super) const LIMITED_FOR_EVER: Fault = Fault::Driver(18);
 
-/// The most threads of a model.
+/// The maximum number of threads of a model.
 const THREADS: usize = 2;
 
 /// A queue of jobs: one thread pushes, any thread takes.
@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// A flag that a thread parks on, or a job waits for; the waiter lowers it.
+/// A flag that a thread parks on or a job waits for; the waiter clears it.
 pub(in crate::models) struct Flag {
     raised: Mutex<bool>,
     changed: Condvar,
@@ -117,7 +117,7 @@ impl Flag {
     }
 }
 
-/// What a job does when it runs.
+/// The behaviour of a job.
 #[derive(Clone, Copy)]
 pub(super) enum Job {
     /// Nothing.
@@ -130,33 +130,33 @@ pub(super) enum Job {
     Leaves(usize),
     /// Puts a job into the run-next slot of its thread, and then another, which displaces the first to the deque.
     Spills(usize, usize),
-    /// Uses up its time slice, and is queued in the global queue as another job. The thread's next step is a long one,
-    /// which waits until that job has run, or a short one.
+    /// Uses up its time slice, and is queued in the global queue as another job. The thread's next step is either a
+    /// long one, which waits until that job has run, or a short one.
     UsesItsSlice(usize, Step),
 }
 
-/// The step that a thread runs out of its run-next slot after a used time slice.
+/// The step that a thread runs from its run-next slot after a used time slice.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
     /// A step that ends at once.
     Short,
-    /// A step that ends only when the process that has used up its time slice has run.
+    /// A step that ends only after the process that used up its time slice has run.
     Long,
 }
 
-/// Invisible to loom, so that it orders nothing: which threads are asleep, for [`reach`].
+/// A flag that is invisible to loom, so that it orders nothing. Used to [`reach`] places.
 type Unseen = std::sync::atomic::AtomicBool;
 
-/// How the threads of a world behave.
+/// The behaviour of the threads of a world.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Habits {
     /// The main thread plays the watchdog.
     pub(super) watchdog: bool,
-    /// If no permit is idle, the watchdog has another thread run what waits.
+    /// If no permit is idle, the watchdog has another thread run the waiting jobs.
     pub(super) takes_over: bool,
-    /// A thread does before each step what production does every `FAIR` steps.
+    /// Each thread does before every step what production threads do every `FAIR` steps.
     pub(super) fair: bool,
-    /// One thread is to be awake.
+    /// At most one thread should be awake.
     pub(super) limited: bool,
 }
 
@@ -165,7 +165,7 @@ pub(super) struct World {
     pub(super) idle: Idle,
     global: Queue,
     deques: [Queue; THREADS],
-    /// The run-next slot of each thread: zero, or a job's number plus one.
+    /// The run-next slot of each thread: zero, or the job's number plus one.
     next: [AtomicUsize; THREADS],
     parked: [Flag; THREADS],
     watchdog: Flag,
@@ -173,12 +173,12 @@ pub(super) struct World {
     /// The jobs that have run.
     run: [Flag; 3],
     pub(super) left: AtomicUsize,
-    /// Whether a timer is pending. It is due at once, and what it wakes counts as the job after the others.
+    /// Whether a timer is pending. It is due at once, and the job that it queues is numbered after all others.
     timer: AtomicBool,
     stopped: AtomicBool,
     habits: Habits,
     asleep: [Unseen; THREADS],
-    /// Whether the thread's permit was taken while the watchdog rested. Each is used by its thread only.
+    /// Whether the thread got its permit while the watchdog rested. Each is used by its own thread only.
     unwatched: [Unseen; THREADS],
 }
 
@@ -208,7 +208,7 @@ impl World {
         })
     }
 
-    /// `Scheduler::announce`.
+    /// Mirrors `Scheduler::announce`.
     fn announce(&self) {
         match self.idle.announce() {
             Some(thread) => {
@@ -220,24 +220,24 @@ impl World {
         }
     }
 
-    /// `Scheduler::unpark`.
+    /// Mirrors `Scheduler::unpark`.
     fn unpark(&self, thread: usize) {
         self.parked[thread].raise();
     }
 
-    /// `ThreadContext::see_to_watch`.
+    /// Mirrors `ThreadContext::see_to_watch`.
     fn see_to_watch(&self, me: usize) {
         self.unwatched[me].store(self.idle.does_watchdog_rest(), Ordering::Relaxed);
     }
 
-    /// `ThreadContext::be_watched`.
+    /// Mirrors `ThreadContext::be_watched`.
     fn be_watched(&self, me: usize) {
         if self.unwatched[me].swap(false, Ordering::Relaxed) && !fault::is(NO_G1) {
             self.notify_watchdog();
         }
     }
 
-    /// `Scheduler::notify_watchdog`.
+    /// Mirrors `Scheduler::notify_watchdog`.
     fn notify_watchdog(&self) {
         if self.habits.watchdog && self.idle.does_watchdog_rest() {
             reach("woke the watchdog");
@@ -245,18 +245,18 @@ impl World {
         }
     }
 
-    /// `Scheduler::wake_watchdog`.
+    /// Mirrors `Scheduler::wake_watchdog`.
     fn wake_watchdog(&self) {
         let _rested = self.idle.end_watchdog_rest();
         self.watchdog.raise();
     }
 
-    /// sleep:P1 alone.
+    /// Performs sleep:P1 alone.
     pub(super) fn push_unannounced(&self, job: usize) {
         self.global.push(job);
     }
 
-    /// `Scheduler::push_global`.
+    /// Mirrors `Scheduler::push_global`.
     pub(super) fn push_global(&self, job: usize) {
         if fault::is(ANNOUNCED_TOO_EARLY) {
             self.announce();
@@ -267,7 +267,7 @@ impl World {
         self.announce();
     }
 
-    /// `Scheduler::set_timer`.
+    /// Mirrors `Scheduler::set_timer`.
     pub(super) fn set_timer(&self) {
         self.timer.store(true, Ordering::SeqCst);
         if fault::is(TIMER_UNANNOUNCED) {
@@ -280,7 +280,7 @@ impl World {
         }
     }
 
-    /// `Scheduler::has_work`, called by thread `me`.
+    /// Mirrors `Scheduler::has_work`, called by thread `me`.
     fn has_work(&self, me: usize) -> bool {
         let looks_at = |thread| thread != me || !fault::is(OWN_WORK_LEFT);
         let looks_at_global = me != 0 || !fault::is(USED_SLICE_LEFT);
@@ -288,7 +288,7 @@ impl World {
             || (0..THREADS).any(|thread| looks_at(thread) && !self.deques[thread].is_empty())
     }
 
-    /// `Scheduler::has_unkept_timers`.
+    /// Mirrors `Scheduler::has_unkept_timers`.
     fn has_unkept_timers(&self) -> bool {
         self.timer.load(Ordering::SeqCst) && !self.idle.has_poller()
     }
@@ -296,7 +296,7 @@ impl World {
     /// Counts a job, or the timer's action, as done.
     fn done(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // `Scheduler::stop_threads`.
+            // As in `Scheduler::stop_threads`.
             self.stopped.store(true, Ordering::SeqCst);
             for thread in self.idle.stop() {
                 self.parked[thread].raise();
@@ -307,10 +307,10 @@ impl World {
         }
     }
 
-    /// `ThreadContext::push_next`.
+    /// Mirrors `ThreadContext::push_next`.
     fn push_next(&self, me: usize, job: usize) {
         let next = &self.next[me];
-        // `LocalTokens::put_next`.
+        // As in `LocalTokens::put_next`.
         let displaced = if next.load(Ordering::Relaxed) == 0 {
             next.store(job + 1, Ordering::Release);
             None
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    /// Pushes own work: without sleep:P2.
+    /// Pushes own work, without sleep:P2.
     fn push_own(&self, me: usize, job: usize) {
         let other_asleep = self.asleep[1 - me].load(Ordering::Relaxed);
         self.deques[me].push(job);
@@ -339,7 +339,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::be_fair`.
+    /// Mirrors `ThreadContext::be_fair`.
     fn be_fair(&self, me: usize) {
         if !self.habits.fair || fault::is(FAIR_UNANNOUNCED) || self.deques[me].is_empty() {
             return;
@@ -363,7 +363,7 @@ impl World {
         self.jobs.get(number).copied().unwrap_or(Job::Short)
     }
 
-    /// Runs one job, as `ThreadContext::run_slice` does a step.
+    /// Runs one job, as `ThreadContext::run_slice` runs a step.
     fn run_slice(&self, me: usize, job: usize) {
         match self.job(job) {
             Job::Short => {}
@@ -378,7 +378,7 @@ impl World {
                 self.push_next(me, second);
             }
             Job::UsesItsSlice(again, next) => {
-                // `ThreadContext::push_used`: without sleep:P2 to P5.
+                // As in `ThreadContext::push_used`: without sleep:P2 to P5.
                 self.push_unannounced(again);
                 self.be_watched(me);
                 if self.asleep[1 - me].load(Ordering::Relaxed) {
@@ -403,7 +403,7 @@ impl World {
         self.done();
     }
 
-    /// `ThreadContext::run`.
+    /// Mirrors `ThreadContext::run`.
     fn work(&self, me: usize) {
         loop {
             self.be_fair(me);
@@ -412,13 +412,13 @@ impl World {
         }
     }
 
-    /// Puts a thread to sleep that has not searched; `timers` says whether timers are pending. Returns whether it is
-    /// the poller.
+    /// Puts a thread that has not searched to sleep; `timers` tells whether timers are pending. Returns whether the
+    /// thread is the poller.
     pub(super) fn begin_sleep(&self, me: usize, timers: bool) -> bool {
         self.idle.begin_sleep(me, false, timers, KeepsNothing::in_a_model()) == Ok(true)
     }
 
-    /// `ThreadContext::run` for a thread that is asleep.
+    /// Mirrors `ThreadContext::run` for a thread that is asleep.
     pub(super) fn wake_up(&self, me: usize, poller: bool) {
         self.rest(me, poller);
         if let Some(job) = self.search_on(me, true) {
@@ -435,7 +435,7 @@ impl World {
         if fault::is(OWN_WORK_LEFT) { None } else { self.deques[me].pop() }
     }
 
-    /// `ThreadContext::take_global`: takes one job, and moves another to the own deque.
+    /// Mirrors `ThreadContext::take_global`: takes one job, and moves another to the thread's own deque.
     fn take_global(&self, me: usize) -> Option<usize> {
         if fault::is(USED_SLICE_LEFT) && me == 0 || self.idle.are_too_many_awake() {
             return None;
@@ -494,7 +494,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::keep_time`: fires what is due. The thread does not count as searching.
+    /// Mirrors `ThreadContext::keep_time`: fires due timers. The thread does not count as searching.
     fn keep_time(&self, me: usize) {
         if self.timer.swap(false, Ordering::AcqRel) {
             reach("fired a timer");
@@ -511,7 +511,7 @@ impl World {
         self.take_near(me).or_else(|| self.deques[1 - me].pop().inspect(|_| reach("stole")))
     }
 
-    /// `ThreadContext::sleep`.
+    /// Mirrors `ThreadContext::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
         let Ok(poller) = self.idle.begin_sleep(me, searched, timers, KeepsNothing::in_a_model()) else {
@@ -520,7 +520,7 @@ impl World {
         self.rest(me, poller);
     }
 
-    /// The rest of `ThreadContext::sleep`: the thread is on the list of the sleepers.
+    /// The remainder of `ThreadContext::sleep`: the thread is on the sleepers' list.
     fn rest(&self, me: usize, poller: bool) {
         struct Asleep<'a>(&'a Unseen);
         impl Drop for Asleep<'_> {
@@ -557,13 +557,14 @@ impl World {
         }
     }
 
-    /// `Scheduler::look_on`, without its clock: each round does all that a tick may do, and the watchdog rests as soon
-    /// as all permits are idle. It also plays the thread to which it would give a stuck one's permit.
+    /// Mirrors `Scheduler::look_on`, without its clock: each round does all that a tick may do, and the watchdog rests
+    /// as soon as all permits are idle. It also plays the thread to which the watchdog would give a stuck thread's
+    /// permit.
     pub(super) fn look_on(&self) {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
             let counts = self.idle.sample(&mut places);
-            // `Scheduler::limit_awake`, for steps that are long.
+            // As in `Scheduler::limit_awake`, for long steps.
             if !fault::is(LIMITED_FOR_EVER) {
                 self.idle.limit_awake(self.threads);
             }
@@ -581,7 +582,7 @@ impl World {
         }
     }
 
-    /// Runs one job, as the thread that has got the permit of a stuck one.
+    /// Runs one job, as the thread that took over the permit of a stuck one.
     fn run_what_waits(&self) {
         let job = self.global.pop().or_else(|| self.deques.iter().find_map(Queue::pop));
         if let Some(job) = job {
@@ -594,7 +595,7 @@ impl World {
         }
     }
 
-    /// watchdog:R1 and R2. Returns whether it has rested.
+    /// Performs watchdog:R1 and R2. Returns whether it has rested.
     pub(super) fn rest_watchdog(&self) -> bool {
         let rests = self.idle.rest_watchdog();
         if rests {
@@ -607,9 +608,9 @@ impl World {
         rests
     }
 
-    /// `Scheduler::move_local`.
+    /// Mirrors `Scheduler::move_local`.
     pub(super) fn move_run_next(&self, thread: usize) {
-        // Into the queue that other threads push to, whichever thread holds the permit.
+        // Pushes to the global queue, whichever thread holds the permit.
         let change = || match self.take_next(thread) {
             Some(job) => {
                 self.global.push(job);
@@ -624,7 +625,7 @@ impl World {
         }
     }
 
-    /// `Scheduler::at_rest`.
+    /// Mirrors `Scheduler::at_rest`.
     pub(super) fn is_at_rest(&self) -> bool {
         let Some(rises) = self.idle.all_asleep() else { return false };
         fence(Ordering::SeqCst);
@@ -635,20 +636,20 @@ impl World {
     }
 }
 
-/// The state in which the threads of a model begin.
+/// The state in which the threads of a model start.
 #[derive(Clone, Copy)]
 pub(super) enum Begin {
     /// All look for work.
     Awake,
-    /// The first keeps the awaiting job 0, the others look for work.
+    /// The first runs job 0, which waits; the others look for work.
     AtWork,
-    /// All are on the list of the sleepers, and have not checked the queues again yet.
+    /// All are on the sleepers' list, and have not checked the queues again yet.
     Asleep,
-    /// The first is asleep as the poller, for a timer that was cancelled since; the others look for work.
+    /// The first is asleep as the poller, for a timer that has been cancelled since; the others look for work.
     WasPoller,
 }
 
-/// Runs the threads while the main one runs `outside`.
+/// Runs the threads while the main thread runs `outside`.
 pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce()) {
     let sleeping = |me| match begin {
         Begin::Asleep => Some(world.begin_sleep(me, false)),

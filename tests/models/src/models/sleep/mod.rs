@@ -1,20 +1,20 @@
-//! Sleep and wake (`engine/permits/sleep.rs`): no work is left, and no timer, while all threads sleep.
+//! Sleep and wake (`engine/permits/sleep.rs`): no work and no timer is left while all threads sleep.
 //!
 //! The driver repeats the steps of `engine/sched/find.rs` and `engine/host/mod.rs`. The stand-in queues tell whether
-//! they are empty by two plain atomic indices, read relaxed. The real ones read more strictly, so the models rest on
+//! they are empty by two plain atomic indices, read relaxed. The real ones read more strictly, so the models rely on
 //! the protocol's fences alone. Work that is left shows as a deadlock: jobs wait for each other, and threads end only
-//! when all jobs have run.
+//! after all jobs have run.
 //!
 //! The models have no time, and err on the safe side. A parked poller sleeps until it is woken, unless a timer is
-//! pending (it may be due); a timer is due as soon as it is set. The watchdog (`Habits::watchdog`) does in each round
-//! what it does after some ticks in production.
+//! pending (it may be due); a timer is due as soon as it is set. In each round the watchdog (`Habits::watchdog`) does
+//! what it does after several ticks in production.
 //!
-//! Only own work, which is announced without a fence, and a process that has used up its time slice, which may be
-//! announced to no thread, may be queued while a thread sleeps that could help. Each of their guarantees has a model:
-//! the pusher runs the work, a fenced announcement (every `FAIR` steps, here before each step if `Habits::fair`) finds
-//! the sleeper, and so does the watchdog's.
+//! Only two kinds of work may be queued while a thread sleeps that could help: own work, which is announced without a
+//! fence, and a process that has used up its time slice, which may be announced to no thread. Each guarantee for them
+//! has a model: the pusher runs the work, a fenced announcement (every `FAIR` steps, here before each step if
+//! `Habits::fair`) finds the sleeper, and so does the watchdog's announcement.
 //!
-//! Not covered: more than two threads with a permit; the pauses between looks; the real deque and queues.
+//! Not covered: more than two threads with a permit; the pauses between searches; the real deque and queues.
 
 pub(in crate::models) mod driver;
 mod waiting;
@@ -31,7 +31,7 @@ const FAIR: Habits = Habits { watchdog: false, takes_over: false, fair: true, li
 const LIMITED: Habits = Habits { watchdog: false, takes_over: false, fair: false, limited: true };
 const LIMITED_AND_WATCHED: Habits = Habits { watchdog: true, takes_over: false, fair: false, limited: true };
 
-/// A job from outside meets the only thread, which is going to sleep.
+/// A job arrives from outside while the only thread goes to sleep.
 #[test]
 fn a_push_from_outside_for_one_thread() {
     check(6, &["woke a sleeper", "parked"], || {
@@ -40,7 +40,7 @@ fn a_push_from_outside_for_one_thread() {
     });
 }
 
-/// A job from outside meets two threads that are going to sleep.
+/// A job arrives from outside while two threads go to sleep.
 #[test]
 fn a_push_from_outside() {
     check(2, &["woke a sleeper", "parked"], || {
@@ -49,7 +49,7 @@ fn a_push_from_outside() {
     });
 }
 
-/// Two jobs from outside, the first of which ends only when the other has run: one thread must not keep both to itself.
+/// Two jobs from outside, the first of which ends only after the other has run: one thread must not keep both.
 #[test]
 fn a_push_for_each_thread() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
@@ -73,8 +73,8 @@ fn a_batch_after_a_step() {
     });
 }
 
-/// A step leaves a job in its thread's deque, without the fence, while the other thread goes to sleep: it is run, by
-/// its pusher at the latest.
+/// A step leaves a job in its thread's deque, without the fence, while the other thread goes to sleep. The job runs,
+/// at the latest on the thread that pushed it.
 #[test]
 fn own_work_is_not_lost() {
     check(3, &["overlooked a sleeper", "woke a sleeper for own work", "stole", "parked"], || {
@@ -83,7 +83,7 @@ fn own_work_is_not_lost() {
     });
 }
 
-/// As above, and the next step of the pusher ends only when the other thread has run that job: the fenced announcement
+/// As above, but the pusher's next step ends only after the other thread has run that job: the fenced announcement
 /// before the step finds the sleeper.
 #[test]
 fn own_work_is_announced_before_a_long_step() {
@@ -93,7 +93,7 @@ fn own_work_is_announced_before_a_long_step() {
     });
 }
 
-/// As above without that announcement: the watchdog makes another one.
+/// As above, without that announcement: the watchdog makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
     check(deep(1, 2), &["overlooked a sleeper", "stole", "parked"], || {
@@ -102,8 +102,8 @@ fn own_work_behind_a_long_step() {
     });
 }
 
-/// One thread is to be awake. Both are at first, and the one that has nothing goes to sleep whatever the other one has:
-/// that one runs it.
+/// At most one thread should be awake, but initially both are. The thread that has nothing to run goes to sleep
+/// whatever the other one has, and the other one runs its own work.
 #[test]
 fn work_is_not_lost_while_a_thread_is_held_back() {
     check(3, &["took from its own queues only", "parked"], || {
@@ -112,7 +112,7 @@ fn work_is_not_lost_while_a_thread_is_held_back() {
     });
 }
 
-/// As above, and the jobs come from outside while both threads are on their way to sleep: the last one sees them, or is
+/// As above, but the jobs come from outside while both threads are going to sleep: the last one sees the jobs or is
 /// woken.
 #[test]
 fn work_from_outside_is_not_lost_while_a_thread_is_held_back() {
@@ -125,7 +125,7 @@ fn work_from_outside_is_not_lost_while_a_thread_is_held_back() {
     });
 }
 
-/// A timer wakes the poller, though that makes two threads awake.
+/// A timer wakes the poller, although two threads are then awake.
 #[test]
 fn a_timer_is_not_lost_while_a_thread_is_held_back() {
     check(deep(2, 3), &["took from its own queues only", "fired a timer", "parked"], || {
@@ -134,8 +134,8 @@ fn a_timer_is_not_lost_while_a_thread_is_held_back() {
     });
 }
 
-/// The only thread that is awake is in a step that ends only when another one has run what is queued: the watchdog ends
-/// the limit.
+/// The only thread that is awake is in a step that ends only after another thread has run a queued job: the watchdog
+/// ends the limit.
 #[test]
 fn work_behind_a_long_step_ends_the_limit() {
     check(deep(1, 2), &["stole", "parked"], || {
@@ -144,8 +144,8 @@ fn work_behind_a_long_step_ends_the_limit() {
     });
 }
 
-/// A process that has used up its time slice is not announced, while the other thread goes to sleep: it is run, by its
-/// pusher at the latest.
+/// A process that has used up its time slice is not announced, while the other thread goes to sleep. The process runs,
+/// at the latest on the thread that pushed it.
 #[test]
 fn a_used_slice_is_not_lost() {
     check(3, &["left a sleeper asleep", "parked"], || {
@@ -154,8 +154,8 @@ fn a_used_slice_is_not_lost() {
     });
 }
 
-/// As above, and the pusher's next step, from the run-next slot, ends only when another thread has run that process:
-/// the watchdog announces it.
+/// As above, but the pusher's next step, from the run-next slot, ends only after another thread has run that process:
+/// the watchdog announces the process.
 #[test]
 fn a_used_slice_behind_a_long_step() {
     check(deep(1, 2), &["left a sleeper asleep", "parked"], || {
@@ -182,8 +182,8 @@ fn a_timer_for_two_threads() {
     });
 }
 
-/// A timer is set while the thread that was the poller is in a step that ends only when the timer has fired: the other
-/// thread, which goes to sleep, becomes the poller.
+/// A timer is set while the thread that was the poller is in a step that ends only after the timer has fired: the
+/// other thread, which goes to sleep, becomes the poller.
 #[test]
 fn a_timer_when_the_poller_is_in_a_long_step() {
     check(deep(1, 2), &["woke a sleeper", "fired a timer", "parked"], || {
@@ -204,23 +204,23 @@ fn a_job_behind_a_long_step() {
     });
 }
 
-/// As above with threads that are going to sleep and find the earlier push in their second check, while the watchdog
-/// comes to rest: it sees that a thread has left the list, or is woken. (watchdog:G1)
+/// As above, with threads that are going to sleep and find the earlier push in their second check, while the watchdog
+/// comes to rest: it sees that a thread has left the list, or is woken (watchdog:G1).
 #[test]
 fn a_job_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCHDOG);
         world.push_unannounced(0);
         model(world, Begin::Asleep, || {
-            // It has checked the threads before.
+            // The watchdog has already checked the threads.
             world.rest_watchdog();
             world.look_on();
         });
     });
 }
 
-/// A process that has used up its time slice, behind a long step of the only thread, while the watchdog comes to rest.
-/// (watchdog:G1)
+/// A process that has used up its time slice is behind a long step of the only thread, while the watchdog comes to
+/// rest (watchdog:G1).
 #[test]
 fn a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -233,8 +233,8 @@ fn a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the watchdog
-/// comes to rest. (watchdog:G2, in sleep:P3 or in sleep:F3)
+/// Two jobs from outside for the only thread, the first of which ends only after the other has run, while the watchdog
+/// comes to rest (watchdog:G2, in sleep:P3 or in sleep:F3).
 #[test]
 fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "woke a sleeper", "parked"], || {
@@ -251,7 +251,8 @@ fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// As above with two threads, which find the jobs in their second check: the last searcher announces what is left.
+/// As above, with two threads that find the jobs in their second check: the last searcher announces the remaining
+/// work.
 #[test]
 fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
     check(1, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -264,8 +265,8 @@ fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// A timer is set while the only thread is in a step that ends only when the timer has fired, or wakes up for that
-/// step, and the watchdog comes to rest. (watchdog:G3, or watchdog:G2 in sleep:F3)
+/// A timer is set while the only thread is in a step that ends only after the timer has fired, or wakes up for that
+/// step, and the watchdog comes to rest (watchdog:G3, or watchdog:G2 in sleep:F3).
 #[test]
 fn a_timer_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -281,7 +282,7 @@ fn a_timer_behind_a_long_step_while_the_watchdog_comes_to_rest() {
 }
 
 /// A job in the run-next slot of a thread whose step ends is moved during a check for quiescence: the host does not
-/// count as quiescent before that job has run.
+/// count as quiescent until that job has run.
 #[test]
 fn what_is_moved_is_not_at_rest() {
     check(3, &["moved what was to run next", "at rest"], || {
@@ -298,7 +299,7 @@ fn what_is_moved_is_not_at_rest() {
     });
 }
 
-/// Without sleep:P2 and sleep:S2 the pusher sees no sleeper, and the sleeper no work.
+/// Without sleep:P2 and sleep:S2, the pusher sees no sleeper and the sleeper sees no work.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_fences() {
@@ -342,15 +343,15 @@ fn fault_no_check_at_timers() {
     fault::with(NO_CHECK_AT_TIMERS, a_timer_for_one_thread);
 }
 
-/// An earlier version had this fault: a thread that had fired a timer, and was not admitted to search because another
-/// one did, went to sleep without running what the timer had queued.
+/// An earlier version had this fault: a thread that had fired a timer, and was not allowed to search because another
+/// one was searching, went to sleep without running the job that the timer had queued.
 #[test]
 #[should_panic]
 fn fault_fired_and_left() {
     fault::with(FIRED_AND_LEFT, a_timer_for_two_threads);
 }
 
-/// The watchdog sleeps on while a step holds up what it has woken.
+/// The watchdog keeps sleeping while a step delays the job that the step has woken.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_g1() {
@@ -406,7 +407,7 @@ fn fault_used_slice_left() {
     fault::with(USED_SLICE_LEFT, a_used_slice_is_not_lost);
 }
 
-/// The watchdog checks for ever, and finds nothing.
+/// The watchdog checks for ever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement_of_a_used_slice() {
@@ -431,7 +432,7 @@ fn fault_fair_without_fence() {
     fault::with(FAIR_WITHOUT_FENCE, own_work_is_announced_before_a_long_step);
 }
 
-/// The watchdog checks for ever, and finds nothing.
+/// The watchdog checks for ever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement() {
@@ -444,7 +445,7 @@ fn fault_no_look_while_limited() {
     fault::with(NO_LOOK_WHILE_LIMITED, work_from_outside_is_not_lost_while_a_thread_is_held_back);
 }
 
-/// The watchdog checks for ever, and finds nothing.
+/// The watchdog checks for ever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_limited_for_ever() {

@@ -1,11 +1,11 @@
-//! A process that is kept while it waits for control (`local`), while its thread goes to sleep, or is in a step that
-//! does not end. Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the
-//! thread.
+//! A process that is kept while it waits for control (`local`), and whose thread goes to sleep or is in a step that
+//! does not end. The process's token is in no queue, so an answer from another thread finds it held, and leaves the
+//! rest to the thread that keeps it.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
-//! steps of `find.rs`, `spare.rs`, `context/keep.rs` and `recall.rs`, of one thread with a permit.
+//! steps of `find.rs`, `spare.rs`, `context/keep.rs` and `recall.rs`, for one thread with a permit.
 //!
-//! Not covered: more than one thread with a permit; an answer from the thread itself (`local_tokens` has that).
+//! Not covered: more than one thread with a permit; an answer from the thread itself (`local_tokens` covers it).
 
 use super::driver::{Flag, Queue};
 use crate::call::caller::Port;
@@ -24,21 +24,21 @@ use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use loom::thread;
 
-/// A thread goes to sleep without a flush: it relies on having laid everything down before.
+/// A planted fault: a thread goes to sleep without a flush, as if it had already parked all its tokens.
 const SLEEPS_UNFLUSHED: Fault = Fault::Driver(19);
-/// The watchdog leaves a waiting process where it is.
+/// A planted fault: the watchdog leaves a waiting process where it is.
 const LEFT_WAITING: Fault = Fault::Driver(20);
 
 /// The tag of the only answer.
 const ANSWER: u64 = 5;
 
-/// A thread with a permit, and the process that it keeps.
+/// A thread with a permit, and the process that the thread keeps.
 struct World {
     idle: Idle,
     local: LocalTokens,
     own: Queue,
     global: Queue,
-    /// The token of the process while that is queued. The queues hold its number.
+    /// The token of the process while it is queued. The queues hold the job number 0 in its place.
     queued: Mutex<Option<Token>>,
     parked: Flag,
     ran: Flag,
@@ -52,7 +52,7 @@ impl Sink for World {
 impl SlotHost for World {}
 
 impl Schedule for World {
-    /// `Scheduler::push_global`, of a thread without a permit.
+    /// Mirrors `Scheduler::push_global` on a thread without a permit.
     fn wake(&'static self, token: Token) {
         reach("queued by its answer");
         self.push(&self.global, token);
@@ -61,7 +61,7 @@ impl Schedule for World {
 }
 
 impl World {
-    /// Returns a world with a waiting process, and what answers that.
+    /// Returns a world with a waiting process, and a closure that answers the process.
     fn new() -> (&'static Self, impl FnOnce() + Send + 'static) {
         let idle = Idle::new(1, 1);
         idle.begin(Some(0));
@@ -79,7 +79,7 @@ impl World {
         let slot: &'static Slot = keep(Slot::unused(0));
         let mut token = Token::claim_free(slot).expect("the slot is free");
         let generation = token.open(owner).generation();
-        // `keep_or_park`.
+        // As in `keep_or_park`.
         assert!(world.local.keep(token.release(), ParkKind::Waiting, true).is_none());
         let answer = move || {
             let word = std::ptr::without_provenance_mut(ANSWER as usize);
@@ -98,17 +98,17 @@ impl World {
         queue.pop().and_then(|_| lock(&self.queued).take())
     }
 
-    /// `Scheduler::announce`.
+    /// Mirrors `Scheduler::announce`.
     fn announce(&self) {
         self.idle.announce().into_iter().for_each(|_| self.parked.raise());
     }
 
-    /// `Scheduler::has_work`.
+    /// Mirrors `Scheduler::has_work`.
     fn has_work(&self) -> bool {
         !self.own.is_empty() || !self.global.is_empty()
     }
 
-    /// Runs the process, which has been answered; then all is done.
+    /// Runs the process, which has been answered. Then everything is done.
     fn run(&self, token: Token) {
         let mut token = token.acquire();
         let mut controls = token.lanes().take_control();
@@ -123,7 +123,7 @@ impl World {
         self.idle.stop().into_iter().for_each(|_| self.parked.raise());
     }
 
-    /// `ThreadContext::run`.
+    /// Mirrors `ThreadContext::run`.
     fn work(&self) {
         let mut searching = false;
         loop {
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::take_near`.
+    /// Mirrors `ThreadContext::take_near`.
     fn take_near(&self) -> Option<Token> {
         let queued = self.pop(&self.own).or_else(|| self.pop(&self.global));
         if self.local.has_cached() {
@@ -148,7 +148,7 @@ impl World {
         queued
     }
 
-    /// `ThreadContext::evict`.
+    /// Mirrors `ThreadContext::evict`.
     fn evict(&self, token: Token) {
         match token.evict() {
             Evicted::Parked => reach("parked its token"),
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// `ThreadContext::flush`.
+    /// Mirrors `ThreadContext::flush`.
     fn flush(&self) -> KeepsNothing {
         self.local.flush(|kept| match kept {
             Kept::Cached(token) => self.evict(token),
@@ -169,7 +169,7 @@ impl World {
         })
     }
 
-    /// `ThreadContext::sleep`.
+    /// Mirrors `ThreadContext::sleep`.
     fn sleep(&self, searched: bool) {
         let keeps_nothing = if fault::is(SLEEPS_UNFLUSHED) { KeepsNothing::in_a_model() } else { self.flush() };
         assert_eq!(self.idle.begin_sleep(0, searched, false, keeps_nothing), Ok(false), "there are no timers");
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// `Scheduler::move_local`.
+    /// Mirrors `Scheduler::move_local`.
     fn move_local(&self) {
         if fault::is(LEFT_WAITING) {
             return;
@@ -210,8 +210,8 @@ impl World {
     }
 }
 
-/// A waiting process is answered from outside while its thread goes to sleep, and the watchdog takes what the thread
-/// keeps.
+/// A waiting process is answered from outside while its thread goes to sleep and the watchdog takes the thread's
+/// tokens.
 fn answered_while_its_thread_goes_to_sleep() {
     let places = ["queued by its answer", "found its answer", "parked its token", "moved it", "gave up", "slept"];
     check(deep(2, 3), Box::leak(Box::new(places)), || {
@@ -224,8 +224,8 @@ fn answered_while_its_thread_goes_to_sleep() {
     });
 }
 
-/// A thread keeps a waiting process in a step that ends only when that process has run. It is answered from outside:
-/// the watchdog moves it, and another thread, here the same, gets the permit and runs it.
+/// A thread keeps a waiting process during a step that ends only after that process has run. The process is answered
+/// from outside: the watchdog moves it, and another thread, here the watchdog's, gets the permit and runs it.
 fn answered_behind_a_long_step() {
     check(deep(2, 3), &["queued by its answer", "moved it"], || {
         let (world, answer) = World::new();
@@ -253,14 +253,14 @@ fn an_awaiting_process_is_answered_behind_a_long_step() {
     answered_behind_a_long_step();
 }
 
-/// The watchdog has taken its time to give up: what the thread could not evict is in no queue.
+/// The watchdog may give up late: the process that the thread could not evict meanwhile is then in no queue.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_sleeps_unshared() {
     fault::with(SLEEPS_UNFLUSHED, answered_while_its_thread_goes_to_sleep);
 }
 
-/// The watchdog looks for ever, and finds nothing.
+/// The watchdog looks for ever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_left_waiting() {

@@ -1,5 +1,5 @@
-//! Requests whose senders are preempted between their look at the process and their push, while it ends and the next
-//! process on its thread is in a step that does not return before the answer has come.
+//! Requests whose senders are preempted between their check of the process and their push, while the process ends and
+//! the next one on its thread is in a step that does not return before the answer has arrived.
 
 use super::{FOR_EVER, next};
 use crate::actor::send::call::Call;
@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Waker};
 
-/// Ends at its first message.
+/// A process that ends at its first message.
 struct EndsWhenTold;
 
 impl Process for EndsWhenTold {
@@ -33,7 +33,7 @@ impl Process for EndsWhenTold {
     }
 }
 
-/// Passes its PID on in its first step, which returns when the test says so.
+/// A process that sends its PID to the test in its first step, which returns when the test says so.
 struct Stays(Sender<Pid>, Receiver<()>);
 
 impl Process for Stays {
@@ -46,7 +46,7 @@ impl Process for Stays {
     }
 }
 
-/// Has the process of each PID that it gets end on its thread, and then spawns the one that stays.
+/// A process that ends, on its own thread, the process of each PID that it gets, and then spawns the one that stays.
 struct Spawns(Option<Stays>);
 
 impl Process for Spawns {
@@ -68,14 +68,14 @@ impl Process for Spawns {
     }
 }
 
-/// Has `ask`, if there is one, ask a process that it finds alive. When it pushes its request, that has ended, and the
-/// next process on the thread has begun its step, which returns when `ask` has. Returns whether this process is in the
-/// slot of the other.
+/// Calls `ask`, if given, which makes a request to a process that it finds alive. By the time that `ask` pushes the
+/// request, that process has ended, and the next process on its thread has begun a step, which returns only after `ask`
+/// has. Returns whether the next process is in the same slot.
 fn asked_too_late(ask: Option<&dyn Fn(Pid)>) -> bool {
     pushed_too_late(Window::BeforeRequest, ask, false)
 }
 
-/// As [`asked_too_late`], where `ask` comes by `before_the_push`.
+/// Like [`asked_too_late`], with the window `before_the_push`, which `ask` passes.
 fn pushed_too_late(before_the_push: Window, ask: Option<&dyn Fn(Pid)>, is_recorded: bool) -> bool {
     let runtime = Runtime::builder().workers(1).build().expect("one worker");
     let _recording = is_recorded.then(|| runtime.record(FOR_EVER).start().expect("nothing else is recorded"));
@@ -106,7 +106,7 @@ fn is_ready<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Receives answers to link messages.
+/// An endpoint that collects answers to link messages.
 struct Answered(Pid, Mutex<Vec<LinkMessage<ExitReason>>>);
 
 impl Resident for Answered {
@@ -134,7 +134,7 @@ impl LinkEndpoint for Answered {
     }
 }
 
-/// Returns what a process that ends too early answers to that link message.
+/// Returns the answers to this link message, pushed after its receiver has ended.
 fn answers_to(message: &LinkMessage<ExitReason>) -> Vec<LinkMessage<ExitReason>> {
     let answers = Mutex::default();
     let ask = |pid: Pid| {
@@ -148,15 +148,15 @@ fn answers_to(message: &LinkMessage<ExitReason>) -> Vec<LinkMessage<ExitReason>>
     answers.into_inner().expect("no test panics here")
 }
 
-/// The case at hand: the thread uses the slot again at once.
+/// Checks the premise: without a request, the thread reuses the slot at once.
 ///
-/// Catches: tests of this file that show nothing.
+/// Catches: tests in this file that prove nothing.
 #[test]
 fn without_a_request_the_next_process_has_the_slot() {
     assert!(asked_too_late(None));
 }
 
-/// Catches: a join in the mailbox of the next process, which waits for its step.
+/// Catches: a join that ends up in the mailbox of the next process, where it waits for that process's step.
 #[test]
 fn a_join_that_comes_too_late_is_answered_at_once() {
     let is_reused = asked_too_late(Some(&|pid| {
@@ -165,13 +165,13 @@ fn a_join_that_comes_too_late_is_answered_at_once() {
     assert!(!is_reused, "a requester was about to push there");
 }
 
-/// Catches: the same of a request for its links.
+/// Catches: the same fault with a request for links.
 #[test]
 fn a_request_for_links_that_comes_too_late_is_answered_at_once() {
     asked_too_late(Some(&|pid| assert_eq!(is_ready(pid.bindings()), Some(None))));
 }
 
-/// Catches: the same of monitors and links.
+/// Catches: the same fault with monitors and links.
 #[test]
 fn monitors_and_links_that_come_too_late_are_answered_at_once() {
     assert_eq!(answers_to(&LinkMessage::Watch(3)), [LinkMessage::Down(3, ExitReason::NoProcess)]);
@@ -179,7 +179,7 @@ fn monitors_and_links_that_come_too_late_are_answered_at_once() {
     assert_eq!(answers_to(&LinkMessage::Unlink(5)), [LinkMessage::Unlinked(5)]);
 }
 
-/// Slots that a thread keeps.
+/// Tests of slots that a thread keeps.
 #[cfg(not(postroom_no_local))]
 mod kept {
     use super::*;
@@ -187,8 +187,8 @@ mod kept {
     use crate::mailbox::node_pool;
     use std::ptr;
 
-    /// Pushes a message to a process that has ended, as a sender that was preempted does, when its slot is kept. Then
-    /// it spawns another process, and passes on how many messages are in that slot.
+    /// A process that pushes a message into the kept slot of an ended process, as a preempted sender does. Then it
+    /// spawns another process, and sends the test the number of messages in that slot.
     struct SpawnsBehindAMessage(Option<Pid>, Sender<u64>);
 
     impl Process for SpawnsBehindAMessage {
@@ -240,7 +240,7 @@ fn a_call_that_comes_too_late_fails_at_once() {
     }
 }
 
-/// Catches: a kill that ends the next process.
+/// Catches: a kill that ends the next process in the slot.
 #[test]
 fn a_kill_that_comes_too_late_ends_no_other_process() {
     asked_too_late(Some(&|pid| assert!(pid.kill(), "it was alive")));
