@@ -215,7 +215,8 @@ impl Scheduler {
         self.start_process(pending, OnAnyWorker { host: self, process, start: Some(start), traps: false })
     }
 
-    /// Spawns a process, consuming parts of `pending`.
+    /// Spawns a process, consuming parts of `pending`: reserves a slot, opens it, begins the process, and equips and queues
+    /// it. Each stage undoes what came before it if it fails.
     #[inline]
     pub(crate) fn start_process<N: Spawnable>(
         &'static self,
@@ -226,57 +227,17 @@ impl Scheduler {
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
         }
-        let (bound, mailbox) = match &pending.options {
+        let (tie, mailbox) = match &pending.options {
             None => (SpawnerTie::default(), None),
             Some(options) => (options.bound()?, options.mailbox.map(Bound::check).transpose()?),
         };
-        // A hard bound of the host becomes each mailbox's own.
-        let mailbox = mailbox.or(Some(self.config.mailbox).filter(|bound| matches!(bound, Bound::Hard(..))));
-        if !self.take_place() {
-            return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
-        }
-        let Some(mut token) = take_slot() else {
-            self.give_place_back();
-            return Err(SpawnError::Slots);
-        };
+        let token = self.reserve()?;
         let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
-        node_pool::spend(COST);
-        self.write_metadata(&mut token, pending, parent);
-        let pid = token.open(spawned.slot_owner());
-        if let Some(mailbox) = mailbox {
-            crate::engine::backpressure::state::set_bound(token.slot(), pid.generation(), mailbox);
-        }
-        if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
-            // Before the gate, since the thread that closes it sends no cancel to supervised processes.
-            token.describe(guardian.is_some(), *told_to_stop);
-        }
-        // The process is in the table before it passes the gate: a thread that closes the gate, and then visits all
-        // processes to signal them, finds each one that was admitted. (The barriers of the gate order the two.)
-        if !self.enter(pending.generation) {
-            token.close();
-            TABLE.take_back(token);
-            self.give_place_back();
-            return Err(SpawnError::Shutdown);
-        }
-        let name = pending.options.as_ref().and_then(|options| options.name.as_ref());
+        let (mut token, pid) = self.open(token, spawned.slot_owner(), pending, parent, mailbox)?;
         let values = with_inherited(pending.options.as_ref().map(|options| &options.values));
         let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
         let inside = Inside::enter(&env);
-        let is_admitted =
-            if name.is_some() || self.is_observed() { self.admit(&token, pid, name).map_err(Box::new) } else { Ok(()) };
-        let begun = is_admitted.and_then(|()| {
-            #[cfg(feature = "test")]
-            simulated_start(pending.kind)?;
-            let outcome = contain(Site::Start, || spawned.start(&env));
-            let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
-            outcome.inspect_err(|_| {
-                if self.is_observed() {
-                    self.note_end(token.slot(), pid, EndKind::NotStarted);
-                    self.with_user(|user| user.hooks.undo(&self.describe(token.slot(), pid)));
-                }
-            })
-        });
-        let first = match begun {
+        let first = match self.begin(&token, pending, &mut spawned, &env) {
             Ok(first) => first,
             Err(error) => {
                 self.undo_start(token, pid, |reason| spawned.close(reason), &error);
@@ -284,18 +245,9 @@ impl Scheduler {
             }
         };
         drop(inside);
-        if pending.options.is_some() || pending.result.is_some() || env.values.is_some() {
-            self.keep_cold_state(&mut token, pid, pending, env.values);
-        }
-        if spawned.traps_exits() {
-            let cold_state = token.make_cold_state();
-            // The process's own choice in its entry takes precedence.
-            if !cold_state.chose_to_trap {
-                cold_state.links().trap(true);
-            }
-        }
-        if bound.asked().is_some() {
-            bind(bound, &mut token, pid);
+        self.equip(&mut token, pid, pending, env.values, spawned.traps_exits());
+        if tie.asked().is_some() {
+            bind(tie, &mut token, pid);
         }
         *token.body() = Some(spawned.into_body());
         // Parked, or queued for its first step.
@@ -304,6 +256,98 @@ impl Scheduler {
             N::queue(self, token.release());
         }
         Ok(pid)
+    }
+
+    /// Takes a vacant slot, and counts its process against the limit of the host.
+    #[inline]
+    fn reserve(&'static self) -> Result<Token, SpawnError> {
+        if !self.take_place() {
+            return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
+        }
+        take_slot().ok_or_else(|| {
+            self.give_place_back();
+            SpawnError::Slots
+        })
+    }
+
+    /// Opens the slot for a process, which has a PID from here on, and passes the gate of the host.
+    #[inline]
+    fn open(
+        &'static self,
+        mut token: Token,
+        owner: &'static SlotOwner,
+        pending: &PendingSpawn,
+        parent: Option<Pid>,
+        mailbox: Option<Bound>,
+    ) -> Result<(Token, Pid), SpawnError> {
+        node_pool::spend(COST);
+        self.write_metadata(&mut token, pending, parent);
+        let pid = token.open(owner);
+        // A hard bound of the host becomes each mailbox's own.
+        if let Some(bound) = mailbox.or(Some(self.config.mailbox).filter(|bound| matches!(bound, Bound::Hard(..)))) {
+            crate::engine::backpressure::state::set_bound(token.slot(), pid.generation(), bound);
+        }
+        if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
+            // Before the gate, since the thread that closes it sends no cancel to supervised processes.
+            token.describe(guardian.is_some(), *told_to_stop);
+        }
+        // The process is in the table before it passes the gate: a thread that closes the gate, and then visits all
+        // processes to signal them, finds each one that was admitted. (The barriers of the gate order the two.)
+        if self.enter(pending.generation) {
+            return Ok((token, pid));
+        }
+        token.close();
+        TABLE.take_back(token);
+        self.give_place_back();
+        Err(SpawnError::Shutdown)
+    }
+
+    /// Admits the process, and runs its start: the call of its entry up to the first step. The caller is
+    /// [inside](Inside) the process.
+    #[inline]
+    fn begin<N: Spawnable>(
+        &'static self,
+        token: &Token,
+        pending: &PendingSpawn,
+        spawned: &mut N,
+        env: &Environment,
+    ) -> Result<First, Box<SpawnError>> {
+        let name = pending.options.as_ref().and_then(|options| options.name.as_ref());
+        if name.is_some() || self.is_observed() {
+            self.admit(token, env.pid, name).map_err(Box::new)?;
+        }
+        #[cfg(feature = "test")]
+        simulated_start(pending.kind)?;
+        let outcome = contain(Site::Start, || spawned.start(env));
+        let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
+        outcome.inspect_err(|_| {
+            if self.is_observed() {
+                self.note_end(token.slot(), env.pid, EndKind::NotStarted);
+                self.with_user(|user| user.hooks.undo(&self.describe(token.slot(), env.pid)));
+            }
+        })
+    }
+
+    /// Stores what few processes need.
+    #[inline]
+    fn equip(
+        &self,
+        token: &mut Token,
+        pid: Pid,
+        pending: &mut PendingSpawn,
+        values: Option<Values>,
+        traps_exits: bool,
+    ) {
+        if pending.options.is_some() || pending.result.is_some() || values.is_some() {
+            self.keep_cold_state(token, pid, pending, values);
+        }
+        if traps_exits {
+            let cold_state = token.make_cold_state();
+            // The process's own choice in its entry takes precedence.
+            if !cold_state.chose_to_trap {
+                cold_state.links().trap(true);
+            }
+        }
     }
 
     fn write_metadata(&self, token: &mut Token, pending: &PendingSpawn, parent: Option<Pid>) {
