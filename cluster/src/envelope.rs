@@ -1,7 +1,7 @@
-//! Envelopes: what one message of a [session](crate::session) contains.
+//! Envelopes: the format of one message of a [session](crate::session).
 //!
-//! A session carries bytes, in order and once. An envelope says what they are: a message for a process, a call, the
-//! answer to one, a link, a request to start a process. All numbers are big-endian.
+//! A session carries bytes, in order and once. An envelope gives them their meaning: a message for a process, a call,
+//! the answer to a call, a link, a request to start a process. All numbers are big-endian.
 //!
 //! ```text
 //! envelope  kind u8 | body
@@ -25,148 +25,149 @@
 //! pid       16 bytes, as `Pid::to_bytes`
 //! ```
 //!
-//! A message, an answer and the inputs of a start are named by their place in the *sender's*
-//! [`Table`](crate::frame::Table), which the handshake has brought, so names do not travel again. Reasons and errors
-//! are encoded as [`codec`](crate::codec) does.
+//! A message, an answer and the inputs of a start are identified by their place in the *sender's*
+//! [`Table`](crate::frame::Table), which is exchanged in the handshake, so names are not sent again. Reasons and
+//! errors are encoded by [`codec`](crate::codec).
 //!
-//! The decoder does not trust a byte: it never panics, and allocates nothing but the short texts: that of a refusal, a
-//! key, the name of a type or of a message, none of them longer than the envelope. The content of a message is for its
-//! codec to check.
+//! The decoder trusts no byte: it never panics, and allocates nothing but the short texts: the text of a refusal, a
+//! key, the name of a type or of a message, none of them longer than the envelope. The content of a message is
+//! checked by its codec.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::Pid;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// What one message of a session contains.
+/// The content of one message of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Envelope {
-    /// A message that was sent.
+    /// A message that was sent without a call.
     Message {
-        /// The process.
+        /// The receiving process.
         to: Pid,
         /// The message.
         content: Content,
     },
-    /// A message that was called.
+    /// A message that was sent by a call.
     Call {
-        /// The process.
+        /// The receiving process.
         to: Pid,
-        /// The number that the answer is to have.
+        /// The number for the answer.
         number: u64,
-        /// How long the caller will wait, if it has a deadline. Clocks of two nodes have nothing in common, so the
-        /// deadline itself cannot travel; the time on its way is not counted.
+        /// The time until the caller's deadline, if it has one. Clocks of two nodes are unrelated, so the deadline
+        /// itself cannot be sent; the transit time is not subtracted.
         time_left: Option<Duration>,
         /// The message.
         content: Content,
     },
-    /// The answer to a call. The caller knows what it has called.
+    /// The answer to a call. The caller knows the type of the call.
     Answer {
-        /// The call's number.
+        /// The number of the call.
         number: u64,
         /// The value.
         content: Content,
     },
-    /// The answer to a call that failed.
+    /// The answer to a failed call.
     Failed {
-        /// The call's number.
+        /// The number of the call.
         number: u64,
         /// The encoded error.
         error: Bytes,
     },
     /// A message of the link protocol.
     Link {
-        /// The process that it comes from, a process of the sending node.
+        /// The process that sends it, a process of the sending node.
         from: Pid,
-        /// The process that it is for.
+        /// The process that receives it.
         to: Pid,
-        /// What it says.
+        /// The kind of the message.
         link: LinkKind,
-        /// The number of the unlink or of the monitor; zero if it has none.
+        /// The number of the unlink or of the monitor; zero for other kinds.
         number: u64,
-        /// The encoded exit reason, of those that have one.
+        /// The encoded exit reason; empty for kinds without one.
         reason: Bytes,
     },
     /// A request to start a process.
     Start {
-        /// The number that the answer is to have.
+        /// The number for the answer.
         number: u64,
         /// The entry and its inputs.
         content: Content,
     },
     /// The process was started.
     Started {
-        /// The request's number.
+        /// The number of the request.
         number: u64,
-        /// The process.
+        /// The new process.
         pid: Pid,
     },
     /// The process was not started.
     Refused {
-        /// The request's number.
+        /// The number of the request.
         number: u64,
-        /// Why, for people.
+        /// The reason, as human-readable text.
         reason: String,
     },
-    /// The caller of a call has given up.
+    /// The caller has given up on a call.
     Abandon {
-        /// The call's number.
+        /// The number of the call.
         number: u64,
     },
-    /// A request to start a process, unless one was started with the same key.
+    /// A request to start a process, unless one was already started with the same key.
     StartKeyed {
-        /// The number that the answer is to have.
+        /// The number for the answer.
         number: u64,
         /// The key.
         key: String,
         /// The entry and its inputs.
         content: Content,
     },
-    /// The process was not started: the key belongs to one of another type.
+    /// The process was not started: the key belongs to a process of another type.
     KeyTaken {
-        /// The request's number.
+        /// The number of the request.
         number: u64,
         /// The type of that process.
         process: String,
     },
-    /// A request to start the child of a supervisor: it ends with the session. Answered like a start, in the data lane.
+    /// A request to start a child of a supervisor. The child ends with the session. Answered like a start, in the
+    /// data lane.
     StartChild {
-        /// The number that the answer and the end are to have.
+        /// The number for the answer and for the report of the child's end.
         number: u64,
         /// The entry and its inputs.
         content: Content,
     },
     /// A child of a supervisor of the receiving node has ended.
     ChildEnded {
-        /// The number of its start.
+        /// The number of the request that started it.
         number: u64,
-        /// The type of the message in which it failed; empty, if it did not in one.
+        /// The type of the message in whose handling it failed; empty if it failed elsewhere.
         handling: String,
         /// The encoded reason.
         reason: Bytes,
     },
-    /// Something that is asked of the node about one of its processes, and answered.
+    /// A question or request to the node about one of its processes, which is answered.
     Ask {
-        /// The number that the answer is to have. Zero if no one waits for one: then the only answer is that the node
-        /// does not allow it.
+        /// The number for the answer. Zero if no one waits for one: the only possible answer is then that the node
+        /// denies the request.
         number: u64,
         /// The process.
         to: Pid,
-        /// What is asked.
+        /// The question or request.
         ask: AskKind,
-        /// The encoded reason, of [`AskKind::Cancel`].
+        /// The encoded reason of an [`AskKind::Cancel`].
         reason: Bytes,
     },
-    /// The answer; to a start too, if the node does not allow it, or has too many.
+    /// The answer to an [`Ask`](Self::Ask), and to a start that the node denies or has no room for.
     Told {
         /// The number of the request.
         number: u64,
-        /// What came of it.
+        /// The result.
         told: ToldKind,
-        /// The encoded snapshot, of [`ToldKind::Info`].
+        /// The encoded snapshot of a [`ToldKind::Info`].
         bytes: Bytes,
     },
-    /// A message of groups, eventual names or keys, encoded.
+    /// An encoded message of groups, eventual names or keys.
     Directory(Bytes),
 }
 
@@ -175,11 +176,11 @@ pub enum Envelope {
 pub struct Content {
     /// The place of its message, or entry, in the sender's table.
     pub message: u16,
-    /// The value.
+    /// The encoded value.
     pub bytes: Bytes,
 }
 
-/// Declares an enum with the byte of each variant in an envelope.
+/// Declares an enum whose variants are encoded as one byte each.
 macro_rules! coded {
     ($(#[$meta:meta])* $vis:vis $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:literal,)* }) => {
         $(#[$meta])*
@@ -199,59 +200,59 @@ macro_rules! coded {
 }
 
 coded! {
-    /// What a message of the link protocol says.
+    /// The kind of a message of the link protocol.
     pub LinkKind {
-        /// We are linked now.
+        /// The sender is now linked to the receiver.
         Link = 0,
-        /// We are no longer linked; answer with the number.
+        /// The sender is no longer linked; the receiver answers with the same number.
         Unlink = 1,
         /// The answer to an unlink.
         Unlinked = 2,
-        /// Tell me of your end, under the number.
+        /// The receiver has to report its end to the sender, under this number.
         Watch = 3,
-        /// Stop watching for me.
+        /// The sender no longer watches the receiver.
         Unwatch = 4,
-        /// I have ended, and you watched me.
+        /// The sender has ended, and the receiver watched it.
         Down = 5,
-        /// I have ended, and we were linked.
+        /// The sender has ended, and was linked to the receiver.
         Exit = 6,
-        /// As `Exit`, for a partner that does not trap exits.
+        /// Like `Exit`, for a partner that does not trap exits.
         Failed = 7,
     }
 }
 
 coded! {
-    /// What is asked of a node, with an answer.
+    /// The kind of a question or request to a node.
     pub AskKind {
-        /// A snapshot of a process.
+        /// Requests a snapshot of a process.
         Info = 0,
-        /// Stop, after the messages that have arrived.
+        /// Stops the process after the messages that have arrived.
         Stop = 1,
-        /// End, after cleaning up.
+        /// Cancels the process, which cleans up before it ends.
         Cancel = 2,
-        /// End at once.
+        /// Kills the process at once.
         Kill = 3,
     }
 }
 
 coded! {
-    /// What came of it.
+    /// The result of a request.
     pub ToldKind {
-        /// The process was told.
+        /// The request was passed to the process.
         Done = 0,
-        /// There is no such process.
+        /// The process does not exist.
         Gone = 1,
-        /// The node does not allow it.
+        /// The node does not allow the request.
         Denied = 2,
-        /// The snapshot.
+        /// The snapshot follows.
         Info = 3,
-        /// Of a start: too many of this peer's wait already.
+        /// For a start: too many starts of this peer are waiting already.
         Full = 4,
     }
 }
 
 coded! {
-    /// The first byte.
+    /// The first byte of an envelope.
     Kind {
         /// [`Envelope::Message`]
         Message = 0,
@@ -288,27 +289,27 @@ coded! {
     }
 }
 
-/// Why bytes are not an envelope.
+/// Why bytes are not a valid envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// They end too early.
+    /// The bytes end too early.
     #[error("an envelope is too short; update the older of the two nodes")]
     Truncated,
-    /// They go on after the end.
+    /// There are bytes after the end.
     #[error("an envelope has {bytes} bytes after its end; update the older of the two nodes")]
     TooLong {
-        /// How many.
+        /// The number of surplus bytes.
         bytes: usize,
     },
-    /// A byte that names a variant has an unknown value.
+    /// A byte that selects a variant has an unknown value.
     #[error("an envelope has {what} {code}, which this node does not know; update the older of the two nodes")]
     Kind {
-        /// What the byte names.
+        /// The field that the byte belongs to.
         what: &'static str,
         /// The byte.
         code: u8,
     },
-    /// A PID is none.
+    /// A PID is not valid.
     #[error("an envelope has a PID without a node; check who may publish to this node")]
     Pid,
     /// A text is not UTF-8.
@@ -413,7 +414,7 @@ impl Envelope {
         out.freeze()
     }
 
-    /// The length of what has no fixed one.
+    /// Returns the total length of the fields without a fixed length.
     fn content_len(&self) -> usize {
         match self {
             Self::Message { content, .. }
@@ -437,7 +438,7 @@ impl Envelope {
     /// Decodes an envelope.
     ///
     /// # Errors
-    /// If the bytes are none.
+    /// If the bytes are not a valid envelope.
     pub fn decode(mut bytes: Bytes) -> Result<Self, EnvelopeError> {
         Ok(match Kind::decode(take_u8(&mut bytes)?)? {
             Kind::Message => Self::Message { to: take_pid(&mut bytes)?, content: Content::decode(bytes)? },
@@ -493,7 +494,7 @@ impl Envelope {
     }
 }
 
-/// Puts a text with its length before it. Longer ones are refused, or cut, where they are made.
+/// Writes a text with its length before it. Longer texts are refused, or cut, where they are created.
 fn put_short_text(out: &mut BytesMut, text: &str) {
     let text = &text[..text.floor_char_boundary(usize::from(u16::MAX))];
     out.put_u16(text.len() as u16);
@@ -520,7 +521,7 @@ impl Content {
     }
 }
 
-/// At least one: zero stands for no deadline.
+/// Converts a time to milliseconds, at least one: zero stands for no deadline.
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }
@@ -592,7 +593,7 @@ mod tests {
         }
     }
 
-    /// The lengths of the fixed parts, from the table above.
+    /// Checks the lengths of the fixed parts, from the table above.
     #[test]
     fn an_envelope_that_is_cut_is_refused() {
         let fixed = |envelope: &Envelope| match envelope {
@@ -638,7 +639,7 @@ mod tests {
         assert_eq!(time_left, Some(Duration::from_millis(1)));
     }
 
-    /// What is accepted encodes to the same bytes: there is one form of each envelope.
+    /// Checks that accepted bytes are encoded to the same bytes: each envelope has one form.
     #[test]
     fn random_bytes_are_refused_or_have_one_form() {
         let (mut random, mut accepted) = (Random::new(7), 0);
