@@ -1,32 +1,32 @@
-//! Accesses to one entry of the store, as values: what a state machine asks its caller to do.
+//! Accesses to one entry of the store, as values that a state machine asks its caller to perform.
 
 use crate::engine::{Bucket, Engine, Entry, Revision, StoreError};
 use bytes::Bytes;
 
-/// What to do with an entry.
+/// An access to one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Create it with this value.
+    /// Creates the entry with this value.
     Create(Bytes),
-    /// Replace the revision by this value.
+    /// Replaces the given revision with this value.
     Update(Bytes, Revision),
-    /// Delete the revision.
+    /// Deletes the given revision.
     Delete(Revision),
-    /// Read it.
+    /// Reads the entry.
     Get,
 }
 
-/// What came of an access.
+/// The result of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The answer to a write: its revision.
+    /// The result of a write or of a deletion: its revision.
     Written(Result<Revision, StoreError>),
-    /// The answer to [`Access::Get`].
+    /// The result of [`Access::Get`].
     Read(Result<Option<Entry>, StoreError>),
 }
 
 impl Access {
-    /// Has an engine make the access to `key`. `then` runs once, later.
+    /// Performs the access to `key` on an engine. `then` runs once, later.
     pub fn perform(self, engine: &dyn Engine, bucket: Bucket, key: &str, then: impl FnOnce(Answer) + Send + 'static) {
         match self {
             Self::Get => engine.get(bucket, key, Box::new(|read| then(Answer::Read(read)))),

@@ -1,25 +1,25 @@
-//! The one notion of time that the state machines have.
+//! The time that the state machines are given.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// The longest wait: a guard against a clock that stands still while the machine is suspended.
+/// The longest wait. It bounds the delay if the clock of the wait stops while the machine is suspended.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// A reading of the caller's clock: the time since a start that is the same for all readings of one program.
+/// A reading of the caller's clock: the time since a start that is common to all readings of one program.
 ///
 /// The clock must have three properties, and [`Instant`](std::time::Instant) lacks the second on most systems:
 ///
-/// 1. It never goes back, and nothing sets it, as a wall clock is set.
-/// 2. It **counts the time that the machine is suspended**: a lease that seems fresh to the sleeper has long expired
-///    for everyone else. That clock is `CLOCK_BOOTTIME` on Linux, `mach_continuous_time` on macOS and
-///    `QueryInterruptTime` on Windows.
+/// 1. It never goes backwards, and no one can set it, unlike a wall clock.
+/// 2. It **counts the time for which the machine is suspended**: a lease that still seems fresh to the suspended
+///    machine has long expired for everyone else. That clock is `CLOCK_BOOTTIME` on Linux, `mach_continuous_time` on
+///    macOS and `QueryInterruptTime` on Windows.
 /// 3. It runs at most 0.1 % faster or slower than that of the broker.
 ///
-/// Readings of different programs are never compared, and never sent: times of two machines have nothing in common.
+/// Readings of different programs are never compared, and never sent: the clocks of two machines are unrelated.
 ///
-/// A virtual machine that its host pauses may have no clock that counts the pause. No program can notice that from
-/// inside; what a holder writes to must check the fencing token that goes with the write.
+/// A virtual machine that its host pauses may have no clock that counts the pause, and no program can detect that
+/// from inside. A resource that a holder writes to must therefore check the fencing token of each write.
 ///
 /// ```
 /// use postroom_cluster::clock::Moment;
@@ -42,13 +42,13 @@ impl Moment {
         Self(elapsed)
     }
 
-    /// Returns the time since `earlier`; zero if that is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Adds up to the end of time: a time limit of [`Duration::MAX`] never comes.
+/// Saturates: a time limit of [`Duration::MAX`] never expires.
 impl Add<Duration> for Moment {
     type Output = Self;
 
@@ -57,15 +57,15 @@ impl Add<Duration> for Moment {
     }
 }
 
-/// Reads a clock that counts the time that the machine is suspended.
+/// Reads a clock that counts the time for which the machine is suspended.
 ///
-/// On Linux and Android that is `CLOCK_BOOTTIME`. On other systems it is [`Instant`](std::time::Instant), which may not
-/// count it: a node that wakes up there may send for up to a lease's time before it learns that it is lost.
+/// On Linux and Android that is `CLOCK_BOOTTIME`. On other systems it is [`Instant`](std::time::Instant), which may
+/// not count it: a node that wakes up there may send for up to the lease time before it learns that it is lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl SystemClock {
-    /// Returns the time now.
+    /// Returns the current time.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn now(self) -> Moment {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -73,7 +73,7 @@ impl SystemClock {
         Moment(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
     }
 
-    /// Returns the time now.
+    /// Returns the current time.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub fn now(self) -> Moment {
         static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

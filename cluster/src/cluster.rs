@@ -1,4 +1,4 @@
-//! A node's place in a cluster, as its program uses it.
+//! A node of a cluster: the API for user programs.
 
 mod asking;
 mod builder;
@@ -42,8 +42,8 @@ pub use statistics::Statistics;
 pub use status::Status;
 pub use topic::ClusterTopic;
 
-/// A node of a cluster. Clones are the same node; it leaves with [`leave`](Self::leave), or when the last clone is
-/// dropped.
+/// A node of a cluster. Clones refer to the same node. It leaves with [`leave`](Self::leave), or when the last clone
+/// is dropped.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -83,10 +83,10 @@ struct NodeShared {
     host: Host,
     inbox: Arc<Inbox>,
     view: Arc<View>,
-    /// The driver's: when the node has left, its connections end.
+    /// Owned by the driver: when the node has left, its connections are closed.
     engine: Weak<dyn Engine>,
     counters: Arc<NodeCounters>,
-    /// Which member is asked next by [`Cluster::any`].
+    /// Index of the member that [`Cluster::any`] picks next.
     turn: AtomicUsize,
     /// The names of the types that this node exports.
     exports: BTreeSet<&'static str>,
@@ -108,24 +108,24 @@ impl Cluster {
         &self.shared.name
     }
 
-    /// Returns whether this node is a member now. It is none while it is cut off, and joins again by itself;
-    /// [`status`](Self::status) says why.
+    /// Returns whether this node is currently a member. It is not while it is cut off, and then rejoins
+    /// automatically; [`status`](Self::status) returns the reason.
     pub fn is_member(&self) -> bool {
         self.shared.view.lock().is_member
     }
 
-    /// Returns the other members, as this node sees them. Of several with one name it is the one that has joined last:
-    /// a node that was restarted replaces what is left of it at once.
+    /// Returns the other members, as this node sees them. If several have one name, only the one that joined last is
+    /// listed: a restarted node replaces its predecessor at once.
     pub fn members(&self) -> Vec<Member> {
         self.shared.view.lock().latest().into_iter().cloned().collect()
     }
 
-    /// Waits until there are sessions with `count` other nodes, for at most `time`. Returns whether there are.
+    /// Waits for at most `time` until there are sessions with `count` other nodes. Returns whether there are.
     pub fn wait_for_members(&self, count: usize, time: Duration) -> bool {
         self.wait_for_members_async(count, time).wait()
     }
 
-    /// Like [`wait_for_members`](Self::wait_for_members), to be awaited.
+    /// Like [`wait_for_members`](Self::wait_for_members), but asynchronous.
     pub fn wait_for_members_async(&self, count: usize, time: Duration) -> Pending<bool> {
         let (pending, then) = pair(false);
         let view = Arc::clone(&self.shared.view);
@@ -142,12 +142,12 @@ impl Cluster {
         pending
     }
 
-    /// Registers a name of the cluster for a process of this node. One process holds it, until it ends, gives it up
-    /// with [`release`](Self::release), or its node is lost. The result is the fencing [`Token`].
+    /// Registers a name of the cluster for a process of this node. The process holds the name until it ends, releases
+    /// the name with [`release`](Self::release), or its node is lost. The result is the fencing [`Token`].
     ///
     /// # Errors
-    /// The pending result is [`RegisterError::Taken`] if another process has the name, and without a majority of the
-    /// broker's servers an error, not a wait.
+    /// The pending result is [`RegisterError::Taken`] if another process has the name. Without a majority of the
+    /// broker's servers it is an error too; the call does not wait for the majority.
     pub fn register(&self, name: impl Into<String>, process: impl Into<Pid>) -> Pending<Result<Token, RegisterError>> {
         let (pid, name) = (held_by(process.into()), name.into());
         let (pending, then) = pair(Err(RegisterError::NotAMember));
@@ -159,20 +159,21 @@ impl Cluster {
         pending
     }
 
-    /// Gives a name up. The result is whether the process had it.
+    /// Releases a name. The result is whether the process held it.
     pub fn release(&self, name: impl Into<String>, process: impl Into<Pid>) -> Pending<bool> {
         let (pending, then) = pair(false);
         self.shared.inbox.push(Input::Release { name: name.into(), pid: held_by(process.into()), then });
         pending
     }
 
-    /// Returns the holder of a name and its token, as this node has last heard: that may be out of date.
+    /// Returns the holder of a name and its token, as last reported to this node; both may be out of date.
     pub fn holder(&self, name: &str) -> Option<(Pid, Token)> {
         self.shared.view.names().holder(name)
     }
 
-    /// Leaves the cluster: holders of names are cancelled, and killed if they have not ended after four seconds; their
-    /// names are free; what is queued is still sent, and the peers are told, for which each gets three seconds.
+    /// Leaves the cluster. Holders of names are cancelled, and killed if they have not ended after four seconds;
+    /// their names become free. Queued messages are still sent, and the peers are notified; each peer gets three
+    /// seconds for both.
     pub fn leave(&self) -> Pending<()> {
         let (pending, then) = pair(());
         self.shared.inbox.push(Input::Leave(then));
@@ -180,8 +181,8 @@ impl Cluster {
     }
 }
 
-/// Returns the process that holds what is given to `pid`: that of an address that outlives it, such as a supervised
-/// child's. What it holds ends with it.
+/// Returns the process that becomes the holder of a name given to `pid`. For an address that outlives its process,
+/// such as that of a supervised child, it is the current process, and its names end with it.
 fn held_by(pid: Pid) -> Pid {
     pid.resolve().unwrap_or(pid)
 }

@@ -1,7 +1,7 @@
-//! What every engine must do: the contract of [`engine`](crate::engine) as checks, which the tests of each engine run.
+//! The contract of [`engine`](crate::engine) as checks, which the tests of each engine run.
 //!
-//! A check must not rest on how long an engine takes. It waits until something has happened; and that something does
-//! *not* happen it concludes from a later thing that has.
+//! A check must not depend on the speed of an engine. It waits until something has happened; to check that an event
+//! does *not* happen, it waits for a later event that would have followed it.
 
 use crate::engine::{
     Bucket, Change, Engine, Entry, Lane, ProbeOutcome, PublishError, Revision, StoreError, SubscribeError, Subscription,
@@ -9,7 +9,7 @@ use crate::engine::{
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
-/// Two nodes' engines, and a way to wait.
+/// The engines of two nodes, and a way to wait.
 pub(crate) struct Rig<'a> {
     /// The engines of two nodes on one broker, whose store is empty.
     pub(crate) engines: [&'a dyn Engine; 2],
@@ -32,7 +32,7 @@ pub(crate) fn check(rig: &Rig) {
     assert!(rig.engines.iter().all(|engine| engine.is_connected()));
 }
 
-/// What callbacks have received.
+/// The values that callbacks have received.
 struct Received<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T: Send + 'static> Received<T> {
@@ -59,15 +59,16 @@ impl Rig<'_> {
         (self.wait)(&mut is_so);
     }
 
-    /// Runs `call`, which registers a callback; waits for it, and checks that it did not run inside of the call, and
-    /// runs once.
+    /// Runs `call`, which registers a callback; waits for the callback, and checks that it does not run inside the
+    /// call, and that it runs once.
     fn completed<T: Send + 'static>(&self, call: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> T {
         let received = Received::new();
         let mut push = received.push();
         let calling = Arc::new(Mutex::new(()));
         let lock = Arc::clone(&calling);
         let guard = calling.lock().unwrap();
-        // On another thread, this waits; on this one, it would wait for ever, so it must not.
+        // On another thread, the lock below waits for the call to return; on this thread it would deadlock, hence the
+        // check.
         let here = std::thread::current().id();
         call(Box::new(move |value| {
             assert!(std::thread::current().id() != here || lock.try_lock().is_ok(), "it ran inside the call");
@@ -102,10 +103,10 @@ impl Rig<'_> {
         let mut push = received.push();
         let on_message = Box::new(move |message: crate::engine::Message| push((message.subject, message.payload)));
         let subscription = self.engines[at].subscribe(Lane::Data, pattern, on_message).unwrap();
-        // It may take a while to reach the broker.
+        // The subscription may take a while to reach the broker.
         let subject = pattern.replace(['*', '>'], "ready");
         self.wait(|| {
-            // What was published before that is lost, so it is published again.
+            // Messages published before that are lost, so publish again.
             self.engines[1 - at].publish(Lane::Data, &subject, Bytes::from_static(b"ready")).unwrap();
             received.len() > 0
         });
@@ -134,7 +135,7 @@ impl Rig<'_> {
         assert_eq!(numbers(all), (0..100).chain([200]).collect::<Vec<_>>());
     }
 
-    /// As topics need it: the publisher's own subscription is one like the others.
+    /// Topics need this: the publisher's own subscription is treated like any other.
     fn an_engine_hears_what_it_publishes_itself(&self) {
         let (received, _subscription) = self.subscribe(1, "own.*");
         for number in 0..10 {
@@ -151,7 +152,7 @@ impl Rig<'_> {
         drop(subscription);
         self.engines[0].publish(Lane::Data, "dropped.x", Bytes::from_static(b"after")).unwrap();
         self.wait(|| other.len() == 1);
-        // It has also seen how the other began.
+        // The dropped subscription also received the messages that made the other one ready.
         assert!(dropped.take().iter().all(|(_, payload)| payload != "after"));
     }
 
@@ -182,7 +183,7 @@ impl Rig<'_> {
         assert_eq!(self.update("cas", "four", second), conflict);
         assert_eq!(self.delete("cas", third), conflict);
         assert!(self.create(1, "cas", "five").unwrap() > third);
-        // Each bucket has keys of its own.
+        // Each bucket has its own keys.
         let groups: Result<Option<Entry>, _> = self.completed(|then| self.engines[0].get(Bucket::Groups, "cas", then));
         assert_eq!(groups, Ok(None));
     }
@@ -246,7 +247,7 @@ impl Rig<'_> {
     }
 
     fn each_bucket_has_its_own_keys_revisions_and_watches(&self) {
-        // As the counts of groups have them: a node, a dot, and the key of a name.
+        // The form of keys in the group counts: a node, a dot, and the key of a name.
         let key = "7f3a.tellers=2eeu";
         let buckets = [Bucket::Nodes, Bucket::Names, Bucket::Groups];
         let watches = buckets.map(|bucket| {

@@ -1,33 +1,34 @@
-//! What a cluster needs of a message broker.
+//! The requirements of a cluster on a message broker.
 //!
-//! An [`Engine`] carries messages between nodes and keeps a small store that all nodes agree on. It is written in
-//! callbacks: no method waits, so an engine needs no thread of the caller, fits any event loop, and runs under a
-//! simulator. NATS is one engine.
+//! An [`Engine`] carries messages between nodes and keeps a small store that all nodes agree on. Its interface is
+//! made of callbacks: no method waits, so an engine needs no thread of the caller, fits any event loop, and runs
+//! under a simulator. NATS is one engine.
 //!
 //! # Contract
-//! The numbers are those of the checks of a conformance suite.
+//! The conformance suite uses these numbers.
 //!
 //! 1. **No call blocks**, and no callback runs inside the call that registered it: a caller may hold a lock.
-//! 2. **Messages**: delivered at most once, and in order between one publisher's lane and one subscription. They may
-//!    be lost without notice, before a subscription has reached the broker in particular; [`Engine::publish`] reports
-//!    what the engine knows at once, and no more.
-//! 3. **Lanes** are independent connections: what waits in [`Lane::Data`] never delays [`Lane::Control`]. Between the
-//!    lanes there is no order. They are no name spaces: a subscription gets what is published in either lane.
-//! 4. **Store**: each write has a revision, larger than all before it in its bucket, **also when the store was lost**
-//!    in between, or an older copy has taken its place, if an engine is open that has seen more. Only in
-//!    [`Bucket::Leases`] a revision of an older copy may come twice. [`Engine::create`], [`Engine::update`] and
+//! 2. **Messages** are delivered at most once, and in order between one publisher's lane and one subscription. They may
+//!    be lost without notice, in particular before a subscription has reached the broker; [`Engine::publish`] reports
+//!    only errors that the engine detects at once.
+//! 3. **Lanes** are independent connections: messages queued in [`Lane::Data`] never delay [`Lane::Control`].
+//!    Messages of different lanes are not ordered. Lanes are no name spaces: a subscription receives what is
+//!    published in either lane.
+//! 4. **Store**: each write has a revision, larger than all before it in its bucket, **even if the store was lost** in
+//!    between, or replaced by an older copy, provided that an engine is open that has seen more. Only in
+//!    [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`], [`Engine::update`] and
 //!    [`Engine::delete`] compare and set: of several that expect the same revision, one succeeds. [`Engine::get`] reads
-//!    what the last successful write left, never an older value, unless the store is another.
+//!    the result of the last successful write, never an older value, unless the store was replaced.
 //! 5. **Every completion runs exactly once**, at the latest when the engine closes; then with [`StoreError::Closed`],
 //!    or [`ProbeOutcome::Unknown`].
 //! 6. **Watches** report the changes of a bucket in the order of their revisions. A watch that lost its connection
 //!    starts over: [`Change::Resync`], a snapshot, [`Change::Synced`]. Without a `Resync` in between it has missed
-//!    nothing, and the store is the same one. So a store that is another needs no word of its own: by 4, its snapshot
-//!    covers a revision above all that is known, and what it does not contain is gone.
+//!    nothing, and the store is still the same. So a replaced store needs no notification of its own: by 4, its
+//!    snapshot covers a revision above all known ones, and every entry that is missing from it is gone.
 //! 7. A **dropped** [`Subscription`] makes no further call once a call that is running has returned.
 //!
-//! Callbacks run one at a time for each subscription and must not block. A callback that panics costs its own
-//! message: the engine catches the panic.
+//! Callbacks run one at a time for each subscription and must not block. If a callback panics, the engine catches the
+//! panic, and only the message that was passed to it is lost.
 
 use bytes::Bytes;
 use std::fmt;
@@ -37,7 +38,7 @@ use std::fmt;
 pub enum Lane {
     /// Messages between processes, in bulk.
     Data,
-    /// What keeps the cluster together, and must never wait behind bulk: leases, handshakes, probes, notices.
+    /// Traffic that keeps the cluster together and must never wait behind bulk: leases, handshakes, probes, notices.
     Control,
 }
 
@@ -46,13 +47,13 @@ impl Lane {
     pub const ALL: [Self; 2] = [Self::Data, Self::Control];
 }
 
-/// A message that arrived.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The subject that it was published on. The broker vouches for it: whether a node may publish there is checked by
-    /// the broker, while the payload may claim anything.
+    /// The subject that it was published on. It can be trusted: the broker checks whether a node may publish there.
+    /// The payload may claim anything.
     pub subject: String,
-    /// Its content.
+    /// The content.
     pub payload: Bytes,
 }
 
@@ -61,12 +62,12 @@ pub struct Message {
 pub enum Bucket {
     /// One record for each node that has joined.
     Nodes,
-    /// One lease for each node, which the broker deletes when it has not been written for
+    /// One lease for each node. The broker deletes a lease that has not been written for
     /// [`LEASE_TTL`](Self::LEASE_TTL).
     Leases,
-    /// The names that one process of the cluster holds.
+    /// The names that are held by one process of the cluster each.
     Names,
-    /// How many members of each group each node has.
+    /// The number of members of each group on each node.
     Groups,
 }
 
@@ -74,13 +75,13 @@ impl Bucket {
     /// All tables.
     pub const ALL: [Self; 4] = [Self::Nodes, Self::Leases, Self::Names, Self::Groups];
 
-    /// The age at which the broker deletes an entry of [`Bucket::Leases`]; counted from its last write, on the
+    /// The age at which the broker deletes an entry of [`Bucket::Leases`], measured from its last write on the
     /// broker's clock.
     pub const LEASE_TTL: std::time::Duration = std::time::Duration::from_secs(15);
 }
 
-/// The number of a write: larger than those of all earlier writes to the same bucket. It is not the count of them: a
-/// table of a server begins at its clock.
+/// The number of a write: larger than those of all earlier writes to the same bucket. It does not count them: the
+/// numbers of a table start at the server's clock.
 ///
 /// The revision of the entry that made a process the holder of a name is its fencing token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,34 +93,34 @@ impl fmt::Display for Revision {
     }
 }
 
-/// What the store has under a key.
+/// An entry of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The key.
     pub key: String,
     /// The value.
     pub value: Bytes,
-    /// The number of the write that put it there.
+    /// The number of the write that stored the value.
     pub revision: Revision,
 }
 
-/// What a watch reports.
+/// A report of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A snapshot follows, up to [`Synced`](Self::Synced): changes may have been missed. Keys that are not in the
-    /// snapshot may be gone; read them again to be sure, since one that is written while the snapshot is taken may
-    /// come after it.
+    /// snapshot may be gone; read them again to be sure, since a key that is written while the snapshot is taken may
+    /// be reported after it.
     Resync,
     /// An entry was written.
     Put(Entry),
-    /// An entry was deleted, or became too old.
+    /// An entry was deleted, or expired.
     Deleted {
-        /// Its key.
+        /// The key.
         key: String,
         /// The number of the deletion.
         revision: Revision,
     },
-    /// The snapshot is complete; what follows is new.
+    /// The snapshot is complete; later changes are new.
     Synced {
         /// The last revision that the snapshot covers.
         revision: Revision,
@@ -131,10 +132,10 @@ pub enum Change {
 pub enum ProbeOutcome {
     /// A subscriber answered.
     Responders,
-    /// The broker says that the subject has no subscriber.
+    /// The broker reported that the subject has no subscriber.
     NoResponders,
-    /// No answer in time, or no connection. That proves nothing: a node that is stopped, and one behind a slow network,
-    /// look like this.
+    /// There was no answer in time, or no connection. That proves nothing: a stopped node and one behind a slow
+    /// network look the same.
     Unknown,
 }
 
@@ -147,15 +148,15 @@ pub enum PublishError {
     /// There is no connection to the broker.
     #[error("there is no connection to the broker; publish again when `Engine::is_connected` is true")]
     Disconnected,
-    /// The message is longer than the broker takes.
+    /// The message is longer than the broker accepts.
     #[error("a message of {bytes} bytes exceeds the broker's limit of {limit}; cut it, or raise the broker's limit")]
     TooLarge {
-        /// Its length.
+        /// The length of the message.
         bytes: usize,
-        /// The longest message that the broker takes.
+        /// The longest message that the broker accepts.
         limit: usize,
     },
-    /// The subject cannot be published on.
+    /// The subject is not valid.
     #[error("`{subject}` is not a subject; use parts without spaces and wildcards, joined by dots")]
     BadSubject {
         /// The subject, shortened if it is long.
@@ -166,10 +167,10 @@ pub enum PublishError {
     Closed,
 }
 
-/// Why there is no subscription or watch.
+/// Why a subscription or watch was not created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
-    /// The pattern is not one.
+    /// The pattern is not valid.
     #[error(
         "`{pattern}` is not a pattern; use parts joined by dots, `*` for any one part, `>` at the end for the rest"
     )]
@@ -182,11 +183,11 @@ pub enum SubscribeError {
     Closed,
 }
 
-/// Why the store did not do as it was asked.
+/// Why the store did not execute a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The key does not have the revision that was expected. Nothing was written, or an earlier attempt of the same
-    /// caller was written whose answer was lost.
+    /// The key does not have the expected revision. Nothing was written, or an earlier attempt of the same caller was
+    /// written whose answer was lost.
     #[error("`{key}` was written by another, or by an earlier attempt; read it again before drawing a conclusion")]
     Conflict {
         /// The key.
@@ -198,21 +199,21 @@ pub enum StoreError {
     /// There was no answer in time.
     #[error("the store did not answer; it may have written or not: read the key again")]
     Unknown,
-    /// The key or the value is longer than the store takes.
+    /// The key or the value is longer than the store accepts.
     #[error("{bytes} bytes under one key exceed the store's limit of {limit}; store less under each key")]
     TooLarge {
-        /// The length of key and value.
+        /// The total length of key and value.
         bytes: usize,
-        /// The most that the store takes.
+        /// The limit of the store.
         limit: usize,
     },
-    /// The key cannot be one.
+    /// The key is not valid.
     #[error("`{key}` is not a key; use letters, digits, `-`, `_`, `=` and `/`, with single dots between them")]
     BadKey {
         /// The key, shortened if it is long.
         key: String,
     },
-    /// The broker does not let this node write it. Nothing was written.
+    /// The broker does not let this node write the key. Nothing was written.
     #[error("the broker does not let this node write `{key}`; give the node the key that was made for its name")]
     Forbidden {
         /// The key.
@@ -229,7 +230,7 @@ pub enum StoreError {
     Closed,
 }
 
-/// A subscription or a watch: dropping it ends it.
+/// A subscription or a watch. Dropping it ends it.
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
     unsubscribe: Option<Box<dyn FnOnce() + Send>>,
@@ -256,60 +257,60 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// Receives the messages of a subscription.
+/// A callback that receives the messages of a subscription.
 pub type OnMessage = Box<dyn FnMut(Message) + Send>;
-/// Receives the changes of a bucket.
+/// A callback that receives the changes of a bucket.
 pub type OnChange = Box<dyn FnMut(Change) + Send>;
-/// Receives the answer to a probe.
+/// A callback that receives the answer to a probe.
 pub type OnProbe = Box<dyn FnOnce(ProbeOutcome) + Send>;
-/// Receives the revision of a write or of a deletion.
+/// A callback that receives the revision of a write or of a deletion.
 pub type OnWrite = Box<dyn FnOnce(Result<Revision, StoreError>) + Send>;
-/// Receives an entry; `None` if the store has none.
+/// A callback that receives an entry; `None` if the store has none under the key.
 pub type OnRead = Box<dyn FnOnce(Result<Option<Entry>, StoreError>) + Send>;
 
-/// A server from which an engine does not have what a node needs.
+/// A failed attempt to obtain what a node needs from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its address.
+    /// The address of the server.
     pub server: String,
     /// Why there is no connection, or no store, and what to do about it.
     pub problem: String,
 }
 
-/// A message broker with a store. The head of the [module](self) has the contract.
+/// A message broker with a store. The head of the [module](self) documents the contract.
 pub trait Engine: Send + Sync {
-    /// Publishes a message. `Ok` means that the engine has taken it, not that it will arrive.
+    /// Publishes a message. `Ok` means that the engine has accepted it, not that it will arrive.
     ///
     /// # Errors
-    /// [`PublishError::Busy`] at once, instead of waiting, if the engine's queue is full.
+    /// [`PublishError::Busy`] if the engine's queue is full; the call does not wait.
     fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError>;
 
-    /// Subscribes to all subjects of a pattern, whose part `*` stands for any one part.
+    /// Subscribes to all subjects of a pattern. A part `*` of the pattern matches any one part.
     ///
-    /// The subscription reaches the broker some time later, and may be interrupted: agree with the publisher, by a
-    /// handshake, before relying on it.
+    /// The subscription reaches the broker some time later, and may be interrupted: confirm it with the publisher by
+    /// a handshake before relying on it.
     ///
     /// # Errors
-    /// If the pattern is not one, or the engine is closed.
+    /// If the pattern is not valid, or the engine is closed.
     fn subscribe(&self, lane: Lane, pattern: &str, on_message: OnMessage) -> Result<Subscription, SubscribeError>;
 
-    /// Asks whether there is a subscriber to `subject`. The subscriber's engine answers, and not its callback.
+    /// Asks whether `subject` has a subscriber. The engine of the subscriber answers, not its callback.
     fn probe(&self, subject: &str, then: OnProbe);
 
-    /// Writes an entry whose key the bucket does not have.
+    /// Creates an entry whose key the bucket does not have.
     fn create(&self, bucket: Bucket, key: &str, value: Bytes, then: OnWrite);
 
     /// Replaces an entry that has revision `expected`.
     fn update(&self, bucket: Bucket, key: &str, value: Bytes, expected: Revision, then: OnWrite);
 
-    /// Deletes an entry that has revision `expected`. A key that is gone conflicts too.
+    /// Deletes an entry that has revision `expected`. A key that does not exist is a conflict too.
     fn delete(&self, bucket: Bucket, key: &str, expected: Revision, then: OnWrite);
 
     /// Reads an entry.
     fn get(&self, bucket: Bucket, key: &str, then: OnRead);
 
-    /// Reports all changes after revision `after`; without one, the watch begins with [`Change::Resync`] and a
-    /// snapshot. So it does if the broker no longer has the changes since then.
+    /// Reports all changes after revision `after`. Without `after`, or if the broker no longer has all changes since
+    /// then, the watch begins with [`Change::Resync`] and a snapshot.
     ///
     /// # Errors
     /// If the engine is closed.
@@ -320,39 +321,40 @@ pub trait Engine: Send + Sync {
         on_change: OnChange,
     ) -> Result<Subscription, SubscribeError>;
 
-    /// Returns whether there is a connection to the broker now. It may be gone when the caller acts on that.
+    /// Returns whether the engine is connected to the broker now. The connection may be lost before the caller acts
+    /// on it.
     fn is_connected(&self) -> bool;
 
-    /// Returns what keeps this node from the broker, and what has to be done about it. `None` if there is nothing
-    /// of that kind, though there may be no connection at the moment.
+    /// Returns the problem that keeps this node from the broker, and its remedy. `None` if no such problem is known,
+    /// though the connection may be down at the moment.
     fn obstacle(&self) -> Option<String> {
         None
     }
 
-    /// Returns the servers that the engine has tried to connect with since it was last connected, and why each attempt
-    /// has failed; while it is connected, and its store is not ready, the server that it waits for. An engine without
-    /// servers has none.
+    /// Returns the servers that the engine has tried to connect to since it was last connected, and why each attempt
+    /// failed. While the engine is connected but its store is not ready, returns the server that it waits for. An
+    /// engine without servers returns none.
     fn attempts(&self) -> Vec<Attempt> {
         Vec::new()
     }
 
-    /// Returns how often the broker has refused what this node did, because it had no right to.
+    /// Returns how often the broker has refused a request of this node for lack of permission.
     fn refused(&self) -> u64 {
         0
     }
 }
 
-/// What [`Builder::join`](crate::Builder::join) takes: an engine, or what one is made from when the cluster's name is
-/// known.
+/// The argument of [`Builder::join`](crate::Builder::join): an engine, or settings from which one is made when the
+/// cluster's name is known.
 pub trait Connect {
-    /// What connects.
+    /// The engine.
     type Engine: Engine + 'static;
 
-    /// Returns the engine of the node `node` of the cluster with this name.
+    /// Returns the engine of the node `node` of the cluster `cluster`.
     ///
     /// # Errors
-    /// What is wrong with its settings, and what to do about it. That the broker cannot be reached is no error: it may
-    /// be later.
+    /// If the settings are wrong; the error says how to correct them. An unreachable broker is no error: it may
+    /// become reachable later.
     fn connect(self, cluster: &str, node: &str) -> Result<Self::Engine, Box<dyn std::error::Error + Send + Sync>>;
 }
 
@@ -364,7 +366,7 @@ impl<E: Engine + 'static> Connect for E {
     }
 }
 
-/// An engine that several share.
+/// An engine with several owners.
 impl<E: Engine + ?Sized> Engine for std::sync::Arc<E> {
     fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError> {
         (**self).publish(lane, subject, payload)

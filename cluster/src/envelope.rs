@@ -1,12 +1,12 @@
-//! Envelopes: what one message of a [session](crate::session) contains.
+//! Envelopes: the format of one message of a [session](crate::session).
 //!
-//! A session carries bytes, in order and exactly once. An envelope says what they are: a message for a process, a call,
-//! the answer to one, a link, a request to start a process. Its declaration is its format: numbers are big-endian, a
-//! PID is 16 bytes, a text is preceded by its length in two bytes, and content is all that is left.
+//! A session carries bytes, in order and exactly once. An envelope gives them their meaning: a message for a process, a
+//! call, the answer to a call, a link, a request to start a process. Its declaration is its format: numbers are
+//! big-endian, a PID is 16 bytes, a text is preceded by its length in two bytes, and content is all that is left.
 //!
-//! A message, an answer and the inputs of a start are named by their place in the *sender's*
-//! [`Table`](crate::frame::Table), which the handshake has brought, so names do not travel again. Reasons and errors
-//! are encoded as [`codec`](crate::codec) does.
+//! A message, an answer and the inputs of a start are identified by their place in the *sender's*
+//! [`Table`](crate::frame::Table), which is exchanged in the handshake, so names are not sent again. Reasons and
+//! errors are encoded by [`codec`](crate::codec).
 
 pub use crate::wire::WireError;
 use crate::wire::{Field, codes, messages};
@@ -16,93 +16,93 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 messages! {
-    /// What one message of a session contains.
+    /// The content of one message of a session.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Envelope {
-        /// A message that was sent.
+        /// A message that was sent without a call.
         Message = 0 {
-            /// The process.
+            /// The receiving process.
             to: Pid,
             /// The message.
             content: Content,
         },
-        /// A message that was called.
+        /// A message that was sent by a call.
         Call = 1 {
-            /// The process.
+            /// The receiving process.
             to: Pid,
-            /// The number that the answer is to have.
+            /// The number for the answer.
             number: u64,
-            /// How long the caller will wait, if it has a deadline. Clocks of two nodes have nothing in common, so the
-            /// deadline itself cannot travel; the time on its way is not counted.
+            /// The time until the caller's deadline, if it has one. Clocks of two nodes are unrelated, so the deadline
+            /// itself cannot be sent; the transit time is not subtracted.
             time_left: Option<Duration>,
             /// The message.
             content: Content,
         },
-        /// The answer to a call. The caller knows what it has called.
+        /// The answer to a call. The caller knows the type of the call.
         Answer = 2 {
-            /// The call's number.
+            /// The number of the call.
             number: u64,
             /// The value.
             content: Content,
         },
-        /// The answer to a call that failed.
+        /// The answer to a failed call.
         Failed = 3 {
-            /// The call's number.
+            /// The number of the call.
             number: u64,
             /// The encoded error.
             error: Bytes,
         },
         /// A message of the link protocol.
         Link = 4 {
-            /// The process that it comes from, a process of the sending node.
+            /// The process that sends it, a process of the sending node.
             from: Pid,
-            /// The process that it is for.
+            /// The process that receives it.
             to: Pid,
-            /// What it says.
+            /// The kind of the message.
             link: LinkKind,
-            /// The number of the unlink or of the monitor; zero if it has none.
+            /// The number of the unlink or of the monitor; zero for other kinds.
             number: u64,
-            /// The encoded exit reason, of those that have one.
+            /// The encoded exit reason; empty for kinds without one.
             reason: Bytes,
         },
         /// A request to start a process.
         Start = 6 {
-            /// The number that the answer is to have.
+            /// The number for the answer.
             number: u64,
             /// The entry and its inputs.
             content: Content,
         },
         /// The process was started.
         Started = 7 {
-            /// The request's number.
+            /// The number of the request.
             number: u64,
-            /// The process.
+            /// The new process.
             pid: Pid,
         },
         /// The process was not started.
         Refused = 8 {
-            /// The request's number.
+            /// The number of the request.
             number: u64,
-            /// Why, for people.
+            /// The reason, as human-readable text.
             reason: String,
         },
-        /// The caller of a call has given up.
+        /// The caller has given up on a call.
         Abandon = 40 {
-            /// The call's number.
+            /// The number of the call.
             number: u64,
         },
-        /// A request to start a process, unless one was started with the same key.
+        /// A request to start a process, unless one was already started with the same key.
         StartKeyed = 41 {
-            /// The number that the answer is to have.
+            /// The number for the answer.
             number: u64,
             /// The key.
             key: String,
             /// The entry and its inputs.
             content: Content,
         },
-        /// The process was not started: the key belongs to one of another type.
+        /// The process was not started: the key belongs to a process of another type.
         KeyTaken = 42 {
-            /// The request's number.
+            /// The number of the request.
             number: u64,
             /// The type of that process.
             process: String,
@@ -110,42 +110,42 @@ messages! {
         /// A request to start the child of a supervisor, which ends with the session. Answered like a start, in the
         /// data lane.
         StartChild = 60 {
-            /// The number that the answer and the end are to have.
+            /// The number for the answer and for the report of the child's end.
             number: u64,
             /// The entry and its inputs.
             content: Content,
         },
         /// A child of a supervisor of the receiving node has ended.
         ChildEnded = 61 {
-            /// The number of its start.
+            /// The number of the request that started it.
             number: u64,
-            /// The type of the message in which it failed; empty, if it did not in one.
+            /// The type of the message in whose handling it failed; empty if it failed elsewhere.
             handling: String,
             /// The encoded reason.
             reason: Bytes,
         },
-        /// Something that is asked of the node about one of its processes, and answered.
+        /// A question or request to the node about one of its processes, which is answered.
         Ask = 62 {
-            /// The number that the answer is to have. Zero if no one waits for one: then the only answer is that the
-            /// node does not allow it.
+            /// The number for the answer. Zero if no one waits for one: the only possible answer is then that the node
+            /// denies the request.
             number: u64,
             /// The process.
             to: Pid,
-            /// What is asked.
+            /// The question or request.
             ask: AskKind,
-            /// The encoded reason, of [`AskKind::Cancel`].
+            /// The encoded reason of an [`AskKind::Cancel`].
             reason: Bytes,
         },
-        /// The answer; to a start too, if the node does not allow it, or has too many.
+        /// The answer to an [`Ask`](Self::Ask), and to a start that the node denies or has no room for.
         Told = 63 {
             /// The number of the request.
             number: u64,
-            /// What came of it.
+            /// The result.
             told: ToldKind,
-            /// The encoded snapshot, of [`ToldKind::Info`].
+            /// The encoded snapshot of a [`ToldKind::Info`].
             bytes: Bytes,
         },
-        /// A message of groups, eventual names or keys, encoded.
+        /// An encoded message of groups, eventual names or keys.
         Directory = 50 {
             /// The message.
             message: Bytes,
@@ -158,7 +158,7 @@ messages! {
 pub struct Content {
     /// The place of its message, or entry, in the sender's table.
     pub message: u16,
-    /// The value.
+    /// The encoded value.
     pub bytes: Bytes,
 }
 
@@ -201,53 +201,53 @@ impl Field for Option<Duration> {
 }
 
 codes! {
-    /// What a message of the link protocol says.
+    /// The kind of a message of the link protocol.
     pub enum LinkKind {
-        /// We are linked now.
+        /// The sender is now linked to the receiver.
         Link = 0,
-        /// We are no longer linked; answer with the number.
+        /// The sender is no longer linked; the receiver answers with the same number.
         Unlink = 1,
         /// The answer to an unlink.
         Unlinked = 2,
-        /// Tell me of your end, under the number.
+        /// The receiver has to report its end to the sender, under this number.
         Watch = 3,
-        /// Stop watching for me.
+        /// The sender no longer watches the receiver.
         Unwatch = 4,
-        /// I have ended, and you watched me.
+        /// The sender has ended, and the receiver watched it.
         Down = 5,
-        /// I have ended, and we were linked.
+        /// The sender has ended, and was linked to the receiver.
         Exit = 6,
-        /// As `Exit`, for a partner that does not trap exits.
+        /// Like `Exit`, for a partner that does not trap exits.
         Failed = 7,
     }
 }
 
 codes! {
-    /// What is asked of a node, with an answer.
+    /// The kind of a question or request to a node.
     pub enum AskKind {
-        /// A snapshot of a process.
+        /// Requests a snapshot of a process.
         Info = 0,
-        /// Stop, after the messages that have arrived.
+        /// Stops the process after the messages that have arrived.
         Stop = 1,
-        /// End, after cleaning up.
+        /// Cancels the process, which cleans up before it ends.
         Cancel = 2,
-        /// End at once.
+        /// Kills the process at once.
         Kill = 3,
     }
 }
 
 codes! {
-    /// What came of it.
+    /// The result of a request.
     pub enum ToldKind {
-        /// The process was told.
+        /// The request was passed to the process.
         Done = 0,
-        /// There is no such process.
+        /// The process does not exist.
         Gone = 1,
-        /// The node does not allow it.
+        /// The node does not allow the request.
         Denied = 2,
-        /// The snapshot.
+        /// The snapshot follows.
         Info = 3,
-        /// Of a start: too many of this peer's wait already.
+        /// For a start: too many starts of this peer are waiting already.
         Full = 4,
     }
 }
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(time_left, Some(Duration::from_millis(1)));
     }
 
-    /// What is accepted encodes to the same bytes: there is one form of each envelope.
+    /// Checks that accepted bytes are encoded to the same bytes: each envelope has one form.
     #[test]
     fn random_bytes_are_refused_or_have_one_form() {
         let (mut random, mut accepted) = (Random::new(7), 0);

@@ -1,55 +1,57 @@
-//! Where the revisions of a table begin: above all that any earlier table of its name has had.
+//! The first revisions of tables: above all revisions of any earlier table with the same name.
 //!
-//! The store can be lost, and an older copy of it can take its place. Each table then counts on from somewhere else,
-//! while tokens of the old one are in the hands of users, and revisions of it in the views of nodes. So that revisions
-//! only grow, whatever happens to the store (point 4 of the [contract](crate::engine)), each engine
-//! 1. notes the largest revision of each table that it has seen: its **floor**;
-//! 2. has a table that it creates begin at the **clock**, in microseconds since 1970, or [`MARGIN`] above its floor if
-//!    that is larger;
-//! 3. takes the store for an older one if the last revision of any table is below its floor: it **empties** all tables
-//!    but the leases, unless that has been done, and has them go on as if it had created them;
-//! 4. does all that on each new connection, before it makes any access there, and again when an answer makes it doubt
-//!    that the store is the same one.
+//! The store can be lost, or replaced by an older copy. Each table then continues from another revision, while users
+//! hold tokens of the old store, and nodes know revisions of it. To make sure that revisions only grow, whatever
+//! happens to the store (point 4 of the [contract](crate::engine)), each engine
+//! 1. records the largest revision of each table that it has seen: its **floor**;
+//! 2. makes a table that it creates begin at the **clock**, in microseconds since 1970, or [`MARGIN`] above its floor
+//!    if that is larger;
+//! 3. treats the store as an older one if the last revision of any table is below its floor: it **empties** all tables
+//!    but the leases, unless that has been done, and makes them continue as if it had created them;
+//! 4. does all that on each new connection, before any other access there, and again when an answer makes it doubt
+//!    that the store is still the same.
 //!
 //! # Answers that are older than the floor
-//! The floor rises all the time, by what the watches report and by each write. So an answer is compared with a
-//! [copy](Floor::copy) that was taken **before the question**: what had been seen by then, a store that is the same one
-//! has. Compared with the floor of when the answer comes, each store would look like an older one now and then. And an
-//! answer may be that of a leader which was cut off from the other servers, and has missed the last writes. So before
-//! it empties anything an engine **writes** to the table that looks older: a write that is acknowledged has been
-//! committed, and its revision is above all others of the table.
+//! The floor rises continually, with the reports of the watches and with each write. So an answer is compared with a
+//! [copy](Floor::copy) taken **before the question**: the same store has everything that had been seen by then.
+//! Compared with the floor at the time of the answer, any store would sometimes look like an older one. In addition,
+//! an answer may come from a leader that was cut off from the other servers and has missed the last writes. So before
+//! an engine empties anything, it **writes** to the table that looks older: an acknowledged write has been committed,
+//! and its revision is above all others of the table.
 //!
 //! # Why revisions grow
-//! * **The store is lost.** The clock has passed the last revision `r` of the old table: that began at a clock, and has
-//!   had at most one write in each microsecond since. A broker does a hundredth of that. So the new table begins above
-//!   `r`, even if no node is alive that has seen the old one.
-//! * **The clock is wrong**, by more than the age of the old table. The node that creates the new one has seen all of
-//!   the old one but what its watch had not been told, which is less than [`MARGIN`]. Only a node that has seen nothing
-//!   can create a table too low, and the first that has seen more finds it below its floor.
-//! * **An older copy comes back.** No clock helps: each table goes on where the copy ends. But every node writes its
-//!   lease every 2.5 seconds, and all watch all leases. So the last revision of the leases tells each node that was
-//!   connected before that the copy is older, whatever the other tables contain. The first that comes back empties them
-//!   before it makes an access. What they held is of the past: the leases in the copy are over, and so are all
+//! * **The store is lost.** The clock has passed the last revision `r` of the old table: that table began at a clock,
+//!   and has had at most one write per microsecond since. A broker achieves a hundredth of that. So the new table
+//!   begins above `r`, even if no node is alive that has seen the old one.
+//! * **The clock is wrong** by more than the age of the old table. The node that creates the new table has seen all
+//!   revisions of the old one except those that its watch had not reported yet, which are fewer than [`MARGIN`]. Only
+//!   a node that has seen nothing can create a table too low, and the first node that has seen more finds it below
+//!   its floor.
+//! * **An older copy comes back.** No clock helps: each table continues where the copy ends. But every node writes
+//!   its lease every 2.5 seconds, and all watch all leases. So the last revision of the leases tells each node that
+//!   was connected before that the copy is older, whatever the other tables contain. The first such node to reconnect
+//!   empties them before any other access. Their content is obsolete: the leases in the copy are over, and so are all
 //!   memberships, and with them the names and the members of groups.
-//! * **A copy comes back, and no node has seen more.** Then nothing in the programs can know; the guide says so. The
-//!   same is true of each engine alone: the first that comes back empties the copy only if it has seen more than the
-//!   copy has, and the writes of nodes that have seen less are found in it by the next.
+//! * **A copy comes back, and no node has seen more.** Then no program can detect it; the guide says so. The same is
+//!   true of each engine by itself: the first to reconnect empties the copy only if it has seen more than the copy
+//!   contains, and the writes of nodes that have seen less are in the copy when the next one checks it.
 //!
-//! Two engines that empty a table at once take out what was written between them, which a table emptied by the first
-//! has from nodes that are new. They are evicted, and join again. The broker never moves a table back.
+//! Two engines that empty a table at the same time also remove the writes between the two purges: those of nodes that
+//! have joined since the first purge. These nodes are evicted, and rejoin. The broker never moves a table back.
 //!
 //! # Leases
-//! are not emptied: no node may do that, since with the leases of others it could free their names. Revisions of a copy
-//! may come twice there. They are used for nothing but to renew the lease that one
-//! [`Lease`](crate::lease::Lease) has written, which expects its last one, and takes its lease for lost if it finds
-//! another. What a copy contains becomes too old within a lease's time.
+//! Leases are never emptied: a node that could delete the leases of others could free their names. Revisions of a
+//! copy may therefore occur twice. They are used only to renew the lease that one [`Lease`](crate::lease::Lease) has
+//! written: it expects its own last revision, and treats the lease as lost if it finds another. The leases in a copy
+//! expire within the lease time.
 
 use crate::engine::{Bucket, Revision};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a node may not have been told of yet when the store is lost: far more than a watch lags behind. By the clock it
-/// is half a second, which has passed before a table that begins there can be lost, too.
+/// Upper bound on the number of revisions that a node has not been told of when the store is lost: far more than a
+/// watch lags behind. In microseconds of the clock it is half a second, which also passes before a table that begins
+/// there can be lost.
 const MARGIN: u64 = 1 << 19;
 
 /// The largest revision of each table that an engine has seen.
@@ -57,7 +59,7 @@ const MARGIN: u64 = 1 << 19;
 pub(crate) struct Floor([AtomicU64; Bucket::ALL.len()]);
 
 impl Floor {
-    /// Notes a revision.
+    /// Records a revision.
     pub(crate) fn saw(&self, bucket: Bucket, revision: Revision) {
         self.0[bucket as usize].fetch_max(revision.0, Ordering::Relaxed);
     }
@@ -66,32 +68,33 @@ impl Floor {
         self.0[bucket as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns the first revision of a table that begins, or begins anew, at `clock`, in microseconds.
+    /// Returns the first revision of a table that is created or emptied at `clock`, in microseconds.
     pub(crate) fn first(&self, bucket: Bucket, clock: u64) -> Revision {
         let seen = self.of(bucket);
         let above = if seen == 0 { 1 } else { seen.saturating_add(MARGIN) };
         Revision(clock.max(above))
     }
 
-    /// Returns what has been seen so far: to compare what is asked from now on with.
+    /// Returns a copy of the floor, with which the answers to later questions are compared.
     #[cfg(any(test, feature = "nats"))]
     pub(crate) fn copy(&self) -> Self {
         Self(Bucket::ALL.map(|bucket| AtomicU64::new(self.of(bucket))))
     }
 
-    /// Returns whether a table with this last revision is older than what was seen of it.
+    /// Returns whether a table with this last revision is older than the table that was seen.
     pub(crate) fn is_above(&self, bucket: Bucket, last: Revision) -> bool {
         last.0 < self.of(bucket)
     }
 
-    /// Returns the tables that are older than what was seen of them, given the last revisions of all.
+    /// Returns the tables that are older than those that were seen, given the last revisions of all tables.
     pub(crate) fn older(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
         let older = last.iter().filter(|(bucket, last)| self.is_above(**bucket, **last));
         older.map(|(bucket, _)| *bucket).collect()
     }
 
-    /// Returns the tables that have to be emptied, given the last revisions of all: none, unless the store is an older
-    /// one. A table that was emptied already, or created since, is further above what was seen than a watch lags.
+    /// Returns the tables that have to be emptied, given the last revisions of all tables: none, unless the store is
+    /// an older one. A table that was already emptied, or created since, is further above the floor than a watch
+    /// lags.
     pub(crate) fn outdated(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
         if self.older(last).is_empty() {
             return Vec::new();
@@ -101,7 +104,8 @@ impl Floor {
         old.filter(|bucket| *bucket != Bucket::Leases).collect()
     }
 
-    /// The tables that are outdated have been emptied: what was seen of the leases counts no more.
+    /// Lowers the floor of the leases to their last revision once the outdated tables have been emptied: leases of
+    /// the lost store no longer count.
     pub(crate) fn emptied(&self, last: &BTreeMap<Bucket, Revision>) {
         if let Some(last) = last.get(&Bucket::Leases) {
             self.0[Bucket::Leases as usize].fetch_min(last.0, Ordering::Relaxed);
@@ -149,14 +153,14 @@ mod tests {
         for same in [[40, 900, 81, 7], [40, 903, 90, 7], [NOON; 4]] {
             assert_eq!(floor.outdated(&last(same)), [], "{same:?}");
         }
-        // No name has changed since the copy was made, or others have written more since it came back.
+        // No name has changed since the copy was made, or others have written more since the copy came back.
         for older in [[0, 0, 0, 0], [12, 100, 60, 0], [40, 100, 81, 7], [90, 899, 90, 90], [40, 900, 80, 7]] {
             assert_eq!(floor.outdated(&last(older)), all, "{older:?}");
         }
         assert_eq!(Floor::default().outdated(&last([0; 4])), []);
     }
 
-    /// Catches: an answer that is compared with what was seen after the question.
+    /// Catches: an answer compared with revisions that were seen after the question.
     #[test]
     fn what_is_seen_after_the_question_proves_nothing() {
         let floor = seen([40, 900, 81, 7]);
@@ -168,7 +172,7 @@ mod tests {
         assert_eq!(floor.older(&answered), [Bucket::Leases]);
     }
 
-    /// Else each engine that comes back would take out what is there since the first.
+    /// Otherwise each engine that reconnects would remove all writes since the first purge.
     #[test]
     fn what_was_emptied_is_not_emptied_again() {
         let others = seen([39, 898, 80, 7]);
@@ -176,10 +180,10 @@ mod tests {
         let floor = seen([40, 900, 81, 7]);
         let emptied = last([begun(Bucket::Nodes), 103, begun(Bucket::Names), begun(Bucket::Groups)]);
         assert_eq!(floor.outdated(&emptied), [], "by one that has seen less, without a clock");
-        // One that has emptied some and could not go on.
+        // An engine emptied some tables and could not continue.
         let half = last([NOON, 103, 60, 7]);
         assert_eq!(floor.outdated(&half), [Bucket::Names, Bucket::Groups]);
-        // On its next connection, the leases tell no more that the store was another once.
+        // On its next connection, the leases no longer show that the store was replaced.
         floor.emptied(&emptied);
         emptied.iter().for_each(|(bucket, revision)| floor.saw(*bucket, *revision));
         assert_eq!(floor.outdated(&emptied), []);

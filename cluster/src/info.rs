@@ -1,45 +1,45 @@
-//! Snapshots of processes of other nodes, and what else can be asked about one process.
+//! Snapshots of processes of other nodes, and the errors of requests about a process of another node.
 
 use postroom::Pid;
 use postroom::inspect::{ProcessInfo, ProcessState};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The longest text in a snapshot that travels, in bytes.
+/// The longest text in an encoded snapshot, in bytes.
 const MAX_TEXT: usize = 1_024;
 
-/// How many names of a process travel.
+/// Maximum number of names of a process in a snapshot.
 const MAX_NAMES: usize = 64;
 
-/// A snapshot of a process on any node: the parts of [`ProcessInfo`] that mean something elsewhere.
+/// A snapshot of a process on any node: the parts of [`ProcessInfo`] that are meaningful on other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RemoteInfo {
-    /// Its PID.
+    /// The PID of the process.
     pub pid: Pid,
-    /// Its current state.
+    /// The current state.
     pub state: ProcessState,
-    /// The name of its type.
+    /// The name of the process type.
     pub process: String,
-    /// The entry that it was spawned at.
+    /// The entry at which it was spawned.
     pub entry: String,
-    /// Its label.
+    /// The label.
     pub label: Option<String>,
-    /// Its names on its node.
+    /// The names of the process on its node.
     pub names: Vec<String>,
     /// The process that spawned it.
     pub parent: Option<Pid>,
-    /// Steps run.
+    /// Number of steps run.
     pub steps: u64,
-    /// Messages received.
+    /// Number of messages received.
     pub messages: u64,
-    /// Messages queued in its mailbox.
+    /// Number of messages queued in the mailbox.
     pub mailbox: u64,
-    /// The process that it waits for, and the method that it has called there.
+    /// The process that it waits for, and the method that it called there.
     pub waits_for: Option<(Pid, Option<String>)>,
 }
 
-/// Why another node has not done what was asked about one of its processes.
+/// Why another node did not fulfil a request about one of its processes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
@@ -55,27 +55,27 @@ pub enum AskError {
         /// The process.
         pid: Pid,
     },
-    /// The node's policy says no.
+    /// The node's policy denies it.
     #[error("the node of {pid} does not allow it; change what it allows with `Builder::allow` there")]
     Denied {
         /// The process.
         pid: Pid,
     },
-    /// The answer has not come. A request to end may have been followed.
+    /// The answer has not arrived in time. A request to end the process may have been carried out.
     #[error("the node of {pid} has not answered within {waited:?}")]
     Timeout {
         /// The process.
         pid: Pid,
-        /// How long it was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// The node was lost before it answered. A request to end may have been followed.
+    /// The node was lost before it answered. A request to end the process may have been carried out.
     #[error("the node of {pid} was lost before it answered")]
     Lost {
         /// The process.
         pid: Pid,
     },
-    /// The answer cannot be read.
+    /// The answer cannot be decoded.
     #[error("the node of {pid} has given an answer that cannot be read; update the older of the two nodes")]
     Unreadable {
         /// The process.
@@ -83,7 +83,7 @@ pub enum AskError {
     },
 }
 
-/// A snapshot as it travels. The order of the fields and variants is the format.
+/// A snapshot as it is encoded. The order of the fields and variants is the format.
 #[derive(Serialize, Deserialize)]
 struct WireInfo {
     pid: Pid,
@@ -133,17 +133,17 @@ impl RemoteInfo {
             ProcessState::Idle => WireState::Idle,
             ProcessState::Suspended { at } => WireState::Suspended(at),
             ProcessState::Waiting { outstanding } => WireState::Waiting(outstanding),
-            // A state that this crate does not know yet is one in which it is not at rest.
+            // States that this crate does not know yet are not idle.
             _ => WireState::Ready,
         };
         let Self { pid, process, entry, label, names, parent, waits_for, .. } = self;
         let counts = [self.steps, self.messages, self.mailbox];
         let wire = WireInfo { pid, state, process, entry, label, names, parent, counts, waits_for };
-        // Texts and numbers need nothing of the format that could fail. An empty answer is unreadable.
+        // Texts and numbers cannot fail to encode. An empty answer is reported as unreadable.
         postcard::to_stdvec(&wire).unwrap_or_default()
     }
 
-    /// Reads a snapshot; `None` if the bytes are anything but one.
+    /// Decodes a snapshot. Returns `None` if the bytes are not exactly one snapshot.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (wire, rest) = postcard::take_from_bytes::<WireInfo>(bytes).ok()?;
         let WireInfo { pid, state, process, entry, label, names, parent, counts, waits_for } = wire;

@@ -1,31 +1,32 @@
-//! Postroom across machines: what nodes of a cluster say to each other, and how they agree on who is there.
+//! Postroom across machines: the protocols between the nodes of a cluster, and the agreement on its members.
 //!
-//! Nodes talk through a message broker, the [`engine`], which others keep alive; they open no connections to each
-//! other. The parts of this crate are **pure state machines**: they have no thread, no clock, no socket and no lock.
-//! The caller passes in what arrived and what time it is, and asks what to send and when to come back. The same code
-//! therefore runs over a real broker and under a simulator that decides about every delay. The one exception is
-//! [`codec`], which runs the code of users' types, and keeps under a lock the names that errors of other nodes hold.
+//! Nodes communicate through a message broker, the [`engine`], which is operated separately; they open no connections
+//! to each other. The parts of this crate are **pure state machines**: they have no thread, no clock, no socket and
+//! no lock. The caller passes in each input and the current time, and asks for the output and for the time of the
+//! next call. The same code therefore runs over a real broker and under a simulator that controls every delay. The
+//! one exception is [`codec`], which runs the code of user types, and keeps the names in errors from other nodes
+//! under a lock.
 //!
-//! | module | what it decides |
+//! | module | responsibility |
 //! |---|---|
-//! | [`clock`] | nothing: it says which clock the others have to be given |
-//! | [`codec`] | nothing: it writes and reads the messages that travel |
-//! | [`engine`] | what a broker must be able to do |
-//! | [`access`] | nothing: it is how they ask for the store |
-//! | [`envelope`] | what one message of a session contains |
-//! | [`eventual`] | which process holds a name that needs no majority, once all nodes have met |
-//! | [`frame`] | what the bytes between two nodes mean |
-//! | [`groups`] | which nodes have members of a group, and who is told of them |
-//! | [`keyed`] | which node and process a key has |
+//! | [`clock`] | the clock that the state machines require |
+//! | [`codec`] | encoding and decoding of messages between nodes |
+//! | [`engine`] | the requirements on a broker |
+//! | [`access`] | the requests that state machines make to the store |
+//! | [`envelope`] | the content of one message of a session |
+//! | [`eventual`] | names that need no majority: their holders, once all nodes have met |
+//! | [`frame`] | the meaning of the bytes between two nodes |
+//! | [`groups`] | the nodes that have members of a group, and the nodes that are told of them |
+//! | [`keyed`] | the node and the process of a key |
 //! | [`lease`] | how long a node may act as a member |
-//! | [`membership`] | which nodes are there, and when one counts as lost |
+//! | [`membership`] | the nodes of the cluster, and when one counts as lost |
 //! | [`memory`] | an engine within one program, for tests and examples |
-//! | [`names`] | which process holds a name of the cluster |
+//! | [`names`] | the process that holds a name of the cluster |
 //! | `nats` | an engine on NATS (feature `nats`) |
-//! | [`rights`] | what a node may do at the broker |
-//! | `testing` | nothing: it runs whole nodes in simulated tests (feature `test`) |
-//! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
-//! | [`topics`] | which events of a topic a node has room for |
+//! | [`rights`] | a node's permissions at the broker |
+//! | `testing` | whole nodes in simulated tests (feature `test`) |
+//! | [`session`] | sending, resending and acceptance between two nodes, and the end of a session |
+//! | [`topics`] | the events of a topic that a node has room for |
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -15,12 +15,12 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a number below `limit`, which is not zero.
+    /// Returns a number below `limit`, which must not be zero.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// Returns true `percent` times of a hundred.
+    /// Returns true with a probability of `percent` %.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

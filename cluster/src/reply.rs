@@ -1,4 +1,4 @@
-//! Answers that come later, from a thread of the cluster: to be awaited, or waited for.
+//! Answers that a thread of the cluster completes later, and that can be awaited or waited for.
 
 use crate::threads::users_code;
 use std::future::Future;
@@ -6,15 +6,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What will be answered: a future, or something to [wait](Self::wait) for.
+/// An answer that will arrive: a future, or something to [wait](Self::wait) for.
 ///
-/// Dropping it changes nothing about what was asked for.
+/// Dropping it does not affect the operation.
 #[must_use = "await it, or wait for it, to learn what came of it"]
 pub struct Pending<T> {
     shared: Arc<ReplySlot<T>>,
 }
 
-/// Answers a [`Pending`]; dropped, it answers that with what it was made with.
+/// Completes a [`Pending`]. If dropped, completes it with the value passed to [`pair`].
 pub(crate) struct Completer<T> {
     shared: Arc<ReplySlot<T>>,
     /// `None` after the answer.
@@ -33,12 +33,12 @@ enum ReplyState<T> {
 
 impl<T> ReplySlot<T> {
     fn lock(&self) -> MutexGuard<'_, ReplyState<T>> {
-        // Nothing of a user runs under the lock but the clone of a waker, before anything has changed.
+        // No user code runs under the lock except the clone of a waker, before anything has changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns an answer that will come, and what gives it. If the second is dropped, the answer is `if_dropped`.
+/// Returns a pending answer and its completer. If the completer is dropped, the answer is `if_dropped`.
 pub(crate) fn pair<T>(if_dropped: T) -> (Pending<T>, Completer<T>) {
     let shared = Arc::new(ReplySlot { state: Mutex::new(ReplyState::Waiting(None)) });
     (Pending { shared: Arc::clone(&shared) }, Completer { shared, if_dropped: Some(if_dropped) })
@@ -52,7 +52,7 @@ impl<T> Completer<T> {
 
     fn put(&self, answer: T) {
         let before = std::mem::replace(&mut *self.shared.lock(), ReplyState::Answered(answer));
-        // Outside the lock: a waker is a user's.
+        // Not under the lock: the waker is user code.
         if let ReplyState::Waiting(Some(waker)) = before {
             users_code(move || waker.wake());
         }
@@ -68,12 +68,12 @@ impl<T> Drop for Completer<T> {
 }
 
 impl<T> Pending<T> {
-    /// Waits for the answer. In a process, its worker goes on with other processes meanwhile.
+    /// Waits for the answer. In a process, its worker runs other processes meanwhile.
     ///
     /// # Panics
-    /// If the answer was taken before, by polling.
+    /// If the answer was already taken by polling.
     pub fn wait(self) -> T {
-        // In a simulation, too, in which a thread that waited otherwise would keep all others from running.
+        // This also works in a simulation, where a blocked thread would keep all others from running.
         postroom::block_on(self)
     }
 }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(pending.wait(), 7);
     }
 
-    /// As a user's, which nothing can be expected of.
+    /// A waker of a user, which may do anything.
     struct Panics;
 
     impl Wake for Panics {

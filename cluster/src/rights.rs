@@ -1,31 +1,31 @@
-//! What a node may do at the broker, as patterns of subjects: the permissions of its key, and what the broker in memory
-//! checks for a client that has an identity.
+//! The permissions of a node at the broker, as patterns of subjects. They are the permissions of its key, and what
+//! the broker in memory checks for a client that has an identity.
 //!
 //! | a node of this name may | on |
 //! |---|---|
 //! | publish | frames that are sent from its name, answers to probes from its name |
 //! | write | its own record and lease, any name of the cluster and any group |
-//! | remove | the record of any node: how else would the others be told that it is down? |
+//! | remove | the record of any node, since another node has to announce that it is down |
 //! | subscribe to | frames to its name, answers to its name |
-//! | publish and subscribe to | topics: nothing there says who has published |
-//! | ask the store | to create its four tables, to watch and to read them, and to purge them, but for leases |
+//! | publish and subscribe to | topics: their subjects do not tell who has published |
+//! | ask the store | to create its four tables, to watch and to read them, and to purge them, except for leases |
 //!
 //! # The removal of a record
-//! The subject of a record ends in the name of its writer. What a node of another name writes there is a **removal**,
-//! whatever it contains; so no permission to write a record comes with that to remove it.
+//! The subject of a record ends in the name of its writer. A write by a node of another name is a **removal**,
+//! whatever it contains; so a permission to remove a record does not include the permission to write it.
 //!
 //! # The purge
-//! is for tombstones, and for a store that is an older copy. A node could purge what is true, too: that
+//! The purge is for tombstones, and for a store that is an older copy. A node could also purge valid entries: that
 //! evicts others, as removals do, and frees names, which any node may free.
 //!
-//! # What this cannot express
-//! The names of a cluster: no permission can say which process holds which. A node may therefore free and take the name
-//! of another; what it cannot do is to use the token of the other, or to send as the other.
+//! # Limits
+//! The names of a cluster: no permission can express which process holds which. A node may therefore free and take
+//! the name of another; but it cannot use the token of the other, or send as the other.
 
 use crate::engine::Bucket;
 use crate::subject::{Subjects, covers, matches};
 
-/// Returns the name of a table, as it stands in the subjects of its keys and in the name of its stream.
+/// Returns the name of a table in the subjects of its keys and in the name of its stream.
 pub(crate) fn table(cluster: &str, bucket: Bucket) -> String {
     let name = match bucket {
         Bucket::Nodes => "nodes",
@@ -36,12 +36,12 @@ pub(crate) fn table(cluster: &str, bucket: Bucket) -> String {
     format!("{cluster}_{name}")
 }
 
-/// Whose record a key is of: its first part.
+/// Returns the name of the node that the record under a key belongs to: the first part of the key.
 pub(crate) fn owner(key: &str) -> &str {
     key.split('.').next().unwrap_or(key)
 }
 
-/// Returns the subject that a node of this name writes a key on.
+/// Returns the subject on which the node `writer` writes a key.
 pub(crate) fn write_subject(cluster: &str, bucket: Bucket, key: &str, writer: &str) -> String {
     let table = table(cluster, bucket);
     match bucket {
@@ -50,21 +50,21 @@ pub(crate) fn write_subject(cluster: &str, bucket: Bucket, key: &str, writer: &s
     }
 }
 
-/// What a node may do.
+/// The permissions of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// The name of the cluster.
     pub cluster: String,
     /// The name of the node.
     pub node: String,
-    /// On what it may publish.
+    /// The patterns that it may publish on.
     pub publish: Vec<String>,
-    /// To what it may subscribe.
+    /// The patterns that it may subscribe to.
     pub subscribe: Vec<String>,
 }
 
 impl Rights {
-    /// Returns the rights of the node of this name.
+    /// Returns the rights of a node.
     pub fn of(cluster: &str, node: &str) -> Self {
         let subjects = Subjects::of(cluster);
         let mut publish = vec![
@@ -82,11 +82,11 @@ impl Rights {
                 ["STREAM.INFO", "STREAM.CREATE", "STREAM.MSG.GET", "CONSUMER.CREATE"]
                     .map(|question| format!("$JS.API.{question}.{stream}")),
             );
-            // Leases become too old by themselves.
+            // Leases expire by themselves.
             if bucket != Bucket::Leases {
                 publish.push(format!("$JS.API.STREAM.PURGE.{stream}"));
             }
-            // By this a watch says that it keeps up.
+            // A watch publishes here to signal that it keeps up (flow control).
             publish.push(format!("$JS.FC.{stream}.>"));
         }
         let subscribe = vec![
@@ -145,7 +145,7 @@ mod tests {
         for pattern in all {
             assert!(!rights.may_subscribe(pattern), "{pattern}");
         }
-        // It answers for itself.
+        // A node answers probes only under its own name.
         assert!(rights.may_publish(&subjects.probe_answer("eu-2", "x", "eu-1")));
         assert!(!rights.may_publish(&subjects.probe_answer("eu-2", "x", "eu-3")));
         assert!(!rights.may_publish("pr1.bank.i.eu-2.x"));

@@ -1,4 +1,4 @@
-//! Starts of processes on another node: what comes of them.
+//! Results of process starts on another node.
 
 use crate::codec::CodecError;
 use postroom::Pid;
@@ -10,62 +10,62 @@ pub(crate) const MAX_KEY: usize = 1_024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The node is no member any more, or there is no session with it.
+    /// The node is no longer a member, or there is no session with it.
     #[error("node `{node}` cannot be reached; ask for another with `cluster.any`, or wait until it is back")]
     Unreachable {
-        /// Its name.
+        /// The name of the node.
         node: String,
     },
     /// The inputs do not fit the entry, or the type is not exported here.
     #[error(transparent)]
     Inputs(#[from] CodecError),
-    /// The node has refused.
+    /// The node refused the start.
     #[error("node `{node}` has not said that it was started: {reason}")]
     Refused {
-        /// Its name.
+        /// The name of the node.
         node: String,
-        /// What it says.
+        /// The reason that it reported.
         reason: String,
     },
-    /// The node's policy says no.
+    /// The node's policy denies it.
     #[error("node `{node}` does not allow the start; change what it allows with `Builder::allow` there")]
     Denied {
-        /// Its name.
+        /// The name of the node.
         node: String,
     },
-    /// The node has too many starts of this one waiting. The process was not started.
+    /// Too many starts of this node are waiting at that node. The process was not started.
     #[error("node `{node}` has 4,096 starts of this node waiting, or 16 MiB of inputs; try again when some are made")]
     Full {
-        /// Its name.
+        /// The name of the node.
         node: String,
     },
     /// The key belongs to a process of another type.
     #[error("node `{node}` has started `{process}` with this key; use another key for each type")]
     KeyTaken {
-        /// The node's name.
+        /// The name of the node.
         node: String,
         /// The type of the process that the key belongs to.
         process: String,
     },
-    /// The key has no bytes, or too many.
+    /// The key is empty or too long.
     #[error("the key of a start has {bytes} bytes; use 1 to {MAX_KEY}")]
     KeyLength {
-        /// How many.
+        /// The length of the key.
         bytes: usize,
     },
 }
 
-/// What came of a start elsewhere: the process, or why there is none.
+/// The result of a start on another node: the process, or why it was not started.
 pub(crate) type Started = Result<Pid, NotStarted>;
 
-/// Why there is none.
+/// Why a process was not started on another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotStarted {
-    /// In words, for people.
+    /// Refused with a human-readable reason.
     Said(String),
-    /// The node does not allow it.
+    /// The node does not allow the start.
     Denied,
-    /// Too many of the peer's wait there.
+    /// Too many starts of this node are waiting there.
     Full,
     /// A process of another type was started with the key.
     KeyTaken { process: String },
@@ -84,7 +84,7 @@ impl From<String> for NotStarted {
 }
 
 impl NotStarted {
-    /// Returns it as the error of a start on that node.
+    /// Converts the reason to the error of a start on `node`.
     pub(crate) fn into_error(self, node: String) -> StartError {
         match self {
             Self::Said(reason) => StartError::Refused { node, reason },

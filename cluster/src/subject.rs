@@ -1,6 +1,6 @@
-//! What subjects, patterns and keys of the store look like, and who a node is in them.
+//! The form of subjects, patterns and keys of the store, and how they identify a node.
 //!
-//! # The sender stands in the subject
+//! # The sender is part of the subject
 //! ```text
 //!  pr1.<cluster>.n.<name>.<id>.<lane>.<name>.<id>     a frame: to whom, and from whom
 //!  pr1.<cluster>.p.<name>.<token>.<name>              the answer to a probe: to whom, and from whom
@@ -8,10 +8,10 @@
 //!  $KV.<cluster>_nodes.<name>.<id>.<name>             a record, and who writes it
 //!  $KV.<cluster>_leases.<name>.<id>                   a lease
 //! ```
-//! A node's **name** is what the broker can vouch for: it is set by those who run the cluster, and the node's key is
-//! bound to it. Its **ID** is drawn anew by each run, so no permission can name it. The record binds the one to the
-//! other: its key has both, and only the node of that name may write it. A frame counts as one of the node with this ID
-//! if its subject has the name that the record of the ID has.
+//! A node's **name** is what the broker can vouch for: the operators of the cluster set it, and the node's key is
+//! bound to it. Its **ID** is drawn by each run, so no permission can contain it. The record binds the two
+//! together: its key has both, and only the node of that name may write it. A frame counts as sent by the node with
+//! this ID if its subject has the name that the record of the ID has.
 
 use crate::engine::Lane;
 use postroom::NodeId;
@@ -20,26 +20,26 @@ use std::fmt;
 /// The longest subject, pattern or key.
 const LONGEST: usize = 256;
 
-/// The longest name of a node, and of a cluster: two of the one and one of the other fit into a subject.
+/// The longest name of a node or a cluster: two node names and one cluster name fit into a subject.
 pub(crate) const LONGEST_NAME: usize = 64;
 
-/// Returns whether it can be the name of a node or of a cluster, which stands between the dots of subjects.
+/// Returns whether `text` can be the name of a node or of a cluster. Names are parts of subjects.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(is_legal)
 }
 
-/// Who a node is: the name that the broker vouches for, and the ID of this run of its program.
+/// The identity of a node: the name that the broker vouches for, and the ID of this run of its program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// Its ID.
+    /// The ID of this run.
     pub id: NodeId,
 }
 
 impl Identity {
-    /// Reads `<name>.<id>`, as [`Display`](fmt::Display) writes it and in no other form.
+    /// Parses `<name>.<id>`, exactly as written by [`Display`](fmt::Display).
     pub fn parse(text: &str) -> Option<Self> {
         let (name, id) = text.split_once('.')?;
         Self::of_parts(name, id)
@@ -51,7 +51,7 @@ impl Identity {
     }
 }
 
-/// `<name>.<id>`: the key of its record and of its lease.
+/// Writes `<name>.<id>`: the key of the node's record and of its lease.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.name, self.id)
@@ -69,36 +69,37 @@ impl Subjects {
         Self { cluster: cluster.into() }
     }
 
-    /// The subject on which `from` sends to `to`.
+    /// Returns the subject on which `from` sends to `to`.
     pub(crate) fn frame(&self, to: &Identity, lane: Lane, from: &Identity) -> String {
         format!("pr1.{}.n.{to}.{}.{from}", self.cluster, letter(lane))
     }
 
-    /// The pattern of the subjects on which others send to `to`.
+    /// Returns the pattern of the subjects on which others send to `to`.
     pub(crate) fn frames_to(&self, to: &Identity, lane: Lane) -> String {
         format!("pr1.{}.n.{to}.{}.*.*", self.cluster, letter(lane))
     }
 
-    /// What the inboxes of the node of this name begin with. Only that node may subscribe there.
+    /// Returns the prefix of the inboxes of the node of this name. Only that node may subscribe there.
     pub(crate) fn inbox(&self, name: &str) -> String {
         format!("pr1.{}.i.{name}", self.cluster)
     }
 
-    /// The subject on which the node `from` answers a probe of the node `to`.
+    /// Returns the subject on which the node `from` answers a probe of the node `to`.
     pub(crate) fn probe_answer(&self, to: &str, token: &str, from: &str) -> String {
         format!("pr1.{}.p.{to}.{token}.{from}", self.cluster)
     }
 
-    /// Returns whether a probe on `subject` may be answered on `reply`: that leads to the node that has sent the probe,
-    /// and from the one that is asked. Others could have this node publish wherever it may.
+    /// Returns whether a probe on `subject` may be answered on `reply`: `reply` must lead to the node that sent the
+    /// probe, and from the node that was asked. Otherwise others could make this node publish wherever it has
+    /// permission to.
     #[cfg(any(test, feature = "nats"))]
     pub(crate) fn is_probe_answer(&self, subject: &str, reply: &str, own: &str) -> bool {
         let asks = self.parse_frame(subject).map_or_else(|| "*".into(), |(_, from)| from.name);
         is_subject(reply) && matches(&self.probe_answer(&asks, "*", own), reply)
     }
 
-    /// Returns who has sent a frame to whom; `None` if this is not the subject of a frame. The whole subject counts:
-    /// others may end in the same way.
+    /// Returns the receiver and the sender of a frame; `None` if this is not the subject of a frame. The whole
+    /// subject is checked: subjects of another kind may end in the same way.
     pub(crate) fn parse_frame(&self, subject: &str) -> Option<(Identity, Identity)> {
         let rest = subject.strip_prefix("pr1.")?.strip_prefix(&self.cluster)?.strip_prefix(".n.")?;
         let parts: Vec<_> = rest.split('.').collect();
@@ -114,7 +115,7 @@ fn letter(lane: Lane) -> char {
     }
 }
 
-/// Returns whether messages can be published on it: parts without spaces and wildcards, joined by dots.
+/// Returns whether `text` is a subject to publish on: parts without spaces and wildcards, joined by dots.
 pub(crate) fn is_subject(text: &str) -> bool {
     text.len() <= LONGEST && text.split('.').all(is_part)
 }
@@ -123,13 +124,13 @@ fn is_part(part: &str) -> bool {
     !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '*' && c != '>')
 }
 
-/// Returns whether it is a pattern of subjects: a part may be `*`, and the last one `>`.
+/// Returns whether `text` is a pattern of subjects: a part may be `*`, and the last one `>`.
 pub(crate) fn is_pattern(text: &str) -> bool {
     let parts = text.strip_suffix(".>").unwrap_or(text);
     text.len() <= LONGEST && (text == ">" || parts.split('.').all(|part| part == "*" || is_part(part)))
 }
 
-/// Returns whether a pattern has this subject.
+/// Returns whether a pattern matches a subject.
 pub(crate) fn matches(pattern: &str, subject: &str) -> bool {
     let mut parts = subject.split('.');
     for wanted in pattern.split('.') {
@@ -143,7 +144,7 @@ pub(crate) fn matches(pattern: &str, subject: &str) -> bool {
     parts.next().is_none()
 }
 
-/// Returns whether a pattern has all subjects of another.
+/// Returns whether a pattern matches all subjects that another one matches.
 pub(crate) fn covers(pattern: &str, other: &str) -> bool {
     let mut parts = other.split('.');
     for wanted in pattern.split('.') {
@@ -157,7 +158,7 @@ pub(crate) fn covers(pattern: &str, other: &str) -> bool {
     parts.next().is_none()
 }
 
-/// Returns whether it can be a key of the store.
+/// Returns whether `text` is a valid key of the store.
 pub(crate) fn is_key(text: &str) -> bool {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '.' | '/');
     text.len() <= LONGEST
@@ -168,7 +169,7 @@ pub(crate) fn is_key(text: &str) -> bool {
         && !text.contains("..")
 }
 
-/// Returns the text as an error repeats it.
+/// Shortens a text for use in an error.
 pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }

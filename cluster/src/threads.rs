@@ -1,16 +1,16 @@
-//! The threads of a cluster, and what must not run on them.
+//! The threads of a cluster, and the code that must not run on them.
 //!
-//! A node keeps its lease, and hears of others, by its own threads. Users' code (a waker, the subscriber of the log)
-//! may block, and a node whose driver waited for it would be fenced; so it runs elsewhere: in a porter
-//! (`node/porter.rs`), or on a notifier of the runtime. A type's `Deserialize` alone runs where its messages arrive,
-//! and its `Serialize` where those are sent that have waited for a session to open or are passed on to a third node.
+//! A node renews its lease, and receives from others, on its own threads. User code (a waker, the subscriber of the
+//! log) may block, and a node whose driver waited for it would be fenced; so user code runs in a porter
+//! (`node/porter.rs`) or on a notifier of the runtime. Only a type's `Deserialize` runs where its messages arrive,
+//! and its `Serialize` where messages are sent that waited for a session to open or are passed on to a third node.
 
 use postroom::__private::{ThreadKind, run_users_code};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread::{Builder, JoinHandle};
 
-/// Starts a thread of a cluster. That it panics is a fault of this crate, and is logged.
+/// Starts a thread of a cluster. A panic on it is a bug of this crate, and is logged.
 pub(crate) fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name(name.into()).spawn(move || {
         ThreadKind::Cluster.enter();
@@ -26,12 +26,12 @@ pub(crate) fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> 
     })
 }
 
-/// Runs users' code: here, or on a thread that does nothing else if this is a thread of a cluster. Its panic costs
-/// nothing else.
+/// Runs user code: on this thread, or, if this is a thread of a cluster, on a thread that does nothing else. A panic
+/// of the job has no other effect.
 pub(crate) fn users_code(job: impl FnOnce() + Send + 'static) {
     run_users_code(move || {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-            // Its drop may panic again.
+            // Dropping the payload may panic again.
             std::mem::forget(panic);
         }
     });

@@ -17,27 +17,27 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::Pid;
 
-/// Why bytes are not a message.
+/// Why bytes are not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// They end too early.
+    /// The bytes end too early.
     #[error("an envelope is too short; update the older of the two nodes")]
     Truncated,
     /// There are bytes after the end.
     #[error("an envelope has {bytes} bytes after its end; update the older of the two nodes")]
     TooLong {
-        /// How many.
+        /// The number of surplus bytes.
         bytes: usize,
     },
-    /// A byte that names a variant has an unknown value.
+    /// A byte that selects a variant has an unknown value.
     #[error("an envelope has {what} {code}, which this node does not know; update the older of the two nodes")]
     Kind {
-        /// What the byte names.
+        /// The type of the field that the byte belongs to.
         what: &'static str,
         /// The byte.
         code: u8,
     },
-    /// A PID names no node.
+    /// A PID is not valid.
     #[error("an envelope has a PID without a node; check who may publish to this node")]
     Pid,
     /// A text is not UTF-8, or a name is not valid.

@@ -1,5 +1,5 @@
-//! Two builds of one program in one cluster: nodes with an old one and nodes with a new one, and a rolling upgrade from
-//! the one to the other. Two modules have types of the same names, as two builds have.
+//! Two builds of one program in one cluster: nodes with an old one and nodes with a new one, and a rolling upgrade
+//! from one to the other. Two modules have types of the same names, like two builds.
 
 use postroom::error::{SendFailure, Skew};
 use postroom::prelude::*;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A guard: what is waited for takes milliseconds.
+/// Guards against a hang: the events that are awaited take milliseconds.
 const WAIT: Duration = Duration::from_secs(60);
 
 mod old {
@@ -34,25 +34,25 @@ mod old {
         fn open(&mut self, opening: i64) {
             self.balance = opening;
         }
-        /// As in the new build.
+        /// Unchanged in the new build.
         #[message]
         pub(super) fn deposit(&mut self, amount: i64) -> i64 {
             self.balance += amount;
             self.balance
         }
-        /// Has a field more in the new build.
+        /// Has one more field in the new build.
         #[message]
         pub(super) fn withdraw(&mut self, amount: i64) -> i64 {
             self.balance -= amount;
             self.balance
         }
-        /// Has a field more in the new build, too, but its fields have names.
+        /// Has one more field in the new build, too, but its fields are named.
         #[message(codec = "named")]
         pub(super) fn note(&mut self, text: String) -> Vec<String> {
             self.notes.push(text);
             self.notes.clone()
         }
-        /// Is not in the new build.
+        /// Does not exist in the new build.
         #[message]
         pub(super) fn audit(&mut self) -> i64 {
             self.balance
@@ -94,7 +94,7 @@ mod new {
             self.notes.push(if urgent { format!("{text}!") } else { text });
             self.notes.clone()
         }
-        /// Is not in the old build.
+        /// Does not exist in the old build.
         #[message]
         pub(super) fn close(&mut self) -> i64 {
             std::mem::take(&mut self.balance)
@@ -124,7 +124,7 @@ fn join_new(broker: &Broker, name: &str) -> Member {
     Member { cluster: builder.join(&runtime, Arc::clone(&client)).unwrap(), runtime, _client: client }
 }
 
-/// Runs `body` as code of that node.
+/// Runs `body` as code of a node.
 fn on<T>(member: &Member, body: impl FnOnce() -> T) -> T {
     LogicalNode::of(member.cluster.id()).unwrap().enter(body)
 }
@@ -133,13 +133,13 @@ fn start<P: postroom::remote::Remote + postroom::generic::Addressed>(from: &Memb
     from.cluster.node(to).unwrap().start::<P>("serve", payloads![]).wait().unwrap()
 }
 
-/// One test at a time: where a log line is first reached on a thread without a subscriber, those of others may miss it.
+/// Serializes the tests: if a log line is first reached on a thread without a subscriber, other tests may miss it.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the lines of the log that name this test's type.
+/// Stores the lines of the log that name this test's type.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -191,12 +191,12 @@ fn messages_of_one_form_and_named_ones_travel_in_both_directions() {
     let there = start::<new::Ledger>(&newer, "old");
     on(&newer, || {
         assert_eq!(there.deposit(7).wait(), Ok(7));
-        // The old build does not know that it is urgent.
+        // The old build ignores the field `urgent`.
         assert_eq!(there.note("from the new".into(), true).wait(), Ok(vec!["from the new".into()]));
     });
 }
 
-/// Each is refused where it is sent, with the message, and the log says why: once, however often it is sent.
+/// Each message is refused at the sender, and returned. The log states the reason once, however often it is sent.
 #[test]
 fn messages_that_the_other_build_has_not_or_has_otherwise_are_refused_and_logged_once() {
     let _turn = turn();
@@ -235,7 +235,7 @@ fn messages_that_the_other_build_has_not_or_has_otherwise_are_refused_and_logged
     assert!(of("withdraw").iter().all(|line| line.contains("other fields or another answer")), "{lines:?}");
     for member in [older, newer] {
         let mut statistics = member.cluster.statistics();
-        // A frame comes again when this machine is slow to acknowledge it.
+        // A frame is repeated if this machine acknowledges it slowly.
         statistics.replayed_frames = 0;
         assert_eq!(statistics, postroom_cluster::Statistics::default(), "nothing travelled in vain");
     }
@@ -254,7 +254,8 @@ fn an_entry_with_other_inputs_is_refused_with_both_hashes() {
     assert_eq!(other, there, "each names its own");
 }
 
-/// Node after node leaves and comes back with the new build, while a process on one that stays deposits by a name.
+/// Nodes leave one after another and are replaced by nodes with the new build, while a node that stays calls
+/// processes on each.
 #[test]
 fn a_cluster_is_upgraded_node_by_node_while_it_works() {
     let _turn = turn();

@@ -1,9 +1,9 @@
-//! The program `postroom-cluster keys`, and a server with what it writes.
+//! The program `postroom-cluster keys`, and a server with its output.
 
 use postroom_cluster::nats::Nats;
 use std::time::{Duration, Instant};
 
-// Not all of it is needed here.
+// This test uses only a part of the module.
 #[allow(dead_code)]
 #[path = "../src/nats/tests/server.rs"]
 mod server;
@@ -28,7 +28,7 @@ mod nats {
 
     use postroom_cluster::nats::Nats;
 
-    /// A folder that is deleted when this is dropped.
+    /// A folder that is deleted on drop.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -118,7 +118,7 @@ mod nats {
         for seed in [&before[1], &before[2]] {
             assert!(seed.starts_with("SU") && !printed.contains(seed.trim()) && !before[0].contains(seed.trim()));
         }
-        // The last of the three is there: the others are not left behind, and it is as it was.
+        // If the last of the three files exists, the others are not left behind, and it is unchanged.
         for kept in ["eu-2.nk", "bank.conf"] {
             for file in files.iter().filter(|file| **file != kept) {
                 let _ = std::fs::remove_file(folder.0.join(file));
@@ -141,7 +141,7 @@ mod nats {
         Ok((runtime, cluster))
     }
 
-    /// The whole way, but for TLS, whose certificates the tests of the engine make.
+    /// From the keys to the nodes, but without TLS, for which the engine's tests create certificates.
     #[test]
     fn a_server_with_the_configuration_takes_the_nodes_with_their_keys() {
         let folder = Folder::new();

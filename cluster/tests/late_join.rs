@@ -1,5 +1,5 @@
-//! What the log says of a node that waits to become a member. One test, in a program of its own: the subscriber of the
-//! log has to be the program's, since the node logs on a thread of its own.
+//! The log of a node that waits to become a member. A single test in a program of its own: the subscriber of the log
+//! has to be global, since the node logs on its own thread.
 
 use bytes::Bytes;
 use postroom::{NodeId, Runtime};
@@ -18,7 +18,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// An engine that knows which servers it has tried in vain, as that of NATS does.
+/// An engine that reports the servers that it has tried without success, like that of NATS.
 struct Tried(Client);
 
 impl Engine for Tried {
@@ -62,7 +62,7 @@ impl Engine for Tried {
 
 type Fields = BTreeMap<&'static str, String>;
 
-/// Keeps the events that name a cluster, with their levels.
+/// Stores the events that name a cluster, with their levels.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<(Level, Fields)>>>);
 
@@ -98,17 +98,17 @@ impl Subscriber for Log {
         event.record(&mut texts);
         let is_of_the_test = texts.0.contains_key("cluster");
         self.0.lock().unwrap().push((*event.metadata().level(), texts.0));
-        // A subscriber is a user's code.
+        // A subscriber is user code, which may panic.
         assert!(!is_of_the_test, "a subscriber of the log panics");
     }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
 }
 
-/// A node that is no member after a second says so once, with the servers that it has tried, though the subscriber of
-/// the log panics; and it joins when it can.
+/// A node that is not a member after a second logs that once, with the servers that it has tried, even if the
+/// subscriber of the log panics; and it joins when it can.
 ///
-/// Mutation: do not push `log` in `Builder::join_async`; or do not catch the panic in `log_if_late`, which ends the
+/// Mutation: do not push `log` in `await_membership`; or do not catch the panic in `log_if_late`, which ends the
 /// driver.
 #[test]
 fn a_node_that_waits_for_a_server_says_so_once() {
@@ -127,7 +127,7 @@ fn a_node_that_waits_for_a_server_says_so_once() {
     let _running = broker.run();
     let cluster = joining.wait().unwrap();
     assert!(cluster.is_member());
-    // What it had to say is said when it has left.
+    // All its events have been logged once it has left.
     cluster.leave().wait();
 
     let events = log.of("late");

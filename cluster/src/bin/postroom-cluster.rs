@@ -24,7 +24,7 @@ Files that are there already are not written over. Each node takes its own secre
   Nats::at(\"tls://nats.example:4222\").nkey(std::fs::read_to_string(\"eu-1.nk\")?.trim())
 ";
 
-/// What is wrong with the arguments, or why the files were not written.
+/// An error in the arguments, or why the files were not written.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
     #[error("there is no command; it is `postroom-cluster keys`")]
@@ -48,7 +48,7 @@ enum ToolError {
 }
 
 impl ToolError {
-    /// 2 if the arguments are to blame.
+    /// Returns the exit code: 2 if the arguments are wrong, otherwise 1.
     fn code(&self) -> u8 {
         match self {
             Self::Keys(KeysError::Exists { .. } | KeysError::Write { .. } | KeysError::Draw { .. }) => 1,

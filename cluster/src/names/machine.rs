@@ -1,4 +1,4 @@
-//! One node's view of the names, and what it asks of the store.
+//! One node's view of the names, and its requests to the store.
 
 use super::record::{Holder, MAX_NAME, decode, encode, key};
 use super::{NameRequest, RegisterError, Registered, Token};
@@ -9,16 +9,16 @@ use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The most memberships whose late names are looked out for. The caller finds those of older ones as they are seen, by
-/// [`memberships`](Names::memberships).
+/// Number of memberships whose late names are deleted as they appear. The caller finds the names of older memberships
+/// with [`memberships`](Names::memberships).
 const MAX_OVER: usize = 1_024;
 
-/// The wait before a deletion is repeated that the store could not do, and before one that it has refused: an operator
-/// has to put that right.
+/// The wait before a deletion is repeated, if the store was not available, and if it refused the deletion: then an
+/// operator has to correct the cause.
 const REPEAT: Duration = Duration::from_secs(1);
 const REPEAT_REFUSED: Duration = Duration::from_secs(30);
 
-/// One node's view of the names of its cluster. The head of the [module](super) has the protocol.
+/// One node's view of the names of its cluster. The head of the [module](super) describes the protocol.
 ///
 /// ```
 /// use postroom_cluster::access::{Access, Answer};
@@ -38,26 +38,26 @@ const REPEAT_REFUSED: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Default)]
 pub struct Names {
-    /// This node's membership; `None` while it has none.
+    /// The epoch of this node's membership; `None` while it is not a member.
     epoch: Option<Revision>,
-    /// What the watch has reported, by key.
+    /// The holders that the watch has reported, by key.
     known: BTreeMap<String, KnownHolder>,
     /// The keys of the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<String>>,
-    /// What this node holds, by key.
+    /// The names that this node holds, by key.
     held: BTreeMap<String, Held>,
-    /// What is to be done with each entry, in order; the first is being done. One at a time: a read that overtook a
-    /// deletion would find a name that has been given up.
+    /// The operations for each entry, in order; the first is in progress. One at a time: a read that overtook a
+    /// deletion would find a name that has been released.
     pending: BTreeMap<String, VecDeque<NameOperation>>,
-    /// Up to which revision the entries that something is being done with are gone, as far as the watch has reported.
-    /// It may do so before the answer comes.
+    /// For each entry with pending operations, the revision up to which the watch has reported it gone. The watch may
+    /// report that before the operation is answered.
     gone: BTreeMap<String, Revision>,
-    /// The keys of what is being done, by request.
+    /// The keys of the requests in progress, by request number.
     asked: BTreeMap<u64, String>,
-    /// Deletions that the store has not done, to be repeated.
+    /// Deletions that the store has not performed, to be repeated.
     undone: Vec<(String, Revision)>,
     repeat_at: Option<Moment>,
-    /// Memberships of other nodes that are over: their names are to be deleted when they are seen.
+    /// Memberships of other nodes that are over: their names are deleted as they appear.
     over: BTreeSet<(NodeId, Revision)>,
     requests: VecDeque<NameRequest>,
     registered: VecDeque<Registered>,
@@ -79,9 +79,9 @@ struct Held {
 }
 
 enum NameOperation {
-    /// Register the name: create the entry, or read it after a conflict.
+    /// Registers the name: creates the entry, or reads it after a conflict.
     Register(Registration),
-    /// Delete the entry.
+    /// Deletes the entry.
     Delete(Revision),
 }
 
@@ -90,7 +90,7 @@ struct Registration {
     name: String,
     pid: Pid,
     epoch: Revision,
-    /// The process has ended meanwhile.
+    /// Whether the process has ended since the registration began.
     has_ended: bool,
 }
 
@@ -105,33 +105,33 @@ impl Registration {
 }
 
 impl Names {
-    /// This node has become a member.
+    /// Records that this node has become a member.
     pub fn joined(&mut self, epoch: Revision) {
         self.epoch = Some(epoch);
     }
 
-    /// This node leaves: registers no more. Returns the processes that hold names; each name is given up when its
+    /// Stops registering: this node leaves. Returns the processes that hold names; each name is released when its
     /// process has [ended](Self::ended).
     pub fn leave(&mut self) -> BTreeSet<Pid> {
         self.epoch = None;
         self.held.values().map(|held| held.pid).collect()
     }
 
-    /// Returns whether nothing is being asked of the store.
+    /// Returns whether no request to the store is pending.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.undone.is_empty()
     }
 
-    /// This node is no member any more. Returns the processes that held names, or have [lost](Self::poll_lost) them:
-    /// they must end before the grace of the lease is over. Registrations that wait fail.
+    /// Records that this node is no longer a member. Returns the processes that held names, or have
+    /// [lost](Self::poll_lost) them: they must end before the grace of the lease is over. Pending registrations fail.
     pub fn fenced(&mut self) -> BTreeSet<Pid> {
         self.epoch = None;
         let held = std::mem::take(&mut self.held);
         held.into_values().map(|held| held.pid).chain(self.lost.drain(..)).collect()
     }
 
-    /// This node asks the store no more. A registration that has been asked for may come to pass: it is answered as
-    /// unknown.
+    /// Stops all requests to the store. A registration whose request is in progress may still succeed, so it is
+    /// answered as unknown.
     pub fn give_up(&mut self) {
         for (place, operation) in std::mem::take(&mut self.pending).into_values().flat_map(|all| (0..).zip(all)) {
             if let NameOperation::Register(Registration { number, name, .. }) = operation {
@@ -143,7 +143,7 @@ impl Names {
         self.requests.clear();
     }
 
-    /// Registers `name` for a process of this node. Returns the number that [`Registered`] will have.
+    /// Registers `name` for a process of this node. Returns the number of the resulting [`Registered`].
     pub fn register(&mut self, name: &str, pid: Pid) -> u64 {
         let number = self.number();
         let Some(epoch) = self.epoch else {
@@ -159,7 +159,7 @@ impl Names {
         number
     }
 
-    /// Gives `name` up, if `pid` holds it. Returns whether it does.
+    /// Releases `name` if `pid` holds it. Returns whether it does.
     pub fn release(&mut self, name: &str, pid: Pid) -> bool {
         let key = key(name);
         if self.held.get(&key).is_none_or(|held| held.pid != pid || held.name != name) {
@@ -169,7 +169,7 @@ impl Names {
         true
     }
 
-    /// A process of this node has ended: its names are free.
+    /// Releases the names of a process of this node that has ended.
     pub fn ended(&mut self, pid: Pid) {
         let keys: Vec<_> = self.held.iter().filter(|(_, held)| held.pid == pid).map(|(key, _)| key.clone()).collect();
         keys.into_iter().for_each(|key| self.let_go(key));
@@ -188,7 +188,7 @@ impl Names {
         }
     }
 
-    /// The membership of a node is over, and so is its lease: its names are free.
+    /// Deletes the names of a membership that is over, and whose lease is over.
     pub fn membership_over(&mut self, node: NodeId, epoch: Revision) {
         if self.over.len() == MAX_OVER {
             self.over.pop_first();
@@ -200,7 +200,7 @@ impl Names {
         theirs.into_iter().for_each(|(key, revision)| self.operate(key, NameOperation::Delete(revision)));
     }
 
-    /// Returns whether the names of a membership are being deleted as they are seen.
+    /// Returns whether the names of a membership are deleted as they appear.
     pub(crate) fn is_over(&self, node: NodeId, epoch: Revision) -> bool {
         self.over.contains(&(node, epoch))
     }
@@ -233,7 +233,7 @@ impl Names {
         }
     }
 
-    /// What an entry was up to this revision is gone.
+    /// Records that earlier revisions of an entry, up to this one, are gone.
     fn note_gone(&mut self, key: &str, revision: Revision) {
         if self.pending.contains_key(key) {
             let gone = self.gone.entry(key.to_owned()).or_default();
@@ -241,7 +241,7 @@ impl Names {
         }
     }
 
-    /// The entry of a name that this node holds is gone, or is another's: its holder must end.
+    /// Takes a name from its holder, which must end: the entry is gone, or belongs to another process.
     fn lose(&mut self, key: &str) {
         self.lost.extend(self.held.remove(key).map(|held| held.pid));
     }
@@ -254,11 +254,11 @@ impl Names {
         if self.known.get(&entry.key).is_some_and(|known| known.revision >= entry.revision) {
             return;
         }
-        // What this node holds it never writes again.
+        // This node never writes again to an entry that it holds, so the newer revision is another node's.
         if self.held.get(&entry.key).is_some_and(|held| held.token < entry.revision) {
             self.lose(&entry.key);
         }
-        // What is no record is held by none that could be sent to.
+        // An unreadable record has no holder that messages could be sent to.
         let Ok((name, holder)) = decode(entry.value) else {
             self.known.remove(&entry.key);
             return;
@@ -270,8 +270,8 @@ impl Names {
         self.delete_stray(entry.key);
     }
 
-    /// Deletes an entry of this membership that no process of it holds: its registration was answered as unknown. Else
-    /// the name would be taken for as long as this node is a member.
+    /// Deletes an entry of this membership that no process of this node holds: its registration was answered as
+    /// unknown. Otherwise the name would be taken for as long as this node is a member.
     fn delete_stray(&mut self, key: String) {
         let is_own = |known: &&KnownHolder| self.epoch == Some(known.holder.epoch);
         let Some(known) = self.known.get(&key).filter(is_own) else { return };
@@ -281,10 +281,11 @@ impl Names {
         }
     }
 
-    /// Returns the holder of a name and its token: one of this node, or another as far as the watch has reported.
+    /// Returns the holder of a name and its token: a process of this node, or of another as far as the watch has
+    /// reported.
     pub fn holder(&self, name: &str) -> Option<(Pid, Token)> {
         let key = key(name);
-        // The watch reports a little later than the registration is answered.
+        // The watch reports a registration slightly after it is answered.
         if let Some(held) = self.held.get(&key).filter(|held| held.name == name) {
             return Some((held.pid, held.token.into()));
         }
@@ -292,12 +293,12 @@ impl Names {
         Some((known.holder.pid, known.revision.into()))
     }
 
-    /// Returns the memberships during which the known names were registered, of each name one.
+    /// Returns the membership during which each known name was registered.
     pub fn memberships(&self) -> impl Iterator<Item = (NodeId, Revision)> {
         self.known.values().map(|known| (known.holder.pid.node(), known.holder.epoch))
     }
 
-    /// Returns the names that are known, with their holders.
+    /// Returns the known names with their holders.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Pid)> {
         self.known.values().map(|known| (known.name.as_str(), known.holder.pid))
     }
@@ -307,8 +308,8 @@ impl Names {
         self.last_number
     }
 
-    /// Does this with the entry when what is being done is done; deletions before registrations, which would find what
-    /// is to be deleted.
+    /// Queues an operation on an entry, to be performed when the one in progress is done. Deletions go before
+    /// registrations, which would otherwise find the doomed entry.
     fn operate(&mut self, key: String, operation: NameOperation) {
         let operations = self.pending.entry(key.clone()).or_default();
         if let NameOperation::Delete(revision) = operation
@@ -350,7 +351,7 @@ impl Names {
         self.repeat_at
     }
 
-    /// Repeats what the store has not done.
+    /// Repeats the deletions that the store has not performed.
     pub fn handle_timeout(&mut self, now: Moment) {
         if self.repeat_at.is_none_or(|at| now < at) {
             return;
@@ -365,13 +366,13 @@ impl Names {
         self.requests.pop_front()
     }
 
-    /// Returns a process that held a name which is gone from the store, or is another's: it must end before the grace
-    /// of the lease is over.
+    /// Returns a process that held a name whose entry is gone from the store, or belongs to another process. It must
+    /// end before the grace of the lease is over.
     pub fn poll_lost(&mut self) -> Option<Pid> {
         self.lost.pop_front()
     }
 
-    /// Returns what came of a registration.
+    /// Returns the result of a registration.
     pub fn poll_registered(&mut self) -> Option<Registered> {
         self.registered.pop_front()
     }
@@ -380,7 +381,7 @@ impl Names {
         self.registered.push_back(Registered { number, result, holder: None });
     }
 
-    /// Handles the answer to a request, which came at `now`.
+    /// Handles the answer to a request, received at `now`.
     pub fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
         let Some(key) = self.asked.remove(&number) else { return };
         let Some(operation) = self.pending.get_mut(&key).and_then(VecDeque::pop_front) else { return };
@@ -392,7 +393,7 @@ impl Names {
             }
             NameOperation::Delete(revision) => {
                 let pause = match answer {
-                    // A conflict means that it is gone already; a store that is closed is not asked again.
+                    // A conflict means that the entry is gone already; a closed store is not asked again.
                     Answer::Written(Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Closed)) => None,
                     Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown)) => Some(REPEAT),
                     Answer::Written(Err(_)) | Answer::Read(_) => Some(REPEAT_REFUSED),
@@ -402,7 +403,7 @@ impl Names {
                     let at = now + pause;
                     self.repeat_at = Some(self.repeat_at.map_or(at, |earlier| earlier.min(at)));
                 } else if self.known.get(&key).is_some_and(|known| known.revision == revision) {
-                    // The watch tells of it later.
+                    // The watch reports the deletion later.
                     self.known.remove(&key);
                 }
             }
@@ -410,14 +411,14 @@ impl Names {
         self.begin(key);
     }
 
-    /// Handles the answer to a registration. Returns what to ask next, if it is not answered yet.
+    /// Handles the answer to a registration. Returns the next access if the registration is not finished yet.
     fn registered(&mut self, key: &str, registration: Registration, answer: Answer) -> Option<Access> {
         let Registration { number, name, .. } = &registration;
         let (number, name) = (*number, name.clone());
         let access = match answer {
             Answer::Written(Ok(revision)) => return self.hold(key, registration, revision),
             Answer::Written(Err(StoreError::Conflict { .. } | StoreError::Unknown)) => Access::Get,
-            // It was deleted meanwhile: as if this had come first.
+            // The entry was deleted meanwhile, so create it again, as if the deletion had come first.
             Answer::Read(Ok(None)) => registration.create(),
             Answer::Read(Ok(Some(entry))) => {
                 match decode(entry.value) {
@@ -452,13 +453,13 @@ impl Names {
     fn hold(&mut self, key: &str, registration: Registration, token: Revision) -> Option<Access> {
         let operations = self.pending.entry(key.to_owned()).or_default();
         if matches!(operations.front(), Some(NameOperation::Delete(revision)) if *revision == token) {
-            // It was given up while this found it.
+            // The name was released while this registration found its entry.
             operations.insert(1, NameOperation::Register(registration));
             return None;
         }
         let Registration { number, name, pid, epoch, has_ended } = registration;
         let error = match () {
-            // Its holder would not have been told of the fence.
+            // The fence did not end the process, as it did not hold the name yet.
             () if self.epoch != Some(epoch) => RegisterError::NotAMember,
             () if has_ended => RegisterError::Ended { pid },
             () => {

@@ -1,4 +1,4 @@
-//! What the store has under a name, and under which key.
+//! The value and the key of a name in the store.
 
 use crate::engine::Revision;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -7,10 +7,10 @@ use postroom::Pid;
 /// The longest name.
 pub const MAX_NAME: usize = 1_024;
 
-/// The form of a record that this crate writes.
+/// The version of the record format that this crate writes.
 const FORM: u8 = 1;
 
-/// The longest key; a name whose key would be longer gets one that begins with its hash.
+/// The longest key. A name whose key would be longer gets a key that starts with its hash.
 const MAX_KEY: usize = 200;
 
 /// The holder of a name.
@@ -18,7 +18,7 @@ const MAX_KEY: usize = 200;
 pub struct Holder {
     /// The process.
     pub pid: Pid,
-    /// The epoch of its node's membership: the name ends with that.
+    /// The epoch of its node's membership. The name ends with that membership.
     pub epoch: Revision,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn encode(name: &str, holder: &Holder) -> Bytes {
 /// Decodes a record.
 ///
 /// # Errors
-/// If it is none.
+/// If the bytes are not a valid record.
 pub(crate) fn decode(mut bytes: Bytes) -> Result<(String, Holder), NameRecordError> {
     let form = bytes.try_get_u8().map_err(|_| NameRecordError::Truncated)?;
     if form != FORM {
@@ -51,8 +51,8 @@ pub(crate) fn decode(mut bytes: Bytes) -> Result<(String, Holder), NameRecordErr
     Ok((name, Holder { pid, epoch }))
 }
 
-/// Returns the key of a name: letters, digits, `-` and `_` as they are, any other byte as `=` and two digits. No two
-/// names have the same key, except long ones: see [`MAX_KEY`].
+/// Returns the key of a name: letters, digits, `-` and `_` are unchanged, any other byte is `=` and two digits. No
+/// two names have the same key, except long ones: see [`MAX_KEY`].
 pub(crate) fn key(name: &str) -> String {
     use std::fmt::Write;
     let mut key = String::with_capacity(name.len());
@@ -65,36 +65,37 @@ pub(crate) fn key(name: &str) -> String {
     if key.len() <= MAX_KEY {
         return key;
     }
-    // `==` begins no other key. Two names that share it exclude each other: the holder of one is told to the other.
+    // No other key begins with `==`. Two names with the same key exclude each other: the registration of the second
+    // reports the holder of the first.
     format!("=={:032x}{}", hash(name), &key[..64])
 }
 
-/// FNV-1a of 128 bits (Fowler, Noll, Vo).
+/// Returns the 128-bit FNV-1a hash of a text (Fowler, Noll, Vo).
 fn hash(text: &str) -> u128 {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     let start = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     text.bytes().fold(start, |hash: u128, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
 }
 
-/// Why a record of a name is not one.
+/// Why bytes are not a valid record of a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameRecordError {
-    /// It has another form.
+    /// The record has another format version.
     #[error("the record of a name has form {form}, and this node reads {FORM}; upgrade the older of the two nodes")]
     Form {
-        /// Its form.
+        /// The version of the record.
         form: u8,
     },
-    /// It is too short.
+    /// The record is too short.
     #[error("the record of a name is too short; check who may write to the bucket of names")]
     Truncated,
-    /// It has no PID.
+    /// The PID in the record is not valid.
     #[error("the record of a name has a PID without a node; check who may write to the bucket of names")]
     Pid,
-    /// The name has no bytes, or too many.
+    /// The name is empty or too long.
     #[error("the record of a name has a name of {bytes} bytes, not 1 to {MAX_NAME}; check who may write to it")]
     Length {
-        /// How many.
+        /// The length of the name.
         bytes: usize,
     },
     /// The name is not UTF-8.

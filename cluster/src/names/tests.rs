@@ -1,4 +1,4 @@
-//! Names of several nodes over one store, whose answers are late or lost.
+//! Names of several nodes over one store, whose answers are delayed or lost.
 
 use super::*;
 use crate::access::{Access, Answer};
@@ -25,9 +25,9 @@ struct Node {
     names: Names,
     /// Registrations that have not been answered.
     asked: BTreeMap<u64, (String, Pid)>,
-    /// What it may act as the holder of.
+    /// The names that it may act as the holder of.
     holds: BTreeMap<String, (Pid, Token)>,
-    /// Which percentage of answers gets lost.
+    /// Percentage of answers that are lost.
     loss: u64,
     now: Moment,
 }
@@ -65,7 +65,7 @@ impl Node {
         assert!(self.asked.insert(number, (name.to_owned(), pid)).is_none());
     }
 
-    /// Returns what was answered.
+    /// Handles all inputs, and returns the results of registrations.
     fn run(&mut self, random: &mut Random) -> Vec<Result<Token, RegisterError>> {
         loop {
             let input = self.inbox.lock().unwrap().pop_front();
@@ -162,7 +162,7 @@ fn the_names_of_a_lost_node_stay_until_its_lease_is_over_and_a_late_one_goes_too
     settle(&broker, &mut nodes, &mut random);
     nodes[1].register("early", nodes[1].pid(5));
     assert!(matches!(settle(&broker, &mut nodes, &mut random)[..], [Err(RegisterError::Taken { .. })]));
-    // What the lost node has asked for arrives after its lease was over, and is deleted when it is seen.
+    // A registration of the lost node arrives after its lease was over, and its entry is deleted when it appears.
     nodes[0].register("late", pid);
     let (lost, epoch) = (nodes[0].id, nodes[0].epoch);
     nodes[1..].iter_mut().for_each(|node| node.names.membership_over(lost, epoch));
@@ -188,7 +188,7 @@ fn a_node_that_is_fenced_learns_which_of_its_processes_must_end() {
         nodes[0].register(name, pid);
     }
     settle(&broker, &mut nodes, &mut random);
-    // This one is answered too late: it holds nothing.
+    // This registration is answered too late, so its process holds nothing.
     nodes[0].register("d", second);
     nodes[0].run(&mut random);
     assert_eq!(nodes[0].names.fenced(), BTreeSet::from([first, second]));
@@ -198,7 +198,7 @@ fn a_node_that_is_fenced_learns_which_of_its_processes_must_end() {
     assert_eq!(settle(&broker, &mut nodes, &mut random), [Err(RegisterError::NotAMember)]);
 }
 
-/// Catches: a registration whose answer is lost as its node leaves, and that is said not to have been made.
+/// Catches: a registration whose answer is lost as its node leaves, and which is reported as not performed.
 #[test]
 fn a_node_that_leaves_does_not_know_what_the_store_has_not_answered() {
     let (broker, mut random) = (Broker::new(), Random::new(1));
@@ -228,8 +228,8 @@ fn names_without_bytes_or_with_too_many_are_refused() {
     assert!(settle(&broker, &mut nodes, &mut random)[0].is_ok());
 }
 
-/// Three nodes register, release, end and fence at random, over a store whose answers get lost. At each point no name
-/// has two holders whose nodes are members, and tokens grow.
+/// Three nodes register, release, end and fence at random, over a store whose answers get lost. At no point does a
+/// name have two holders whose nodes are members, and tokens grow.
 #[test]
 fn a_name_never_has_two_holders() {
     let (mut taken, mut passed_on) = (0, 0);
@@ -258,7 +258,7 @@ fn a_name_never_has_two_holders() {
                     nodes[at].holds.retain(|_, (holder, _)| *holder != pid);
                 }
                 10 => {
-                    // Its holders end first, then its lease is over.
+                    // The holders end first, then the lease is over.
                     let held: BTreeSet<_> = nodes[at].holds.values().map(|(pid, _)| *pid).collect();
                     assert!(nodes[at].names.fenced().is_superset(&held), "each holder is told");
                     nodes[at].holds.clear();
@@ -289,7 +289,7 @@ fn a_name_never_has_two_holders() {
         }
         settle(&broker, &mut nodes, &mut random);
         assert!(nodes.iter().all(|node| node.asked.is_empty()), "seed {seed}: a registration has no answer");
-        // At rest all agree about who holds what, as far as the nodes hold anything.
+        // At rest all nodes agree on the holders of all held names.
         for node in &nodes {
             for (name, (pid, token)) in &node.holds {
                 for other in &nodes {
@@ -323,7 +323,7 @@ fn token(names: &Names, name: &str) -> Option<u64> {
     names.holder(name).map(|(_, token)| token.0)
 }
 
-/// A watch that starts over may report again what is known, and a snapshot that is older than that.
+/// A watch that starts over may repeat known reports, and a snapshot that is older than they are.
 #[test]
 fn what_a_watch_reports_late_takes_nothing_back() {
     let mut names = Names::default();
@@ -367,7 +367,7 @@ fn a_deletion_that_the_store_could_not_do_is_repeated() {
     assert_eq!((names.poll_request(), names.next_timeout()), (None, None));
 }
 
-/// Without a majority of the servers there are no new names: the registration is refused, and nothing is asked again.
+/// Without a majority of the servers there are no new names: the registration is refused, and no request is repeated.
 #[test]
 fn without_a_store_a_registration_is_refused_and_does_not_wait() {
     let mut names = Names::default();
@@ -382,7 +382,7 @@ fn without_a_store_a_registration_is_refused_and_does_not_wait() {
     assert_eq!(names.holder("a"), None);
 }
 
-/// Two long names may have one key.
+/// Two long names may have the same key.
 #[test]
 fn the_holder_of_another_name_with_the_same_key_is_no_holder_of_this() {
     let mut names = Names::default();
@@ -412,7 +412,7 @@ fn the_names_of_a_later_membership_stay() {
     assert_eq!(names.poll_request().unwrap().access, Access::Delete(Revision(7)));
 }
 
-/// A holder whose entry disappears must end: the store may be another, by which the name is free.
+/// A holder whose entry disappears must end: the store may have been replaced by one in which the name is free.
 #[test]
 fn a_holder_whose_entry_is_gone_is_told() {
     let holder = |names: &mut Names, at: u64| {
@@ -430,7 +430,7 @@ fn a_holder_whose_entry_is_gone_is_told() {
     };
     let deleted = |at| Change::Deleted { key: "acct-7".into(), revision: Revision(at) };
     let synced = |at| Change::Synced { revision: Revision(at) };
-    // What the watch reports, and whether the holder is lost by it.
+    // The reports of the watch, and whether the holder loses the name because of them.
     let cases = [
         (vec![deleted(80)], false, "an earlier entry was deleted"),
         (vec![Change::Resync, synced(80)], false, "the snapshot is older"),
@@ -451,7 +451,7 @@ fn a_holder_whose_entry_is_gone_is_told() {
     }
 }
 
-/// One node's names without a store, and the key of a name that it has asked for.
+/// Returns one node's names without a store, and the pending request of a registration.
 fn asking() -> (Names, Pid, NameRequest) {
     let mut names = Names::default();
     names.joined(Revision(4));
@@ -461,7 +461,7 @@ fn asking() -> (Names, Pid, NameRequest) {
     (names, pid, request)
 }
 
-/// Catches: an answer that comes after the watch has reported what became of the entry then.
+/// Catches: an answer that arrives after the watch has reported a later change of the entry.
 #[test]
 fn an_answer_that_comes_after_a_later_change_holds_nothing() {
     let entry = |key: &str, pid, revision| {
@@ -487,7 +487,7 @@ fn an_answer_that_comes_after_a_later_change_holds_nothing() {
     }
 }
 
-/// Catches: a name that stays taken since the store has refused to delete it once.
+/// Catches: a name that stays taken because the store has refused its deletion once.
 #[test]
 fn a_deletion_that_is_refused_is_repeated() {
     let key = || "k".to_owned();

@@ -1,19 +1,19 @@
-//! Callbacks: run apart from the engine's own affairs, and those of questions exactly once.
+//! Callbacks: their panics are contained, and the callback of a question runs exactly once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a callback. Returns false if it panicked, which costs what it was called with.
+/// Runs a callback. Returns false if it panicked, in which case its argument is lost.
 pub(super) fn run(callback: impl FnOnce()) -> bool {
     let Err(payload) = catch_unwind(AssertUnwindSafe(callback)) else { return true };
-    // What it panicked with may panic when it is dropped, and that may panic again.
+    // The payload may panic when it is dropped, with another payload that may panic as well.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
     false
 }
 
-/// The callback of a question. If the task that is to answer goes away, as it does with the engine, the question is
-/// answered with `otherwise`.
+/// The callback of a question. If the task that should answer is dropped, for example with the engine, the answer is
+/// `otherwise`.
 pub(super) struct Completion<T: Send + 'static> {
     then: Option<Box<dyn FnOnce(T) + Send>>,
     otherwise: fn() -> T,
@@ -24,7 +24,7 @@ impl<T: Send + 'static> Completion<T> {
         Self { then: Some(then), otherwise }
     }
 
-    /// Returns false if the callback panicked.
+    /// Runs the callback. Returns false if it panicked.
     pub(super) fn complete(mut self, answer: T) -> bool {
         self.then.take().is_none_or(|then| run(|| then(answer)))
     }

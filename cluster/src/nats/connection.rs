@@ -1,4 +1,4 @@
-//! A lane as all threads see it: its connection, if it has one, and the bounded queue of what waits to be sent.
+//! The state of a lane that all threads see: its current connection, and the bounded queue of outgoing messages.
 
 use async_nats::Client;
 use bytes::Bytes;
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, watch};
 
-/// How many messages may wait to be sent, in each lane.
+/// Maximum number of queued messages in each lane.
 pub const MAX_QUEUED: usize = 1_024;
 
-/// How many bytes of messages may wait to be sent, in each lane. A single message may be longer.
+/// Maximum number of queued bytes in each lane. A single message may be longer.
 pub const MAX_QUEUED_BYTES: usize = 16 << 20;
 
-/// How long what is left to do may still take when the engine closes.
+/// Time limit for the remaining work when the engine closes.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A connection.
+/// A connection of a lane.
 #[derive(Clone)]
 pub(super) struct LaneConnection {
-    /// Counts the connections of the lane, from 1.
+    /// The number of this connection in its lane, from 1.
     pub(super) number: u64,
     pub(super) client: Client,
-    /// The subjects on which the server has refused to publish.
+    /// Announces the subjects on which the server has refused to publish.
     pub(super) refusals: broadcast::Sender<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct OutgoingMessage {
     pub(super) payload: Bytes,
 }
 
-/// What all threads see of a lane.
+/// The state of a lane that all threads see.
 pub(super) struct LaneState {
     pub(super) connection: watch::Sender<Option<LaneConnection>>,
     pub(super) queue: mpsc::Sender<OutgoingMessage>,
@@ -51,7 +51,7 @@ impl LaneState {
         self.connection.borrow().clone()
     }
 
-    /// Puts a message into the queue. Returns false if it is full.
+    /// Appends a message to the queue. Returns false if the queue is full.
     pub(super) fn enqueue(&self, subject: &str, payload: Bytes) -> bool {
         let bytes = payload.len();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl LaneState {
     }
 }
 
-/// Waits for a connection of the lane that is newer than number `last`. `None` if the engine has ended.
+/// Waits for a connection of the lane with a number greater than `last`. Returns `None` if the engine has ended.
 pub(super) async fn newer(
     connections: &mut watch::Receiver<Option<LaneConnection>>,
     last: u64,

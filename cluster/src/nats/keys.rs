@@ -1,7 +1,7 @@
-//! The keys of a cluster's nodes, and the server's configuration that binds each to the name of its node.
+//! Keys for the nodes of a cluster, and the server configuration that binds each key to the name of its node.
 //!
-//! [`Plan::make`] draws a key for each node, and [`NodeKeys::write_to`] puts the configuration and one file for each
-//! seed into a folder. The program `postroom-cluster keys` does both.
+//! [`Plan::make`] generates a key for each node, and [`NodeKeys::write_to`] writes the configuration and one file for
+//! each seed into a folder. The program `postroom-cluster keys` does both.
 
 use crate::rights::Rights;
 use crate::subject::{LONGEST_NAME, is_name};
@@ -12,21 +12,21 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The longest message, which the sessions' frames of 64 KiB fit into many times over.
+/// The longest message. It is many times longer than the sessions' frames of 64 KiB.
 const MAX_PAYLOAD: &str = "1MB";
 
-/// How many connections a node makes.
+/// Number of connections that a node makes.
 const CONNECTIONS: usize = 2;
 
-/// How many subscriptions each of them may have: a node has two to its frames, two to answers, four watches, and one
-/// for each topic.
+/// Maximum number of subscriptions of each connection: a node has two to its frames, two to answers, four watches,
+/// and one for each topic.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
-/// What the configuration says where nothing is given.
+/// The paths in the configuration if no others are set.
 const CERTIFICATE: &str = "/etc/nats/server.pem";
 const PRIVATE_KEY: &str = "/etc/nats/server-key.pem";
 
-/// What to make keys for.
+/// The cluster and the nodes to make keys for.
 ///
 /// ```
 /// use postroom_cluster::nats::keys::Plan;
@@ -51,7 +51,7 @@ struct Tls {
     key: String,
 }
 
-/// Why there are no keys.
+/// Why keys were not generated or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeysError {
@@ -82,13 +82,13 @@ pub enum KeysError {
         /// The value.
         value: String,
     },
-    /// A key cannot be drawn.
+    /// A key cannot be generated.
     #[error("no key can be drawn: {reason}; check the system's source of random numbers")]
     Draw {
-        /// What the library says.
+        /// The error of the library.
         reason: String,
     },
-    /// A file is there already.
+    /// A file exists already.
     #[error("`{}` is there already, and nothing was written; move it away, or name another folder", path.display())]
     Exists {
         /// The file.
@@ -99,13 +99,13 @@ pub enum KeysError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         error: std::io::Error,
     },
 }
 
 impl Plan {
-    /// Returns a plan for nodes of a cluster, by their names.
+    /// Returns a plan for the nodes of a cluster, given by name.
     pub fn new<N: Into<String>>(cluster: impl Into<String>, nodes: impl IntoIterator<Item = N>) -> Self {
         Self {
             cluster: cluster.into(),
@@ -116,14 +116,14 @@ impl Plan {
         }
     }
 
-    /// Sets the files of the server's certificate and of its private key. Without them the configuration has paths that
-    /// are to be replaced.
+    /// Sets the files of the server's certificate and of its private key. Without them the configuration contains
+    /// placeholder paths.
     pub fn tls(mut self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
         self.tls = Some(Tls { certificate: certificate.into(), key: key.into() });
         self
     }
 
-    /// Sets the address that the server listens at, `0.0.0.0:4222` by default.
+    /// Sets the address that the server listens on, `0.0.0.0:4222` by default.
     pub fn listen(mut self, address: impl Into<String>) -> Self {
         self.listen = address.into();
         self
@@ -135,10 +135,10 @@ impl Plan {
         self
     }
 
-    /// Draws a key for each node.
+    /// Generates a key for each node.
     ///
     /// # Errors
-    /// [`KeysError`]: names that cannot be, or a value that would break the configuration.
+    /// [`KeysError`]: if a name is not valid, or a value would break the configuration.
     pub fn make(self) -> Result<NodeKeys, KeysError> {
         if !is_name(&self.cluster) {
             return Err(KeysError::ClusterName { name: self.cluster });
@@ -183,7 +183,7 @@ pub struct NodeKeys {
     nodes: Vec<NodeKey>,
 }
 
-/// Without the seeds.
+/// Omits the seeds.
 impl std::fmt::Debug for NodeKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nodes: Vec<_> = self.nodes.iter().map(|node| (&node.name, &node.public)).collect();
@@ -202,7 +202,7 @@ impl NodeKeys {
         self.nodes.iter().find(|key| key.name == node).map(|key| key.public.as_str())
     }
 
-    /// Returns the configuration of the server. It has no secret in it.
+    /// Returns the configuration of the server. It contains no secret.
     pub fn configuration(&self) -> String {
         let Plan { cluster, nodes, tls, listen, store } = &self.plan;
         let tls = tls.as_ref().map_or((CERTIFICATE, PRIVATE_KEY), |tls| (&tls.certificate, &tls.key));
@@ -255,8 +255,8 @@ authorization {{
     /// Writes the configuration and one file for each node's seed into a folder. Only their owner may read them.
     ///
     /// # Errors
-    /// [`KeysError::Exists`] if one of the files is there: keys that are in use are not written over. Then, and if one
-    /// cannot be written, none is left that this call has written.
+    /// [`KeysError::Exists`] if one of the files exists: keys in use are never overwritten. After that error, or if a
+    /// file cannot be written, the files that this call has written are removed.
     pub fn write_to(&self, folder: &Path) -> Result<Vec<PathBuf>, KeysError> {
         let seeds = self.nodes.iter().map(|node| format!("{}\n", node.seed));
         let contents = [self.configuration()].into_iter().chain(seeds);
@@ -291,7 +291,7 @@ fn write_new(path: &Path, content: &str) -> std::io::Result<()> {
     written
 }
 
-/// One entry of the list of users.
+/// Returns one entry of the list of users.
 fn user(cluster: &str, node: &NodeKey) -> String {
     let rights = Rights::of(cluster, &node.name);
     let list = |patterns: &[String]| {

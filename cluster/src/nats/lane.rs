@@ -1,10 +1,11 @@
-//! Makes a connection, makes it again when it breaks, and feeds it from the queue.
+//! Connects a lane, reconnects it when the connection breaks, and sends the queued messages.
 //!
 //! # A client for each connection
-//! The client library reconnects by itself, and then sends what it has kept meanwhile. For an access to the store that
-//! would be wrong: its caller was told long ago that it may have happened, has read the key, and has acted on what it
-//! saw. So each connection has a client of its own. When it breaks, the client ends, with all that it has kept: its
-//! second attempt to connect goes to an address where nothing can be ([`NOWHERE`]), and it is allowed one only.
+//! The client library reconnects by itself, and then sends the messages that it has kept meanwhile. That would be
+//! wrong for accesses to the store: the caller was told long ago that the access may have happened, has read the key,
+//! and has acted on the result. So each connection has its own client. When the connection breaks, the client ends,
+//! and drops everything that it has kept: its second attempt to connect goes to an unreachable address ([`NOWHERE`]),
+//! and only one is allowed.
 
 use super::connection::{LAST_WORDS, LaneConnection, OutgoingMessage};
 use super::problem::{OLDEST_SERVER, Problem, Violation};
@@ -21,33 +22,34 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::{sleep, timeout};
 
-/// How many messages the client may take from the queue before they are written: few, so that the limits of the queue
-/// are those that count.
+/// The number of messages that the client may take from the queue before they are written. It is small, so that the
+/// limits of the queue are the effective ones.
 const CLIENT_CAPACITY: usize = 128;
 
-/// How much is read at a time. The client reads 128 times before it lets subscriptions run: a mebibyte, in which are
-/// fewer messages than a subscription has room for.
+/// The number of bytes per read. The client reads 128 times before it lets subscriptions run: that is a mebibyte,
+/// which contains fewer messages than a subscription has room for.
 const READ_BUFFER: u16 = 8 << 10;
 
-/// How often a silent server is asked for a sign of life. When two of these are missing, at the third, the connection
-/// counts as broken: after 3.75 s, about when a server with the settings of the guide gives up a silent node. A server
-/// that hears a node but is not heard by it does not notice: this alone ends the connection.
+/// The interval at which a silent server is asked for a sign of life. When two are missing at the time of the third,
+/// the connection counts as broken: after 3.75 s, about when a server with the settings of the guide gives up a
+/// silent node. A server that hears a node but is not heard by it does not notice; then only this ends the
+/// connection.
 pub(super) const PING_INTERVAL: Duration = Duration::from_millis(1_250);
 
-/// How long making a connection may take, with TLS and authentication.
+/// The time limit for a connection attempt, with TLS and authentication.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pause after a connection breaks, and after the first attempt that fails; it doubles with each, up to the second
-/// value. About half of it is random, so that not all nodes of a large cluster come at once.
+/// The pause after a connection breaks, and after the first failed attempt. It doubles with each attempt, up to the
+/// second value. About half of it is random, so that the nodes of a large cluster do not all reconnect at once.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
-/// How many refusals may wait for the requests that they answer. One that misses its own has no answer in time.
+/// Maximum number of refusals that wait for their requests. A request that misses its refusal times out.
 const MAX_REFUSALS: usize = 256;
 
-/// No server listens at port 0.
+/// An address without a server: none listens at port 0.
 const NOWHERE: &str = "nats://127.0.0.1:0";
 
-/// Connects for as long as the engine is open.
+/// Keeps the lane connected while the engine is open.
 pub(super) async fn keep_connected(shared: Arc<EngineShared>, lane: Lane) {
     let servers = shared.settings.servers();
     let (mut number, mut failures) = (0, 0);
@@ -103,7 +105,7 @@ async fn connect(
                     if let Some(refusal) = Violation::read(&text) {
                         counts.refused(lane, &refusal);
                         if !refusal.is_subscription {
-                            // Perhaps no one waits for it.
+                            // Fails if no request is waiting, which does not matter.
                             let _ = refused.send(refusal.subject);
                         }
                     }
@@ -112,7 +114,7 @@ async fn connect(
             }
             async {}
         });
-    // The client's own limit is for the handshake only.
+    // The client's own limit applies only to the handshake.
     let attempt = timeout(CONNECT_TIMEOUT, options.connect(&servers[..])).await;
     let client = match attempt {
         Ok(result) => result.map_err(|error| Problem::of_connecting(server, &error))?,
@@ -134,9 +136,9 @@ fn is_new_enough(version: &str) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= OLDEST_SERVER
 }
 
-/// Lets all others use a connection until it breaks.
+/// Makes a connection available to all tasks until it breaks.
 async fn serve(shared: &Arc<EngineShared>, lane: Lane, connected: LaneConnection) {
-    // Nothing is published there: the subscription ends with the client.
+    // No message is published there: the subscription only ends with the client.
     let Ok(mut end) = connected.client.subscribe(connected.client.new_inbox()).await else { return };
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     shared.lane(lane).connection.send_replace(Some(connected.clone()));
@@ -157,12 +159,12 @@ async fn serve(shared: &Arc<EngineShared>, lane: Lane, connected: LaneConnection
 fn pause(failures: u32) -> Duration {
     let [first, longest] = PAUSES;
     let pause = first.saturating_mul(1 << failures.min(10)).min(longest);
-    // The standard library's only source of chance: the keys of a hash table.
+    // The standard library's only source of randomness: the keys of a hash table.
     let random = std::hash::RandomState::new().build_hasher().finish() % 1_024;
     pause / 2 + pause / 2 * random as u32 / 1_024
 }
 
-/// Sends what is in the queue until the engine closes, and then what is left in it.
+/// Sends queued messages until the engine closes, and then the remaining ones.
 pub(super) async fn forward(shared: Arc<EngineShared>, lane: Lane, mut queue: mpsc::Receiver<OutgoingMessage>) {
     let mut closed = shared.closed.subscribe();
     let give_up = async {

@@ -1,8 +1,8 @@
 //! An engine on [NATS](https://nats.io): messages over its subjects, and a store in its JetStream (feature `nats`).
 //!
-//! [`Nats`] says where the servers are; [`Nats::start`] returns the [`NatsEngine`]. It needs `nats-server` 2.12 or
-//! newer with JetStream (`nats-server -js`), and creates its tables there itself. It connects when it can, and again
-//! for as long as it is open; [`NatsEngine::problem`] says why it is not connected.
+//! [`Nats`] contains the addresses of the servers and other settings; [`Nats::start`] returns the [`NatsEngine`]. It
+//! needs `nats-server` 2.12 or newer with JetStream (`nats-server -js`), and creates its tables there itself. It
+//! connects when it can, and reconnects while it is open; [`NatsEngine::problem`] returns why it is not connected.
 //!
 //! ```text
 //!  callers ──► queue of each lane ──► connection Data    ──┐
@@ -11,42 +11,44 @@
 //! └─ any thread ─┘ └──────── thread "postroom-nats" ────────┘
 //! ```
 //!
-//! All callbacks run on the engine's own thread. One that blocks stops the engine, with its leases and signs of life.
+//! All callbacks run on the engine's own thread. A callback that blocks stops the engine, including leases and
+//! keepalives.
 //!
-//! | module | its part |
+//! | module | responsibility |
 //! |---|---|
-//! | `completion` | callbacks that panic, and answers that are given exactly once |
-//! | `connection` | a lane as all threads see it: its connection, and what waits to be sent |
-//! | `lane` | makes the connection, and makes it again when it breaks |
-//! | `problem`, `settings` | what a user meets: where the servers are, and why there is no connection |
-//! | `replay`, `watch` | watches that miss nothing without saying so |
+//! | `completion` | contains panics of callbacks, and answers each question exactly once |
+//! | `connection` | the state of a lane that all threads see: its connection, and its queue of outgoing messages |
+//! | `lane` | connects, and reconnects when a connection breaks |
+//! | `problem`, `settings` | the user's view: the addresses of the servers, and why there is no connection |
+//! | `replay`, `watch` | watches that never miss a change without reporting it |
 //! | `requests`, `store` | the store, its compare and set |
-//! | `table`, `tombstones` | its tables, and what they need not keep |
+//! | `table`, `tombstones` | the tables of the store, and the removal of old deletions |
 //! | `subscriptions` | subscriptions and probes |
 //!
 //! # A silent network
-//! A node whose network carries nothing any more, without an error, counts as lost for the others within 6 s:
+//! A node whose network silently drops everything counts as lost for the others within 6 s:
 //!
 //! ```text
 //!  server gives up the connection 4.0  +  probe 0.5  +  until the next 0.2  +  grace 1.0  =  5.7
 //! ```
 //!
-//! The first term is that of a server with `ping_interval: "1s"` and `ping_max: 2`, which looks once a second, twice in
-//! vain. If only the node hears nothing, the server does not notice, and the node gives up the connection after 3.75 s.
-//! The sessions do not delay any of that: a neighbour is probed all the time, whether or not it is suspected.
+//! The first term is that of a server with `ping_interval: "1s"` and `ping_max: 2`, which checks once a second and
+//! gives up after two missing answers. If only the node hears nothing, the server does not notice, and the node gives
+//! up the connection after 3.75 s. The sessions delay none of that: a neighbour is probed all the time, whether or
+//! not it is suspected.
 //!
 //! # The server
-//! NATS confirms a write before it is on the disk, so a failure of its power can lose some of the last two minutes. The
-//! parts of this crate keep nothing in the store that a living node could not write again; what must not be lost at all
-//! needs `sync_interval: always` in the section `jetstream` of the server's configuration.
+//! NATS confirms a write before it is on the disk, so a power failure can lose some of the last two minutes. The
+//! parts of this crate store nothing that a living node could not write again; data that must never be lost needs
+//! `sync_interval: always` in the section `jetstream` of the server's configuration.
 //!
-//! # What it adds to the contract
-//! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; what exceeds that is refused with
+//! # Additions to the contract
+//! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; further messages are refused with
 //!   [`PublishError::Busy`]. Messages that wait when the connection breaks are lost, and [counted](Counts::unsent).
 //! * A silent server counts as lost after 3.75 s. An access to the store takes 5 s at most, a probe 0.5 s.
 //! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] are unanswered already.
-//! * **A read by a leader that was cut off from the other servers** may be older than the last write, until that leader
-//!   notices; this is NATS' own limit. Compare and set is not concerned.
+//! * **A read by a leader that was cut off from the other servers** may be older than the last write, until that
+//!   leader notices; this is a limit of NATS itself. Compare and set is not affected.
 //! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.
 
 mod completion;
@@ -91,29 +93,29 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::unconstrained;
 use watch::Watch;
 
-/// The engine of one node, on NATS. The head of the [module](self) says what it does.
+/// The engine of one node, on NATS. The head of the [module](self) describes it.
 ///
 /// Dropping it closes it.
 pub struct NatsEngine {
     shared: Arc<EngineShared>,
     runtime: Handle,
-    /// Its end tells the thread that nothing more is asked.
+    /// Dropping it tells the thread that no more questions will follow.
     _dropped: oneshot::Sender<()>,
 }
 
 impl Nats {
-    /// Starts the engine, which connects as soon as it can and again whenever it has lost the connection. This does
-    /// not wait; [`NatsEngine::wait`] does.
+    /// Starts the engine, which connects as soon as it can and again whenever it loses the connection. The call does
+    /// not wait for the connection; [`NatsEngine::wait`] does.
     ///
     /// # Errors
-    /// If the settings contradict each other or are not safe, or if there can be no thread.
+    /// If the settings contradict each other or are not safe, or if the thread cannot be started.
     pub fn start(self) -> Result<NatsEngine, NatsError> {
         self.check()?;
         NatsEngine::start(self)
     }
 }
 
-/// Starts the engine of the cluster that is joined.
+/// Starts the engine with the name of the cluster that the node joins.
 impl crate::engine::Connect for Nats {
     type Engine = NatsEngine;
 
@@ -151,17 +153,17 @@ impl NatsEngine {
                 let _ = is_dropped.await;
                 let _ = closing.await;
             });
-            // Tasks that are left end here; questions among them are answered.
+            // Remaining tasks are dropped here, which answers their questions.
             drop(runtime);
         })?;
         Ok(Self { shared, runtime: handle, _dropped: dropped })
     }
 
-    /// Waits until the engine is connected and its store is ready. It must not be called by a callback.
+    /// Waits until the engine is connected and its store is ready. Must not be called by a callback.
     ///
     /// # Errors
     /// If that takes longer than `at_most`, or earlier if there is a problem that [lasts](Problem::is_lasting). The
-    /// engine goes on trying.
+    /// engine keeps trying.
     pub fn wait(&self, at_most: Duration) -> Result<(), Problem> {
         self.shared.wait(at_most)
     }
@@ -171,23 +173,23 @@ impl NatsEngine {
         self.shared.problem()
     }
 
-    /// Returns what was lost, among others.
+    /// Returns the engine's counters, such as the number of lost messages.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 
-    /// Returns what the server has refused last, because this node has no right to it. [`Counts::refused`] counts them.
+    /// Returns the server's last refusal for lack of permission. [`Counts::refused`] counts them.
     pub fn last_refusal(&self) -> Option<String> {
         self.shared.last_refusal()
     }
 
-    /// Closes the engine for good. Messages that wait are still sent, if that takes no longer than a second; questions
-    /// without an answer are answered with an error. This does not wait for either.
+    /// Closes the engine for good. Waiting messages are still sent if that takes no longer than a second; unanswered
+    /// questions are answered with an error. The call waits for neither.
     pub fn close(&self) {
         self.shared.closed.send_replace(true);
     }
 
-    /// Has a question answered by `work`, or by `otherwise` when the engine closes.
+    /// Answers a question with the result of `work`, or with `otherwise` when the engine closes.
     fn ask<T: Send + 'static>(
         &self,
         then: Box<dyn FnOnce(T) + Send>,
@@ -229,7 +231,8 @@ impl NatsEngine {
         is_wanted: Arc<AtomicBool>,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Subscription {
-        // The client takes many messages from the connection at a time: what receives them has to keep up with it.
+        // Unconstrained: the client takes many messages from the connection at a time, and the receiver has to keep
+        // up.
         let task = spawn_until_closed(&self.runtime, &self.shared, unconstrained(work));
         Subscription::new(move || {
             is_wanted.store(false, Ordering::Release);
@@ -283,7 +286,7 @@ impl Engine for NatsEngine {
         }
         match lane.enqueue(subject, payload) {
             true => Ok(()),
-            // The queue ends with the engine.
+            // The queue is closed together with the engine.
             false if self.shared.is_closed() => Err(PublishError::Closed),
             false => Err(PublishError::Busy),
         }

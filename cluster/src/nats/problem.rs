@@ -7,52 +7,52 @@ use async_nats::{ConnectError, ConnectErrorKind};
 use std::error::Error;
 use std::fmt;
 
-/// The oldest server whose store reports entries that it deletes because of their age.
+/// The oldest server version whose store reports entries that it deletes because of their age.
 pub(super) const OLDEST_SERVER: (u64, u64) = (2, 12);
 
-/// Why the engine is not connected, or has no store. It goes on trying in any case.
+/// Why the engine is not connected, or has no store. It keeps trying in any case.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// No attempt has come to an end so far.
+    /// No attempt has finished so far.
     #[error("there has been no answer so far; wait longer, or check the address and the network")]
     NoAnswer,
     /// The server cannot be reached.
     #[error("`{server}` cannot be reached: {reason}; start a server there, or correct the address")]
     Unreachable {
-        /// Its address.
+        /// The address of the server.
         server: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         reason: String,
     },
-    /// TLS does not work.
+    /// TLS could not be established.
     #[error("there is no TLS with `{server}`: {reason}; check its certificate, and `.root_certificates(…)`")]
     Tls {
-        /// Its address.
+        /// The address of the server.
         server: String,
-        /// What the library says.
+        /// The error of the library.
         reason: String,
     },
-    /// The server does not accept the secret, or wants one.
+    /// The server rejects the secret, or requires one.
     #[error("`{server}` refuses this node; give it the `.nkey(…)`, `.credentials(…)` or `.token(…)` that it knows")]
     Refused {
-        /// Its address.
+        /// The address of the server.
         server: String,
     },
-    /// The secret cannot be used: its key has a wrong checksum, for example.
+    /// The secret is not usable: its key has a wrong checksum, for example.
     #[error("this node cannot authenticate to `{server}`: {reason}; make the key anew")]
     BadKey {
-        /// Its address.
+        /// The address of the server.
         server: String,
-        /// What is wrong.
+        /// The error in the secret.
         reason: String,
     },
-    /// The server knows the key, and it is not that of this node.
+    /// The server knows the key, but it belongs to another node.
     #[error(
         "the key of this node may not use `{subject}`; use the key that was made for node `{node}` of cluster \
          `{cluster}`, or join under the name that the key was made for"
     )]
     Forbidden {
-        /// What the server has refused.
+        /// The subject that the server has refused.
         subject: String,
         /// The name of this node.
         node: String,
@@ -66,18 +66,18 @@ pub enum Problem {
         OLDEST_SERVER.1
     )]
     TooOld {
-        /// Its version.
+        /// The version of the server.
         version: String,
     },
-    /// The server takes no message as long as a frame.
+    /// The server accepts no message as long as a frame.
     #[error(
         "`{server}` takes messages of {limit} bytes, and nodes send frames of {MAX_FRAME}; raise `max_payload` in its \
          configuration, to its default of 1MB"
     )]
     SmallPayload {
-        /// Its address.
+        /// The address of the server.
         server: String,
-        /// Its `max_payload`.
+        /// The server's `max_payload`.
         limit: usize,
     },
     /// The server has no store.
@@ -86,7 +86,7 @@ pub enum Problem {
     /// The store does not work at present: its servers have no leader, for example.
     #[error("the store does not work at present: {reason}; check that most of its servers run")]
     StoreDown {
-        /// What the server says.
+        /// The server's reason.
         reason: String,
     },
     /// A table of the store cannot be created.
@@ -94,10 +94,10 @@ pub enum Problem {
     BucketRefused {
         /// The table.
         bucket: Bucket,
-        /// What the server says.
+        /// The server's reason.
         reason: String,
     },
-    /// A table of the store is there, and is not as it must be.
+    /// A table of the store exists with another configuration than required.
     #[error(
         "the table {bucket:?} has `{field}` {found}, and {wanted} is needed; use the `.replicas(…)` of the other \
          nodes, or edit the stream `{stream}`"
@@ -105,25 +105,25 @@ pub enum Problem {
     BucketDiffers {
         /// The table.
         bucket: Bucket,
-        /// The stream behind it.
+        /// The stream of the table.
         stream: String,
-        /// The field of its configuration.
+        /// The field of the stream's configuration.
         field: &'static str,
-        /// Its value.
+        /// The value of the field.
         found: String,
-        /// The value that is needed.
+        /// The required value.
         wanted: String,
     },
 }
 
 impl Problem {
-    /// Returns whether an operator has to do something about it. The others can end by themselves.
+    /// Returns whether an operator has to solve the problem. Others can disappear by themselves.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::NoAnswer | Self::Unreachable { .. } | Self::StoreDown { .. })
     }
 
-    /// Returns whether nothing gets better before an operator has done something. Servers that are being started have
-    /// no store for a while.
+    /// Returns whether only an operator can improve the situation. A missing store is no such obstacle: servers that
+    /// are starting have none for a while.
     pub(super) fn is_obstacle(&self) -> bool {
         self.is_lasting() && *self != Self::NoStore
     }
@@ -147,7 +147,7 @@ impl Problem {
     }
 }
 
-/// What the server has refused because the node has no right to it. It comes beside the answers.
+/// A refusal of the server for lack of permission. It arrives separately from the answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) is_subscription: bool,
@@ -155,8 +155,8 @@ pub(super) struct Violation {
 }
 
 impl Violation {
-    /// Reads what the server says: `Permissions Violation for Publish to "subject"`, or `for Subscription to`, which
-    /// may have the name of a queue after it.
+    /// Parses the text of the server: `Permissions Violation for Publish to "subject"`, or `for Subscription to`,
+    /// which may be followed by the name of a queue.
     pub(super) fn read(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("Permissions Violation for ")?;
         let (is_subscription, rest) = match rest.strip_prefix("Publish to \"") {
@@ -166,7 +166,8 @@ impl Violation {
         Some(Self { is_subscription, subject: rest.split('"').next()?.into() })
     }
 
-    /// Returns whether a node cannot do without it: to be reached, to hear answers, and to ask the store.
+    /// Returns whether a node cannot work without the permission: to be reached, to receive answers, and to ask the
+    /// store.
     pub(super) fn is_of_need(&self, settings: &Nats) -> bool {
         let (cluster, node) = (settings.name(), settings.node_name());
         let begins = |prefix: String| self.subject.starts_with(&prefix);
@@ -184,7 +185,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A handshake that fails comes as an error of input and output, within which is that of TLS.
+/// Returns whether TLS failed: a failed handshake is reported as an I/O error that contains the TLS error.
 fn is_of_tls(error: &ConnectError) -> bool {
     let io = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
     io.and_then(std::io::Error::get_ref).is_some_and(|inner| inner.is::<async_nats::rustls::Error>())

@@ -1,100 +1,100 @@
-//! What a watch reports, decided from what the server sends: without connection, clock or task.
+//! The changes that a watch reports, derived from the server's messages: without connection, clock or task.
 //!
-//! The server sends the messages of a bucket's stream to a *consumer*, which lasts as long as the connection at most.
-//! Each new consumer either **continues** after the last revision that was reported, or takes a **snapshot**: the last
-//! message of each key, and then all later ones.
+//! The server sends the messages of a bucket's stream to a *consumer*, which lasts at most as long as the connection.
+//! Each new consumer either **continues** after the last reported revision, or takes a **snapshot**: the last message
+//! of each key, and then all later ones.
 //!
-//! # How a watch knows that the store is the same one
-//! A store may be lost or replaced while the watch is interrupted, and the new one may have the revision that was
-//! reported last, with something else. So a consumer that continues begins **with** that revision: it is the same store
-//! if the message was written at the same time, to the nanosecond. If it is another, or is gone, the watch begins anew
+//! # Detection of a replaced store
+//! A store may be lost or replaced while the watch is interrupted, and the new one may have different content at the
+//! last reported revision. So a consumer that continues begins **with** that revision: the store is the same if the
+//! message was written at the same time, to the nanosecond. If the message differs, or is gone, the watch begins anew
 //! with a snapshot.
 //!
-//! # How a watch knows that it has missed nothing
-//! The revisions of a stream have no gaps when they are written, and the consumer sends all that are still there. So a
-//! watch that continues has missed something exactly if there is a gap in what arrives. It then begins anew with a
-//! snapshot. That covers an interruption of any length, a message that the client has dropped, and a server that was
-//! slower to send a revision than others were to replace it.
+//! # Detection of missed messages
+//! The revisions of a stream have no gaps when they are written, and the consumer sends all that still exist. So a
+//! watch that continues has missed something exactly if there is a gap in the messages that arrive. It then begins
+//! anew with a snapshot. That covers an interruption of any length, a message that the client has dropped, and a
+//! revision that was replaced before a slow server sent it.
 //!
-//! A gap at the end shows in no later message, so there is a **goal**: the last revision of the stream when the
-//! consumer had been created. If the consumer has nothing more and the goal was not reached, either the consumer's
-//! replica lags, or the message is gone. The leader knows which.
+//! A gap at the end shows in no later message, so there is a **goal**: the last revision of the stream after the
+//! consumer was created. If the consumer has nothing more and the goal was not reached, either the consumer's replica
+//! lags, or the message is gone. The leader knows which.
 //!
-//! # Snapshots are reported whole
-//! What a snapshot brings is collected until the goal is reached, so that a key that is deleted meanwhile is not in it.
+//! # Snapshots are reported as a whole
+//! The messages of a snapshot are collected until the goal is reached, so that keys deleted meanwhile are not in it.
 //!
 //! # Deletions are reported once
-//! When a tombstone in [`Bucket::Leases`](crate::engine::Bucket::Leases) becomes too old, the server puts a marker in
-//! its place, as for an entry. Such markers are not reported. A watch that began after a given revision does not know
-//! the tombstones before it; it reports their markers too.
+//! When a tombstone in [`Bucket::Leases`](crate::engine::Bucket::Leases) expires, the server replaces it with a marker,
+//! as it does for an entry. Such markers are not reported. A watch that began after a given revision does not know
+//! the tombstones before it, so it reports their markers too.
 
 use crate::engine::{Change, Entry, Revision};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the consumer is to send.
+/// The messages that the consumer has to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplayStart {
-    /// The last message of each key, and what comes then.
+    /// The last message of each key, and all later ones.
     Snapshot,
-    /// All messages from this one.
+    /// All messages from this revision on.
     From(u64),
 }
 
-/// What was done to a key.
+/// An operation on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KeyOperation {
     Put(Bytes),
     /// A tombstone.
     Delete,
-    /// The server's marker in the place of what has become too old.
+    /// The server's marker in place of an expired message.
     Expire,
 }
 
 /// A message of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StreamMessage {
-    /// Its number among those of the consumer, from 1.
+    /// Its number among the messages of the consumer, from 1.
     pub(super) number: u64,
     pub(super) revision: u64,
-    /// How many the consumer has after it.
+    /// Number of messages that the consumer has after it.
     pub(super) pending: u64,
-    /// When it was written, in nanoseconds by the server's clock.
+    /// The time when it was written, in nanoseconds on the server's clock.
     pub(super) time: u64,
     pub(super) key: String,
     pub(super) operation: KeyOperation,
 }
 
-/// What has to be done next.
+/// The next step of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Report these, and wait for more.
+    /// Report these changes, and wait for the next message.
     Report(Vec<Change>),
-    /// Report these; then ask the leader whether it has this revision, and call `answered`.
+    /// Report these changes; then ask the leader whether it has this revision, and call `answered`.
     Ask(Vec<Change>, u64),
     /// Create another consumer: something was missed.
     Restart,
 }
 
-/// A watch.
+/// The state of a watch.
 pub(super) struct Replay {
-    /// Everything up to it has been reported; `None` if a snapshot is needed.
+    /// The revision up to which everything has been reported; `None` if a snapshot is needed.
     position: Option<u64>,
-    /// When the message at the position was written, if it has arrived.
+    /// The time when the message at the position was written, if that message has arrived.
     time: Option<u64>,
-    /// The consumer is to send the message at the position once more.
+    /// Whether the consumer has to send the message at the position once more.
     is_continuing: bool,
-    /// A consumer has been created.
+    /// Whether a consumer has been created.
     has_begun: bool,
-    /// The snapshot that is being taken.
+    /// The snapshot in progress.
     snapshot: Option<Snapshot>,
     goal: u64,
-    /// The last number that the consumer has sent.
+    /// The number of the consumer's last message.
     number: u64,
-    /// How many the consumer had after that.
+    /// Number of messages that the consumer had after it.
     pending: u64,
-    /// Keys whose last message is a tombstone, as far as it is known: their markers are not reported. A marker takes
-    /// its key out, so they become no more than are deleted within one lease.
+    /// Keys whose last known message is a tombstone: their markers are not reported. A marker removes its key, so the
+    /// set is bounded by the number of deletions within one lease time.
     tombstones: BTreeSet<String>,
 }
 
@@ -103,7 +103,7 @@ struct Snapshot {
     entries: BTreeMap<String, Entry>,
     /// The largest revision that has arrived.
     last: u64,
-    /// When that was written.
+    /// The time when that revision was written.
     time: Option<u64>,
 }
 
@@ -131,7 +131,7 @@ impl Replay {
                 self.snapshot = None;
                 ReplayStart::From(position)
             }
-            // It has reported nothing yet, and the caller knows what came before.
+            // Nothing has been reported yet, and the caller knows everything before the position.
             Some(position) if !self.has_begun => ReplayStart::From(position + 1),
             _ => {
                 self.position = None;
@@ -141,7 +141,8 @@ impl Replay {
         }
     }
 
-    /// The consumer has been created with so many messages; after that, the stream's last revision was `goal`.
+    /// Records that the consumer was created with `pending` messages. The stream's last revision, read after that,
+    /// was `goal`.
     pub(super) fn started(&mut self, pending: u64, goal: u64) -> Next {
         let is_behind = self.position.is_some_and(|position| goal < position);
         if is_behind || self.is_continuing && pending == 0 {
@@ -149,15 +150,16 @@ impl Replay {
         }
         self.has_begun = true;
         self.goal = goal;
-        // What it begins with is known, or is none of this watch's.
+        // The first message of a consumer that continues is only compared, so wait for it.
         if self.is_continuing { Next::Report(Vec::new()) } else { self.proceed(Vec::new(), pending) }
     }
 
-    /// A message has arrived.
+    /// Handles a message of the consumer.
     pub(super) fn delivered(&mut self, delivery: StreamMessage) -> Next {
         let StreamMessage { number, revision, pending, time, key, operation } = delivery;
         if number != self.number + 1 {
-            // The client has lost one. What continues after the position finds out whether that is still there.
+            // The client has lost a message. The next consumer continues after the position, and finds out whether it
+            // still exists.
             return Next::Restart;
         }
         self.number = number;
@@ -206,20 +208,20 @@ impl Replay {
         }
     }
 
-    /// The consumer is idle, and says what it has sent last.
+    /// Handles a report of an idle consumer, with the number of its last message.
     pub(super) fn idle(&mut self, number: u64) -> Next {
         match number == self.number {
-            // What it was to begin with has been taken away meanwhile.
+            // The message to continue with has been removed meanwhile.
             true if self.is_continuing => self.missed(),
             true => self.proceed(Vec::new(), self.pending),
             false => Next::Restart,
         }
     }
 
-    /// The leader has said whether it has the revision that `Next::Ask` names.
+    /// Handles the leader's answer whether it has the revision of `Next::Ask`.
     pub(super) fn answered(&mut self, is_there: bool) -> Next {
         match (is_there, self.snapshot.is_some()) {
-            // The replica lags: it will come.
+            // The replica lags: the message will arrive.
             (true, _) => Next::Report(Vec::new()),
             (false, true) => Next::Report(self.synced()),
             (false, false) => self.missed(),
@@ -265,10 +267,10 @@ impl Replay {
 mod tests {
     use super::*;
 
-    /// When the store was new.
+    /// The time when the store was new.
     const DAY: u64 = 1_000;
 
-    /// A consumer as the server has it: it numbers what it sends.
+    /// A consumer as on the server: it numbers its messages.
     struct Consumer {
         replay: Replay,
         number: u64,
@@ -298,7 +300,7 @@ mod tests {
             self.send_of(DAY + revision, revision, key, operation, pending)
         }
 
-        /// Sends what was written at a certain time.
+        /// Sends a message that was written at a certain time.
         fn send_of(&mut self, time: u64, revision: u64, key: &str, operation: KeyOperation, pending: u64) -> Next {
             let delivery = StreamMessage { number: self.number, revision, pending, time, key: key.into(), operation };
             self.replay.delivered(delivery)
@@ -338,7 +340,7 @@ mod tests {
         assert_eq!(next, report([]));
         assert_eq!(consumer.put(3, "a", 2), report([]));
         assert_eq!(consumer.put(5, "b", 1), report([]));
-        // Written between the creation of the consumer and the question for the goal.
+        // Written between the creation of the consumer and the request for the goal.
         assert_eq!(consumer.send(6, "a", KeyOperation::Delete, 1), report([]));
         assert_eq!(consumer.put(7, "c", 0), report([Change::Resync, put("b", 5), put("c", 7), synced(7)]));
         assert_eq!(consumer.send(8, "b", KeyOperation::Delete, 0), report([deleted("b", 8)]));
@@ -403,7 +405,7 @@ mod tests {
         consumer.again(ReplayStart::Snapshot, 0, 6);
     }
 
-    /// Whatever it is: one that was created anew, or an older copy, with less or more in it than was reported.
+    /// The other stream may be a new one, or an older copy with fewer or more messages than were reported.
     #[test]
     fn a_stream_that_is_another_is_followed_by_a_snapshot() {
         let interrupted = || {
@@ -425,13 +427,13 @@ mod tests {
             let (_, next) = consumer.again(ReplayStart::Snapshot, 0, 0);
             assert_eq!(next, report([Change::Resync, synced(0)]));
         }
-        // It has been emptied since the consumer was created, and no message follows.
+        // The stream has been emptied since the consumer was created, and no message follows.
         let (mut consumer, _) = interrupted().again(ReplayStart::From(4), 1, 4);
         assert_eq!(consumer.replay.idle(0), Next::Restart);
         consumer.again(ReplayStart::Snapshot, 0, 0);
     }
 
-    /// If what was reported last is no message that has arrived, nothing shows that the store is the same one.
+    /// If no message has arrived for the last reported revision, nothing shows that the store is still the same.
     #[test]
     fn a_watch_that_knows_no_message_begins_with_a_snapshot() {
         let (consumer, next) = Consumer::snapshot(0, 0);
@@ -457,7 +459,7 @@ mod tests {
         let mut replay = consumer.replay;
         assert_eq!(replay.idle(1), report([]));
         assert_eq!(replay.idle(2), Next::Restart);
-        // In a snapshot, it is taken anew.
+        // A snapshot starts over.
         let (mut consumer, _) = Consumer::snapshot(3, 3);
         consumer.put(1, "a", 2);
         consumer.number += 1;

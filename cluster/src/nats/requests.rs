@@ -1,5 +1,5 @@
-//! Requests to the server's store, and what its answers mean. NATS' documentation calls this the JetStream API; its
-//! texts and numbers are part of the protocol.
+//! Requests to the server's store, and the meaning of its answers. NATS' documentation calls this the JetStream API;
+//! its texts and numbers are part of the protocol.
 
 use super::connection::LaneConnection;
 use super::table::StoreTable;
@@ -14,27 +14,27 @@ use tokio::sync::broadcast::{self, error::RecvError};
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nothing takes such requests: there is no store, or the stream has no leader. Nothing was done.
+    /// No one answers such requests: there is no store, or the stream has no leader. Nothing was done.
     NoResponders,
-    /// There was no answer, or none that can be read.
+    /// There was no answer, or the answer cannot be read.
     NoAnswer,
-    /// The request is longer than the server takes. Nothing was done.
+    /// The request is longer than the server accepts. Nothing was done.
     TooLarge,
-    /// The subject's last revision is another than the one that was expected. Nothing was done.
+    /// The subject's last revision differs from the expected one. Nothing was done.
     WrongRevision,
-    /// There is no such stream.
+    /// The stream does not exist.
     NoStream,
-    /// There is such a stream, and it is another than the one that was to be created. Nothing was done.
+    /// The stream exists already, with another configuration. Nothing was done.
     Exists,
-    /// There is no such message.
+    /// The message does not exist.
     NoMessage,
     /// The account may not use the store.
     NotEnabled,
-    /// The store cannot have so many replicas.
+    /// The store cannot have the requested number of replicas.
     NoReplicas(String),
-    /// This node has no right to ask that. Nothing was done.
+    /// This node has no permission for the request. Nothing was done.
     Forbidden,
-    /// The stream has as many messages as it may have. Nothing was done.
+    /// The stream has reached its limit of messages. Nothing was done.
     Full,
     /// Another refusal. Nothing was done.
     Refused(String),
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// The server's numbers, from its file `errors.json`.
+    /// Converts an error of the server. Its numbers are listed in the server's file `errors.json`.
     fn of_error(error: &Value) -> Self {
         let description = error["description"].as_str().unwrap_or("no reason given").to_owned();
         match error["err_code"].as_u64() {
@@ -67,7 +67,7 @@ impl Failure {
     }
 }
 
-/// Makes a request, and waits for the answer.
+/// Sends a request, and waits for the answer.
 pub(super) async fn request(
     connected: &LaneConnection,
     subject: String,
@@ -79,7 +79,7 @@ pub(super) async fn request(
     if let Some(headers) = headers {
         request = request.headers(headers);
     }
-    // Before the request: its refusal comes after it.
+    // Subscribed before the request is sent, so that its refusal is not missed.
     let refusals = connected.refusals.subscribe();
     let answer = connected.client.send_request(subject.clone(), request);
     tokio::select! {
@@ -95,7 +95,8 @@ pub(super) async fn request(
     }
 }
 
-/// Waits until the server refuses to publish on a subject. It answers no request then, but says so beside it.
+/// Waits until the server refuses to publish on a subject. It then does not answer the request, but reports the
+/// refusal separately.
 async fn refusal(mut refusals: broadcast::Receiver<String>, subject: &str) {
     loop {
         match refusals.recv().await {
@@ -114,10 +115,10 @@ fn read(payload: &[u8]) -> Result<Value, Failure> {
     }
 }
 
-/// What a stream has under a subject.
+/// The message that a stream stores for a subject.
 pub(super) struct StoredMessage {
     pub(super) revision: u64,
-    /// `None` if it was deleted.
+    /// `None` if the entry was deleted.
     pub(super) value: Option<Bytes>,
 }
 
@@ -177,9 +178,9 @@ fn stored(answer: &Value) -> Option<StoredMessage> {
     Some(StoredMessage { revision: message["seq"].as_u64()?, value: (!is_deletion).then(|| value.into()) })
 }
 
-/// The header of an entry that says what was done, unless a value was put there.
+/// The header that names the operation of an entry, unless a value was put.
 pub(super) const OPERATION_HEADER: &str = "KV-Operation";
-/// The header of the entry that the server puts in the place of one that it has deleted.
+/// The header of the marker with which the server replaces an entry that it has deleted.
 pub(super) const MARKER_HEADER: &str = "Nats-Marker-Reason";
 
 #[cfg(test)]

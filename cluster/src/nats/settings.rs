@@ -1,4 +1,4 @@
-//! Where the servers are and what to show them: [`Nats`], and what it refuses before anything is connected.
+//! The settings of the engine, [`Nats`], and their validation before anything is connected.
 
 use super::tls;
 use crate::engine::Bucket;
@@ -8,24 +8,24 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The port of an address that names none.
+/// The port if an address has none.
 const DEFAULT_PORT: u16 = 4222;
 
-/// How many names of a cluster the store has room for, unless it is set otherwise: at some 200 B each, nodes hold
-/// 20 MB.
+/// Number of names of a cluster that the store has room for by default. At some 200 B each, they take 20 MB on a
+/// node.
 const DEFAULT_MAX_NAMES: u64 = 100_000;
 
-/// How many records of nodes and leases: those of the nodes, and of their last runs.
+/// Maximum number of records of nodes and leases: those of the nodes, and of their last runs.
 const MAX_RECORDS: u64 = 65_536;
 
-/// Whom an engine without a name answers probes as.
+/// The name in probe answers of an engine without a name.
 const ANYONE: &str = "anyone";
 
 /// The length of the seed of a user's nkey, which begins with `SU`.
 const SEED_LENGTH: usize = 58;
 
-/// How many messages that have arrived may wait for the callback of a subscription, unless it is set otherwise. It is
-/// the client's default: a burst of small messages fills a shorter queue before the callback can run once.
+/// Number of received messages that may wait for the callback of a subscription by default. It is the client's
+/// default: a burst of small messages fills a shorter queue before the callback can run once.
 const DEFAULT_SUBSCRIPTION_CAPACITY: usize = 65_536;
 
 /// The servers of a cluster, and how to connect to them.
@@ -42,13 +42,13 @@ const DEFAULT_SUBSCRIPTION_CAPACITY: usize = 65_536;
 /// ```
 ///
 /// # Security
-/// An address that is not of this machine is refused unless TLS is required and there is an nkey or a JWT: any program
-/// that reaches the server could otherwise read and forge what the nodes say.
+/// An address of another machine is refused unless TLS is required and there is an nkey or a JWT: otherwise any
+/// program that reaches the server could read and forge the messages of the nodes.
 #[derive(Clone)]
 pub struct Nats {
     addresses: String,
     cluster: String,
-    /// Empty if there is none.
+    /// Empty if the engine has no name.
     node: String,
     replicas: usize,
     max_names: u64,
@@ -66,18 +66,18 @@ enum Secret {
     Credentials(String),
 }
 
-/// Why an engine cannot be started with such settings.
+/// Why an engine cannot be started with these settings.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
-    /// An address cannot be understood.
+    /// An address is not valid.
     #[error("`{address}` is not the address of a server: {reason}; write `nats://host:port` or `tls://host:port`")]
     BadAddress {
         /// The address.
         address: String,
-        /// What is wrong with it.
+        /// The error in the address.
         reason: &'static str,
     },
-    /// The address is not of this machine, and the connection would not be safe.
+    /// The address is of another machine, and the connection would not be safe.
     #[error(
         "`{address}` is not an address of this machine, which needs TLS and an nkey or a JWT; add {}",
         missing(*.needs_tls, *.needs_key)
@@ -87,8 +87,8 @@ pub enum NatsError {
         address: String,
         /// TLS is not required: [`Nats::tls_required`] is missing.
         needs_tls: bool,
-        /// There is no key: [`Nats::nkey`] or [`Nats::credentials`] is missing. A token is not enough, since all nodes
-        /// would have the same.
+        /// There is no key: [`Nats::nkey`] or [`Nats::credentials`] is missing. A token is not enough, since all
+        /// nodes would have the same one.
         needs_key: bool,
     },
     /// The name of the cluster cannot be part of the names of the store's tables.
@@ -103,25 +103,25 @@ pub enum NatsError {
         /// The name.
         name: String,
     },
-    /// The store needs room for one name at least.
+    /// The store needs room for at least one name.
     #[error("the store cannot have room for no name; use 1 or more")]
     NoNames,
-    /// The store cannot be kept so often.
+    /// The store cannot have this number of replicas.
     #[error("the store cannot be kept {replicas} times; use 1 with one server, and 3 or 5 with as many or more")]
     BadReplicas {
         /// The number.
         replicas: usize,
     },
-    /// The seed of the nkey is not one.
+    /// The seed of the nkey is not valid.
     #[error("that is not the seed of a user's nkey, which has {SEED_LENGTH} characters and begins with `SU`")]
     BadNkey,
-    /// The text of the credentials is not that of a credentials file.
+    /// The text of the credentials is not the content of a credentials file.
     #[error("these are not the contents of a credentials file: {reason}; pass the text, and not the file's name")]
     BadCredentials {
-        /// What the client says about them.
+        /// The error that the client reports.
         reason: String,
     },
-    /// A subscription needs room for one message at least.
+    /// A subscription needs room for at least one message.
     #[error("a subscription cannot have room for no message; use 1 or more")]
     NoCapacity,
     /// The engine's thread cannot be started.
@@ -139,7 +139,7 @@ fn missing(needs_tls: bool, needs_key: bool) -> &'static str {
 
 impl Nats {
     /// Returns settings for servers at these addresses: `nats://host:port`, several separated by commas. The port may
-    /// be left out if it is 4222, `tls://` requires TLS.
+    /// be omitted if it is 4222. The scheme `tls://` requires TLS.
     pub fn at(addresses: impl Into<String>) -> Self {
         Self {
             addresses: addresses.into(),
@@ -154,35 +154,35 @@ impl Nats {
         }
     }
 
-    /// Sets the name of the cluster, `postroom` by default: its tables in the store begin with it.
+    /// Sets the name of the cluster, `postroom` by default. The names of its tables in the store begin with it.
     pub fn cluster(mut self, name: impl Into<String>) -> Self {
         self.cluster = name.into();
         self
     }
 
-    /// Sets the name of the node, which the server's permissions are about. [`Builder::join`](crate::Builder::join)
-    /// sets it and the cluster's; this is for engines that are started without it. Without a name the engine works
-    /// where all may do all.
+    /// Sets the name of the node, to which the server's permissions apply. [`Builder::join`](crate::Builder::join)
+    /// sets it and the cluster's name; use this for engines that are started without it. Without a name the engine
+    /// works only on servers that do not restrict permissions.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = name.into();
         self
     }
 
-    /// Sets how many names the store has room for, 100,000 by default; the same number of groups. It is a limit of
-    /// messages, four for each name, so names that come and go quickly need some more. All nodes of a cluster must say
-    /// the same.
+    /// Sets the number of names that the store has room for, 100,000 by default, and the same number of groups. The
+    /// limit applies to messages, four for each name, so names that come and go quickly need more. It must be the
+    /// same on all nodes of a cluster.
     pub fn max_names(mut self, names: u64) -> Self {
         self.max_names = names;
         self
     }
 
-    /// Sets on how many servers the store is kept, 1 by default. All nodes of a cluster must say the same.
+    /// Sets the number of servers that store a replica, 1 by default. It must be the same on all nodes of a cluster.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// Requires TLS. It is 1.3 in any case: a server that has only older versions is refused.
+    /// Requires TLS. The version is always 1.3: a server with only older versions is refused.
     pub fn tls_required(mut self) -> Self {
         self.tls_required = true;
         self
@@ -212,8 +212,8 @@ impl Nats {
         self
     }
 
-    /// Sets how many messages that have arrived may wait for the callback of a subscription, 65,536 by default. What
-    /// exceeds that is lost, and [counted](super::Counts::dropped).
+    /// Sets the number of received messages that may wait for the callback of a subscription, 65,536 by default.
+    /// Further messages are lost, and [counted](super::Counts::dropped).
     pub fn subscription_capacity(mut self, messages: usize) -> Self {
         self.subscription_capacity = messages;
         self
@@ -266,12 +266,12 @@ impl Nats {
         Ok(())
     }
 
-    /// Returns whether there may be a secret in the addresses, wherever it begins and ends: nothing of them is shown.
+    /// Returns whether the addresses may contain a secret. If so, no part of them is shown, as its extent is unknown.
     fn shows_secret(&self) -> bool {
         self.addresses.contains('@')
     }
 
-    /// Returns the addresses of the servers, as the client takes them. Called after `check`.
+    /// Returns the addresses of the servers in the form that the client expects. Must be called after `check`.
     pub(super) fn servers(&self) -> Vec<String> {
         self.addresses.split(',').filter_map(|address| Server::parse(address.trim()).ok()).map(|s| s.url).collect()
     }
@@ -279,7 +279,7 @@ impl Nats {
     /// Returns the options of a connection.
     ///
     /// # Errors
-    /// If the certificates that are to be trusted cannot be read.
+    /// If the trusted certificates cannot be read.
     pub(super) fn options(&self) -> Result<ConnectOptions, String> {
         let mut options = ConnectOptions::new()
             .require_tls(self.tls_required)
@@ -301,17 +301,17 @@ impl Nats {
         Subjects::of(&self.cluster)
     }
 
-    /// Returns the name of this node, or nothing.
+    /// Returns the name of this node; empty if it has none.
     pub(super) fn node_name(&self) -> &str {
         &self.node
     }
 
-    /// Returns the name in answers to probes.
+    /// Returns the name of this node in answers to probes.
     pub(super) fn answers_as(&self) -> &str {
         if self.node.is_empty() { ANYONE } else { &self.node }
     }
 
-    /// Returns how many entries a table has room for.
+    /// Returns the number of entries that a table has room for.
     pub(super) fn limit(&self, bucket: Bucket) -> u64 {
         match bucket {
             Bucket::Nodes | Bucket::Leases => MAX_RECORDS,
@@ -328,7 +328,7 @@ impl Nats {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for Nats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secret = match self.secret {
@@ -425,10 +425,10 @@ mod tests {
             "127.0.0.1, example:4222",
             "[::2]",
             "[::]",
-            // What a name resolves to can change, and is not asked.
+            // A name may resolve to any address, so it is not resolved.
             "ip6-localhost",
             "127.0.0.1.example",
-            // Of no use, and not known to be this machine's.
+            // Not useful, and not recognised as an address of this machine.
             "[::ffff:127.0.0.1]",
         ];
         for address in addresses {
@@ -442,7 +442,7 @@ mod tests {
             assert_eq!(refusal(Nats::at(address).nkey(SEED).tls_required()), None);
         }
         assert_eq!(refusal(Nats::at("tls://10.0.0.1").nkey(SEED)), None);
-        // Each address counts for itself.
+        // Each address is checked separately.
         let mixed = "tls://10.0.0.1, nats://10.0.0.2:4222";
         let refused = Nats::at(mixed).nkey(SEED).check().unwrap_err().to_string();
         assert!(refused.contains("`nats://10.0.0.2:4222`") && refused.contains(".tls_required()"), "{refused}");

@@ -1,4 +1,4 @@
-//! What the threads of callers, and the tasks on the engine's own thread, know of each other.
+//! The state shared between the threads of callers and the tasks on the engine's own thread.
 
 use super::connection::{LaneConnection, LaneState, OutgoingMessage};
 use super::problem::{Problem, Violation};
@@ -12,38 +12,38 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-/// The longest message that a server takes by default; until a server has said what it takes, this counts.
+/// The longest message that a server accepts by default. It applies until a server has announced its own limit.
 const DEFAULT_MAX_PAYLOAD: usize = 1 << 20;
 
-/// How many questions to the store and probes may be unanswered at a time.
+/// Maximum number of unanswered questions to the store and probes.
 pub const MAX_QUESTIONS: usize = 4_096;
 
-/// What may have a problem of its own.
+/// A part of the engine that can have a problem of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProblemSource {
     Lane(Lane),
-    /// What this node may do in a lane.
+    /// The permissions of this node in a lane.
     Rights(Lane),
     Store,
 }
 
-/// How often something has happened since the engine started.
+/// Counters of the engine since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections that were made. Two are made at the start; more mean that some were lost.
+    /// Connections established. Two are established at the start; more mean that some were lost.
     pub connections: u64,
-    /// Messages that were accepted and could not be sent: the connection was lost first.
+    /// Messages that were accepted but not sent, because the connection was lost.
     pub unsent: u64,
-    /// Messages that arrived and were lost, because callbacks were too slow for them. A lower bound: in a burst the
-    /// client library reports some 128 at a time, and no more.
+    /// Messages that arrived and were lost because callbacks were too slow. A lower bound: in a burst the client
+    /// library reports only about 128 at a time.
     pub dropped: u64,
     /// Callbacks that panicked.
     pub panics: u64,
-    /// What this node has published or subscribed to, and the server has refused because the node has no right to it. A
-    /// lower bound, for the same reason.
+    /// Publications and subscriptions that the server has refused for lack of permission. A lower bound, for the same
+    /// reason.
     pub refused: u64,
-    /// Messages that the server delivered to a subscription which does not have their subject, and probes that asked
-    /// for an answer elsewhere: another node has arranged that.
+    /// Messages that the server delivered to a subscription that does not match their subject, and probes that asked
+    /// for an answer elsewhere: both are caused by another node.
     pub misdelivered: u64,
 }
 
@@ -61,23 +61,23 @@ pub(super) struct EngineShared {
     pub(super) settings: Nats,
     data: LaneState,
     control: LaneState,
-    /// The connection in [`Lane::Control`], while the tables of the store are there and are prepared.
+    /// The connection of [`Lane::Control`] while the tables of the store are prepared.
     pub(super) store: watch::Sender<Option<LaneConnection>>,
     pub(super) tombstones: mpsc::UnboundedSender<Tombstone>,
     pub(super) closed: watch::Sender<bool>,
     pub(super) max_payload: AtomicUsize,
     pub(super) questions: Arc<Semaphore>,
-    /// What this engine has seen of each table.
+    /// The largest revisions that this engine has seen of each table.
     pub(super) floor: Floor,
     pub(super) counters: EngineCounters,
-    /// What the server said of the last refusal.
+    /// The text of the server's last refusal.
     last_refusal: Mutex<Option<String>>,
     problems: Mutex<BTreeMap<ProblemSource, Problem>>,
-    /// Why there is no connection with each server that was tried, by lane and in the order of the settings.
+    /// Why the connection to each server that was tried failed, by lane and place in the settings.
     failures: Mutex<BTreeMap<(Lane, usize), (String, Problem)>>,
-    /// The server that the store is asked of, or was last.
+    /// The server that the store's requests go to, or went to last.
     server: Mutex<Option<String>>,
-    /// A problem has come or gone.
+    /// Notified when a problem appears or disappears.
     changed: Condvar,
 }
 
@@ -131,8 +131,8 @@ impl EngineShared {
         }
     }
 
-    /// The store may be another than the one that was prepared on this connection: it is prepared again, and accesses
-    /// and watches wait for that.
+    /// Marks the store as doubtful: it may no longer be the one that was prepared on this connection. It is prepared
+    /// again, and accesses and watches wait for that.
     pub(super) fn doubt_store(&self, connected: &LaneConnection) {
         self.store.send_if_modified(|store| {
             let is_doubted = store.as_ref().is_some_and(|in_use| in_use.number == connected.number);
@@ -143,16 +143,16 @@ impl EngineShared {
         });
     }
 
-    /// Has a tombstone purged when its time has come.
+    /// Schedules the purge of a tombstone.
     pub(super) fn bury(&self, tombstone: Tombstone) {
         let _ = self.tombstones.send(tombstone);
     }
 
-    /// Notes what the server refuses. It is a problem if the node cannot do without it.
+    /// Records a refusal of the server. It is a problem if the node cannot work without that permission.
     pub(super) fn refused(&self, lane: Lane, refusal: &Violation) {
         let text = refusal.to_string();
         *self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-        // After the text: who sees it counted finds that, or a later one.
+        // Released after the text is stored: a reader of the count finds this text, or a later one.
         self.counters.refused.fetch_add(1, Ordering::Release);
         if refusal.is_of_need(&self.settings) {
             self.set_problem(ProblemSource::Rights(lane), Some(Problem::forbidden(&self.settings, &refusal.subject)));
@@ -163,7 +163,7 @@ impl EngineShared {
         self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets go of the connections. The client ends with the last that holds it.
+    /// Drops the connections. The client ends with its last clone.
     pub(super) fn disconnect(&self) {
         self.store.send_replace(None);
         for lane in Lane::ALL {
@@ -172,7 +172,7 @@ impl EngineShared {
     }
 
     fn problems(&self) -> MutexGuard<'_, BTreeMap<ProblemSource, Problem>> {
-        // Nothing panics while it is locked.
+        // No code panics while the lock is held.
         self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -186,12 +186,12 @@ impl EngineShared {
         self.changed.notify_all();
     }
 
-    /// Notes what came of an attempt to connect with a server, which has this place in the settings.
+    /// Records the result of an attempt to connect to the server at this place in the settings.
     pub(super) fn tried(&self, lane: Lane, place: usize, server: &str, problem: Option<&Problem>) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match problem {
             Some(problem) => _ = failures.insert((lane, place), (server.to_owned(), problem.clone())),
-            // A lane that is connected needs no other server.
+            // A connected lane needs no other server.
             None => {
                 failures.retain(|(of, _), _| *of != lane);
                 if lane == Lane::Control {
@@ -201,8 +201,8 @@ impl EngineShared {
         }
     }
 
-    /// Returns the servers that were tried in vain: each once, though both lanes have tried it. If there is none, the
-    /// one that is connected and has no store yet.
+    /// Returns the servers that were tried without success: each once, even if both lanes have tried it. If there is
+    /// none, returns the connected server whose store is not ready.
     pub(super) fn attempts(&self) -> Vec<Attempt> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let by_place: BTreeMap<_, _> = failures.iter().map(|((_, place), failure)| (*place, failure)).collect();
@@ -220,7 +220,7 @@ impl EngineShared {
         server.zip(missing).map(|(server, problem)| Attempt { server, problem }).into_iter().collect()
     }
 
-    /// Returns the problem that an operator has to do something about, or else the first.
+    /// Returns the problem that an operator has to solve, or else the first.
     pub(super) fn problem(&self) -> Option<Problem> {
         worst(&self.problems()).cloned()
     }
@@ -242,7 +242,7 @@ impl EngineShared {
 
 fn worst(problems: &BTreeMap<ProblemSource, Problem>) -> Option<&Problem> {
     let lasting = problems.values().find(|problem| problem.is_lasting());
-    // One that says something rather than that there was no answer.
+    // Prefer a specific problem to one without an answer.
     let telling = || problems.values().find(|problem| **problem != Problem::NoAnswer);
     lasting.or_else(telling).or_else(|| problems.values().next())
 }

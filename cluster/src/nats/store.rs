@@ -1,36 +1,37 @@
-//! The store: its tables, and what is written to and read from them.
+//! The store: preparation of its tables, and accesses to them.
 //!
 //! Each [`Bucket`] is a key-value bucket of JetStream, `<cluster>_nodes` for example: a stream `KV_<cluster>_nodes`
 //! whose subjects are the keys. A deletion is a message too, a *tombstone*.
 //!
 //! # Properties of the tables
-//! * **No direct reads** (`allow_direct`): any replica answers these, also one that lags. So all reads come from the
+//! * **No direct reads** (`allow_direct`): any replica answers these, even one that lags. So all reads go to the
 //!   leader.
-//! * **[`HISTORY`](super::table::HISTORY) revisions of each key** are kept, and not only the last: the server sends a
-//!   revision to watches some time after it was written, and what has been replaced meanwhile is gone. Then the watch
-//!   has to begin anew.
-//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for
-//!   [`KEPT`](super::table::KEPT), by which watches see it.
-//! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can
-//!   tell who may write it: see [`rights`]. A message of another writer than the node itself is a tombstone, whatever
-//!   it contains.
-//! * **No foreign subjects**: a table that is mirrored from another, or published on other subjects, is not used. By
-//!   these, a node could have the server say what it may not say itself.
+//! * **[`HISTORY`](super::table::HISTORY) revisions of each key** are kept, not only the last: the server sends a
+//!   revision to watches some time after it was written, and a revision that was replaced in between would be gone.
+//!   Then the watch would have to start over.
+//! * **Leases** are deleted by their age. The server replaces the last revision with a marker for
+//!   [`KEPT`](super::table::KEPT), so that watches see the deletion.
+//! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, so that the server can
+//!   check who may write it: see [`rights`]. A message of any writer other than the node itself is a tombstone,
+//!   whatever it contains.
+//! * **No foreign subjects**: a table that mirrors another, or is published on other subjects, is not used. Otherwise
+//!   a node could make the server publish messages that the node itself may not publish.
 //!
-//! # A store that is another
-//! A table begins above all that this engine has seen of it, and at the clock: [`floor`](crate::floor) says why. A new
-//! stream can be told its first number. One that is an older copy is **purged up to** the number that it is to go on
-//! with, which empties it, moves it there, and does nothing if it is there already: so of several engines that do this
-//! at once, the last loses what was written after the first, which is written again. Then a tombstone is put under
-//! [`MOVED`]: a watch that is connected meanwhile would not notice the purge before the next message.
+//! # A replaced store
+//! A table begins above all revisions that this engine has seen of it, and at the clock: [`floor`](crate::floor)
+//! explains why. A new stream can be created with its first number. An older copy is **purged up to** the number at
+//! which it has to continue, which empties it, moves it there, and does nothing if it is there already. If several
+//! engines do this at once, the last removes the writes since the first, which are made again. Then a tombstone is
+//! written to [`MOVED`]: otherwise a watch that is connected meanwhile would not notice the purge before the next
+//! message.
 //!
 //! # Compare and set
-//! The server compares the number of the key's last *message*, under any writer, which may be a tombstone. So a deleted
-//! entry would pass as one, by the revision of its deletion; and a new one would not be created over a tombstone.
-//! * **create** expects that there is no message. If that fails, it reads the key, and expects the tombstone that it
-//!   has found there.
-//! * **update, delete** read the key first, and go on if it has an entry with the revision that is expected. The server
-//!   compares once more, so what happens in between is found out.
+//! The server compares the number of the key's last *message*, from any writer, which may be a tombstone. So a
+//! deleted entry would match the revision of its deletion, and a new entry could not be created over a tombstone.
+//! * **create** expects no message. If that fails, it reads the key, and expects the tombstone that it has found
+//!   there.
+//! * **update, delete** read the key first, and continue if it has an entry with the expected revision. The server
+//!   compares once more, so a write in between is detected.
 
 use super::connection::LaneConnection;
 use super::problem::Problem;
@@ -52,38 +53,38 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long an access may take. It is less than a change of the store's leader, after which it would be answered: those
-/// who wait for a lease ask again every half a second.
+/// The time limit of an access. It is shorter than a change of the store's leader, after which the access would be
+/// answered: callers that wait for a lease ask again every half second.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a message to the store has besides key and value: its headers and the start of its subject.
+/// Size of a message to the store in addition to key and value: its headers and the prefix of its subject.
 const OVERHEAD: usize = 1_024;
 
-/// The pause before an access is tried again.
+/// The pause before an access is repeated.
 const ACCESS_PAUSE: Duration = Duration::from_millis(5);
-/// The pause before the preparation of the tables is tried again. It doubles, up to the second value, while an operator
-/// has to do something first; nodes miss their leases if a change of the store's leader is waited for so long.
+/// The pause before the preparation of the tables is repeated. It doubles, up to the second value, only while an
+/// operator has to act first: with such a pause during a change of the store's leader, nodes would miss their leases.
 const PREPARE_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(8)];
-/// How soon the state of a table is asked for again: as soon as a lease is.
+/// The interval at which the state of a table is asked for again: the same as for a lease.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// The key of the tombstone that follows an emptying: one that no entry has, and legal in each table.
+/// The key of the tombstone that follows a purge. No entry has it, and it is legal in each table.
 const MOVED: &str = "=.=";
 
-/// Prepares the tables, and lets all others use them; again when one of these [doubts](EngineShared::doubt_store) that
-/// the store is the same one. It runs once for each connection, so an engine prepares the tables once at a time.
+/// Prepares the tables and then makes them available, again whenever a task [doubts](EngineShared::doubt_store) that
+/// the store is still the same. It runs once per connection, so an engine never prepares the tables concurrently.
 pub(super) async fn keep_prepared(shared: &EngineShared, connected: &LaneConnection) {
     let mut store = shared.store.subscribe();
     loop {
         prepare(shared, connected).await;
         shared.store.send_replace(Some(connected.clone()));
         shared.set_problem(ProblemSource::Store, None);
-        // The sender lives as long as the engine.
+        // Cannot fail: the sender lives as long as the engine.
         let _ = store.wait_for(Option::is_none).await;
     }
 }
 
-/// Prepares the tables, for as long as it takes.
+/// Prepares the tables, and repeats that until it succeeds.
 async fn prepare(shared: &EngineShared, connected: &LaneConnection) {
     let [first, longest] = PREPARE_PAUSES;
     let mut pause = first;
@@ -95,8 +96,7 @@ async fn prepare(shared: &EngineShared, connected: &LaneConnection) {
     }
 }
 
-/// Creates the tables that are not there, and empties them if they are older than what this engine has seen before it
-/// asks.
+/// Creates missing tables, and empties those that are older than this engine has seen before it asks.
 pub(super) async fn prepare_tables(shared: &EngineShared, connected: &LaneConnection) -> Result<(), Problem> {
     let seen = shared.floor.copy();
     let mut last = BTreeMap::new();
@@ -122,7 +122,7 @@ struct Preparing<'a> {
     connected: &'a LaneConnection,
     bucket: Bucket,
     table: StoreTable,
-    /// Where it begins if it is created, or emptied.
+    /// The first revision if the table is created or emptied.
     first: u64,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Preparing<'a> {
         }
     }
 
-    /// Creates the table unless it is there: a node may lack the right to create it. Returns its last revision.
+    /// Creates the table unless it exists: a node may lack the permission to create it. Returns its last revision.
     async fn create(&self) -> Result<Revision, Problem> {
         let wanted = self.table.configuration(&self.shared.settings);
         let mut answer = first_answer(ASK_AGAIN, || self.ask("INFO", String::new())).await;
@@ -157,7 +157,7 @@ impl<'a> Preparing<'a> {
             let mut new = wanted.clone();
             new["first_seq"] = self.first.into();
             answer = match self.ask("CREATE", new.to_string()).await {
-                // Another node was quicker, and has it begin at its own clock.
+                // Another node was quicker, and made the table begin at its own clock.
                 Err(Failure::Exists) => self.ask("INFO", String::new()).await,
                 answer => answer,
             };
@@ -168,11 +168,11 @@ impl<'a> Preparing<'a> {
         last.map(Revision).ok_or_else(|| self.problem("INFO", Failure::NoAnswer))
     }
 
-    /// Returns the last revision, proved by a write: of a tombstone, under a key that no entry has.
+    /// Returns the last revision, proved by writing a tombstone under a key that no entry has.
     async fn written(self) -> Result<Revision, Problem> {
         let own = self.shared.settings.node_name();
         let key = match self.bucket {
-            // A node may write leases of its own only.
+            // A node may write only its own leases.
             Bucket::Leases if !own.is_empty() => format!("{own}.="),
             _ => MOVED.into(),
         };
@@ -191,7 +191,7 @@ impl<'a> Preparing<'a> {
     async fn empty(self) -> Result<(), Problem> {
         let question = json!({ "seq": self.first }).to_string();
         self.ask("PURGE", question).await.map_err(|failure| self.problem("PURGE", failure))?;
-        // If that is lost, watches notice with the next message.
+        // If this write is lost, watches notice the purge with the next message.
         if let Ok(revision) = KeyAccess::of(self.shared, self.connected, self.table, MOVED).put(None, 0).await {
             let table = StoreTable::new(self.shared.settings.name(), self.bucket);
             self.shared.bury(Tombstone { table, key: MOVED.into(), revision, written: Instant::now() });
@@ -200,15 +200,15 @@ impl<'a> Preparing<'a> {
     }
 }
 
-/// The time since 1970, in microseconds; zero on a machine whose clock is before that.
+/// Returns the time since 1970, in microseconds; zero if the clock is before that.
 fn clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Asks, and asks again for as long as there is no answer. A question that comes while the store has no leader has
-/// none, also when it has one again: if the next waited for that to time out, a node whose server has ended would miss
-/// its lease.
+/// Asks, and asks again while there is no answer. A question that arrives while the store has no leader is never
+/// answered, even when the store has one again: if the next question waited for that to time out, a node whose server
+/// has ended would miss its lease.
 async fn first_answer<T, F: Future<Output = T>>(again: Duration, ask: impl Fn() -> F) -> T {
     let mut questions = FuturesUnordered::new();
     loop {
@@ -220,7 +220,7 @@ async fn first_answer<T, F: Future<Output = T>>(again: Duration, ask: impl Fn() 
     }
 }
 
-/// Checks what the promises of the store rest on.
+/// Checks the settings that the guarantees of the store depend on.
 fn compare(bucket: Bucket, table: &StoreTable, wanted: &Value, found: &Value) -> Result<(), Problem> {
     let fields = [
         "num_replicas",
@@ -232,12 +232,12 @@ fn compare(bucket: Bucket, table: &StoreTable, wanted: &Value, found: &Value) ->
         "subject_delete_marker_ttl",
         "subjects",
     ];
-    // By these, what is written to the table could appear elsewhere, or what is written elsewhere in the table.
+    // With these, messages of the table could appear elsewhere, or messages from elsewhere in the table.
     let foreign = ["republish", "mirror", "sources", "subject_transform"];
     for field in fields.into_iter().chain(foreign) {
         let differs = match &wanted[field] {
             Value::Null if foreign.contains(&field) => found.get(field).is_some_and(|found| !found.is_null()),
-            // The server may leave out what is zero or false, and gives a number to what has no limit.
+            // The server may omit fields that are zero or false, and reports a number for those without a limit.
             Value::Null => false,
             Value::Bool(false) => found[field].as_bool().unwrap_or(false),
             Value::Number(number) if number.as_u64() == Some(0) => found[field].as_u64().unwrap_or(0) != 0,
@@ -251,7 +251,7 @@ fn compare(bucket: Bucket, table: &StoreTable, wanted: &Value, found: &Value) ->
     Ok(())
 }
 
-/// Makes an access that is not a read.
+/// Performs an access that is not a read.
 pub(super) async fn write(
     shared: &EngineShared,
     bucket: Bucket,
@@ -271,7 +271,7 @@ pub(super) async fn write(
         return Ok(revision);
     }
     if seen.is_above(bucket, Revision(revision.0.saturating_sub(1))) {
-        // It was written to another store, which is emptied next.
+        // The revision was assigned by a replaced store, which is emptied next.
         shared.doubt_store(&asked.connected);
         return Err(StoreError::Unknown);
     }
@@ -289,12 +289,12 @@ pub(super) async fn read(shared: &EngineShared, bucket: Bucket, key: &str) -> Re
     Ok(Some(Entry { key: key.into(), value, revision: Revision(revision) }))
 }
 
-/// An access to one key, which has a connection.
+/// An access to one key, with a connection.
 struct KeyAccess<'a> {
     connected: LaneConnection,
     floor: &'a Floor,
     table: StoreTable,
-    /// The name of this node.
+    /// The name of this node; empty if it has none.
     own: &'a str,
     key: &'a str,
     limit: usize,
@@ -349,7 +349,7 @@ impl<'a> KeyAccess<'a> {
         StoreError::Conflict { key: self.key.into() }
     }
 
-    /// A read that fails has done nothing, whatever the reason.
+    /// Reads the last message of the key. A failed read has done nothing, so any failure is reported as unavailable.
     async fn last(&self) -> Result<StoredMessage, StoreError> {
         let pattern = self.table.pattern(self.key);
         match requests::last(&self.connected, &self.table, &pattern, self.time_left()).await {
@@ -362,12 +362,13 @@ impl<'a> KeyAccess<'a> {
         }
     }
 
-    /// Writes a value or a tombstone after a certain revision; 0 means that there is none.
+    /// Writes a value or a tombstone after revision `expected`; 0 means that there is none.
     async fn put(&self, value: Option<Bytes>, expected: u64) -> Result<Revision, StoreError> {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
         let pattern = self.table.pattern(self.key);
-        // A value is its owner's; the server refuses it from others. A tombstone has the name of who writes it.
+        // Only the owner of a key may write a value; the server refuses others. A tombstone has the name of its
+        // writer.
         let owner = rights::owner(self.key);
         let writer = if value.is_some() || self.own.is_empty() { owner } else { self.own };
         let subject = self.table.subject(self.key, writer);
@@ -391,7 +392,7 @@ impl<'a> KeyAccess<'a> {
         }
     }
 
-    /// Writes a value where there is none, or a tombstone whatever there is.
+    /// Writes a value if there is none, or a tombstone in any case.
     async fn create(&self, value: Option<Bytes>) -> Result<Revision, StoreError> {
         let mut expected = 0;
         loop {
@@ -403,8 +404,8 @@ impl<'a> KeyAccess<'a> {
             if there.value.is_some() && value.is_some() {
                 return Err(self.conflict());
             }
-            // Another tombstone, or none. If it is what was expected, another write has been accepted and is not there
-            // yet.
+            // Another tombstone, or no message. If its revision is the expected one, another write has been accepted
+            // but is not visible yet.
             if there.revision == expected {
                 sleep(ACCESS_PAUSE).await;
             }
@@ -429,7 +430,7 @@ mod tests {
     use super::*;
     use crate::nats::Nats;
 
-    /// Catches: a store whose leader was being chosen when it was asked, and which is asked next when that has timed
+    /// Catches: a question that is asked while the store elects its leader, and is repeated only after it has timed
     /// out.
     #[test]
     fn a_question_that_has_no_answer_is_asked_again_at_once() {
@@ -466,7 +467,7 @@ mod tests {
             assert!(matches!(&problem, Problem::BucketDiffers { field: of, .. } if *of == field), "{problem}");
             assert!(problem.is_lasting() && problem.to_string().contains("KV_bank_leases"), "{problem}");
         }
-        // Only leases have an age.
+        // Only leases expire.
         let wanted = StoreTable::new("bank", Bucket::Names).configuration(&Nats::at("localhost"));
         let mut found = wanted.clone();
         found["max_age"] = json!(5);

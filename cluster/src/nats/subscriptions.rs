@@ -1,11 +1,11 @@
 //! Subscriptions, and the probes that they answer.
 //!
-//! A message counts only if its subject is one of the subscription's. The server can deliver others there: a node may
-//! create a consumer of a table, and name any subject as the one to deliver to.
+//! A message counts only if its subject matches the subscription. The server can deliver others there: a node may
+//! create a consumer of a table, and have it deliver to any subject.
 //!
-//! A probe is a request with a header. The server answers one without a subscriber; otherwise the engine of
-//! the subscriber does, on the connection of the subscription. That a probe is answered says that the messages before
-//! it have been taken from that connection.
+//! A probe is a request with a header. The server answers it if there is no subscriber; otherwise the engine of the
+//! subscriber does, on the connection of the subscription. An answer also shows that all messages before the probe
+//! have been taken from that connection.
 
 use super::completion::run;
 use super::connection::newer;
@@ -22,9 +22,9 @@ use std::time::Duration;
 /// The header that makes a message a probe.
 const PROBE_HEADER: &str = "Postroom-Probe";
 
-/// How long a probe waits for an answer. That there is no subscriber a server says in less than a millisecond; a
-/// subscriber that does not answer in this time, behind a slow network, is probed again. A longer wait would only delay
-/// the probe that finds a silent node gone.
+/// The time that a probe waits for an answer. A server reports the absence of subscribers in less than a millisecond;
+/// a subscriber behind a slow network that does not answer in this time is probed again. A longer wait would only
+/// delay the probe that finds a silent node gone.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct LaneSubscriber {
@@ -32,12 +32,12 @@ pub(super) struct LaneSubscriber {
     pub(super) lane: Lane,
     pub(super) pattern: String,
     pub(super) on_message: OnMessage,
-    /// False once the subscription was dropped.
+    /// False once the subscription is dropped.
     pub(super) is_wanted: Arc<AtomicBool>,
 }
 
 impl LaneSubscriber {
-    /// Receives messages from each connection of the lane.
+    /// Receives messages from each connection of the lane in turn.
     pub(super) async fn run(mut self) {
         let mut connections = self.shared.lane(self.lane).connection.subscribe();
         let mut last = 0;
@@ -48,7 +48,7 @@ impl LaneSubscriber {
                 if !self.is_wanted.load(Ordering::Acquire) {
                     return;
                 }
-                // One with a status is the server's own, to the client that has created a consumer.
+                // A message with a status comes from the server itself, for the client that has created a consumer.
                 if !matches(&self.pattern, &message.subject) || message.status.is_some() {
                     self.shared.counters.misdelivered.fetch_add(1, Ordering::Relaxed);
                     continue;
@@ -76,13 +76,13 @@ impl LaneSubscriber {
     }
 }
 
-/// Asks whether there is a subscriber.
+/// Asks whether a subject has a subscriber.
 pub(super) async fn probe(shared: &EngineShared, subject: String) -> ProbeOutcome {
     let connected = shared.lane(Lane::Control).connected();
     let Some(connected) = connected.filter(|_| is_subject(&subject)) else { return ProbeOutcome::Unknown };
     let mut headers = HeaderMap::new();
     headers.insert(PROBE_HEADER, "1");
-    // With a subject of its own: the client would keep what it knows of a request that is never answered.
+    // Uses a reply subject of its own: the client would keep its state of a request that is never answered.
     let (settings, subjects) = (&shared.settings, shared.settings.subjects());
     let token = connected.client.new_inbox();
     let token = token.rsplit('.').next().unwrap_or(&token);

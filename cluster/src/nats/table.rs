@@ -7,19 +7,20 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many revisions of a key are kept: the most that NATS' own tools allow. So much can a watch lag behind.
+/// Number of revisions of a key that are kept: the most that NATS' own tools allow. A watch may lag behind by as
+/// many.
 pub(super) const HISTORY: u64 = 64;
 
-/// How many messages a table keeps for each entry that it may have: its last revisions, and tombstones.
+/// Number of messages that a table may have per entry: its last revisions, and tombstones.
 const PER_ENTRY: u64 = 4;
 
-/// How long a tombstone stays.
+/// The time for which a tombstone is kept.
 pub(super) const KEPT: Duration = Duration::from_secs(60);
 
 /// The stream and the subjects of a bucket.
 pub(super) struct StoreTable {
     pub(super) stream: String,
-    /// What the subjects of keys begin with.
+    /// The prefix of the subjects of keys.
     pub(super) prefix: String,
     cluster: String,
     pub(super) bucket: Bucket,
@@ -37,12 +38,12 @@ impl StoreTable {
         rights::write_subject(&self.cluster, self.bucket, key, writer)
     }
 
-    /// The pattern of the subjects that have a key.
+    /// Returns the pattern of all subjects on which a key can be written.
     pub(super) fn pattern(&self, key: &str) -> String {
         self.subject(key, "*")
     }
 
-    /// Returns the key of a subject, and whether a message there can be a value; it is a removal otherwise.
+    /// Returns the key of a subject, and whether a message there can be a value; otherwise it is a removal.
     pub(super) fn key<'s>(&self, subject: &'s str) -> Option<(&'s str, bool)> {
         let key = subject.strip_prefix(&self.prefix)?;
         match self.bucket {
@@ -76,14 +77,14 @@ impl StoreTable {
             configuration["max_age"] = nanos(Bucket::LEASE_TTL).into();
             configuration["allow_msg_ttl"] = true.into();
             configuration["subject_delete_marker_ttl"] = nanos(KEPT).into();
-            // The server writes its markers in this way.
+            // The server needs this to write its markers.
             configuration["allow_rollup_hdrs"] = true.into();
         }
         configuration
     }
 }
 
-/// A deletion that the server need not keep for ever: see [`tombstones`](super::tombstones).
+/// A deletion that the server need not keep forever: see [`tombstones`](super::tombstones).
 pub(super) struct Tombstone {
     pub(super) table: StoreTable,
     pub(super) key: String,

@@ -1,4 +1,4 @@
-//! What a server has to show: TLS 1.3, and a certificate that is trusted.
+//! The requirements on a server: TLS 1.3, and a trusted certificate.
 
 use async_nats::rustls::crypto::ring;
 use async_nats::rustls::pki_types::{CertificateDer, pem::PemObject};
@@ -6,8 +6,9 @@ use async_nats::rustls::{ClientConfig, RootCertStore, version::TLS13};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Returns the client's side of TLS: it trusts the certificates in these PEM files or, if there are none, those that
-/// the operating system trusts. The files are read for each connection, so they may be replaced while a node runs.
+/// Returns the client's TLS configuration. It trusts the certificates in these PEM files or, if there are none, those
+/// that the operating system trusts. The files are read for each connection, so they may be replaced while a node
+/// runs.
 pub(super) fn config(trusted: &[PathBuf]) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     for file in trusted {
@@ -24,7 +25,7 @@ pub(super) fn config(trusted: &[PathBuf]) -> Result<ClientConfig, String> {
         }
     }
     if trusted.is_empty() {
-        // Those that cannot be read are trusted less than they could be.
+        // Certificates that cannot be read are skipped, which only reduces trust.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));

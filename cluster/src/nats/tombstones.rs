@@ -1,11 +1,11 @@
-//! What becomes of tombstones: the engine that has deleted an entry also has the server forget the key, some time
-//! later. Otherwise each name and each run of a node would leave a message for ever.
+//! Removal of tombstones: the engine that has deleted an entry makes the server forget the key some time later.
+//! Otherwise each name and each run of a node would leave a message behind forever.
 //!
-//! The server purges the key up to the tombstone, so an entry that was created since stays. The time is for watches:
-//! one that is cut off for less sees the deletion, and goes on; another one finds a gap, and begins anew. When the
-//! engine closes, it purges what is left without waiting for it. What it has deleted just before it was killed stays.
+//! The server purges the key up to the tombstone, so an entry that was created since is kept. The delay is for
+//! watches: a watch that is cut off for less sees the deletion, and continues; another one finds a gap, and begins
+//! anew. When the engine closes, it purges the remaining tombstones at once. Those of an engine that is killed stay.
 //!
-//! Leases need none of this: their tombstones become too old.
+//! Leases need none of this: their tombstones expire.
 
 use super::connection::LAST_WORDS;
 use super::requests;
@@ -18,10 +18,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 
-/// How long a purge may take. One that fails is not tried again.
+/// The time limit of a purge. A failed purge is not repeated.
 const PURGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Purges tombstones when their time has come, and the rest when the engine closes.
+/// Purges tombstones when their time has come, and the remaining ones when the engine closes.
 pub(super) async fn sweep(shared: Arc<EngineShared>, mut tombstones: mpsc::UnboundedReceiver<Tombstone>) {
     let mut closed = shared.closed.subscribe();
     let mut waiting = None;
@@ -53,7 +53,7 @@ async fn purge(shared: &EngineShared, tombstone: &Tombstone) {
     let Some(connected) = shared.store.borrow().clone() else { return };
     let Tombstone { table, key, revision: Revision(revision), .. } = tombstone;
     let subject = format!("$JS.API.STREAM.PURGE.{}", table.stream);
-    // Up to this revision, and without it.
+    // Exclusive bound: purges up to and including the tombstone.
     let question = json!({ "filter": table.pattern(key), "seq": revision + 1 }).to_string();
     let _ = requests::request(&connected, subject, None, question.into(), PURGE_TIMEOUT).await;
 }

@@ -1,4 +1,4 @@
-//! Watches: consumers of the streams of the store. The rules are in [`replay`](super::replay).
+//! Watches: consumers of the streams of the store. [`replay`](super::replay) describes the rules.
 
 use super::completion::run;
 use super::connection::{LaneConnection, newer};
@@ -16,34 +16,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How often an idle consumer says so.
+/// The interval at which an idle consumer sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// How long a consumer may be silent. It may be gone: with its server, or because the server has deleted it.
+/// The time for which a consumer may be silent. Then it may be gone: with its server, or deleted by the server.
 const SILENCE: Duration = Duration::from_secs(6);
-/// After how long the server deletes a consumer without a listener.
+/// The time after which the server deletes a consumer without a listener.
 const INACTIVE: Duration = Duration::from_secs(10);
-/// How long a request about the consumer may take.
+/// The time limit of a request about the consumer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The pause before another consumer is created. It doubles, up to the second value, while there is no stream to create
-/// one of though the tables were prepared.
+/// The pause before another consumer is created. It doubles, up to the second value, while the stream is missing
+/// although the tables were prepared.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
-/// How many changes are reported at a time.
+/// Number of changes that are reported before other tasks may run.
 const TURN: usize = 256;
 
 pub(super) struct Watch {
     pub(super) shared: Arc<EngineShared>,
     pub(super) bucket: Bucket,
     pub(super) on_change: OnChange,
-    /// False once the subscription was dropped.
+    /// False once the subscription is dropped.
     pub(super) is_wanted: Arc<AtomicBool>,
 }
 
-/// Why a consumer has ended.
+/// Why a consumer ended.
 enum ConsumerEnd {
-    /// The connection has.
+    /// The connection was lost.
     Disconnected,
-    /// It has missed something, or was silent.
+    /// The consumer missed a message, or was silent.
     Restart,
     /// The watch has been dropped.
     Dropped,
@@ -72,7 +72,7 @@ impl Watch {
         }
     }
 
-    /// Reports what a new consumer sends.
+    /// Creates a consumer and reports its messages until it ends.
     async fn consume(&mut self, connected: &LaneConnection, replay: &mut Replay) -> Result<ConsumerEnd, Failure> {
         let client = &connected.client;
         let table = StoreTable::new(self.shared.settings.name(), self.bucket);
@@ -84,7 +84,7 @@ impl Watch {
         let info = requests::request(connected, subject, None, Bytes::new(), REQUEST_TIMEOUT).await?;
         let last = info["state"]["last_seq"].as_u64().ok_or(Failure::NoAnswer)?;
         if seen.is_above(self.bucket, Revision(last)) {
-            // The store was replaced, and the connection has stood, or the leader that answers was cut off.
+            // The store was replaced while the connection lasted, or the answering leader was cut off.
             return Err(Failure::NoStream);
         }
         let mut next = replay.started(pending, last);
@@ -114,10 +114,10 @@ impl Watch {
         }
     }
 
-    /// Returns false if the watch has been dropped.
+    /// Reports changes. Returns false if the watch has been dropped.
     async fn report(&mut self, changes: Vec<Change>) -> bool {
         for (at, change) in changes.into_iter().enumerate() {
-            // A snapshot may be long: others get their turn.
+            // A snapshot may be long, so other tasks get their turn.
             if at % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }
@@ -138,7 +138,7 @@ impl Watch {
     }
 }
 
-/// Creates a consumer, and returns how many messages it has. It is the server's to delete, some time after the last
+/// Creates a consumer, and returns its number of messages. The server deletes it some time after the last
 /// subscription to its inbox.
 async fn create_consumer(
     connected: &LaneConnection,
@@ -174,9 +174,9 @@ async fn create_consumer(
 
 enum ConsumerEvent {
     Delivery(StreamMessage),
-    /// The consumer has nothing, and has sent so many.
+    /// The consumer has nothing to send, and has sent this many messages.
     Idle(u64),
-    /// Nothing that the watch has to know.
+    /// A message without meaning for the watch.
     Other,
     Silence,
     End,
@@ -190,7 +190,7 @@ async fn receive(connected: &LaneConnection, table: &StoreTable, messages: &mut 
     };
     match message.status {
         Some(status) if is_idle_or_flow(status) => {
-            // The consumer waits for an answer before it sends more than the connection may hold.
+            // The consumer waits for an answer before it sends more than fits into the connection.
             let stalled = header(&message, "Nats-Consumer-Stalled").map(ToOwned::to_owned);
             if let Some(reply) = message.reply.as_ref().map(ToString::to_string).or(stalled) {
                 let _ = connected.client.publish(reply, Bytes::new()).await;
@@ -198,7 +198,7 @@ async fn receive(connected: &LaneConnection, table: &StoreTable, messages: &mut 
             let last = header(&message, "Nats-Last-Consumer").and_then(|number| number.parse().ok());
             last.map_or(ConsumerEvent::Other, ConsumerEvent::Idle)
         }
-        // Anything else says that the consumer has ended.
+        // Any other status means that the consumer has ended.
         Some(_) => ConsumerEvent::Silence,
         None => delivery(table, message).map_or(ConsumerEvent::Other, ConsumerEvent::Delivery),
     }
@@ -212,9 +212,9 @@ fn header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
     message.headers.as_ref()?.get(name).map(|value| value.as_str())
 }
 
-/// Reads a message of the stream. Its numbers are in the subject for acknowledgements:
-/// `$JS.ACK.<stream>.<consumer>.<deliveries>.<revision>.<number>.<time>.<pending>`, which may have two parts more after
-/// `$JS.ACK`, and one at the end.
+/// Decodes a message of the stream. Its numbers are in the subject for acknowledgements:
+/// `$JS.ACK.<stream>.<consumer>.<deliveries>.<revision>.<number>.<time>.<pending>`, which may have two more parts
+/// after `$JS.ACK`, and one at the end.
 fn delivery(table: &StoreTable, message: Message) -> Option<StreamMessage> {
     let (key, is_value) = table.key(&message.subject)?;
     let key = key.to_owned();

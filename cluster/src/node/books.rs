@@ -1,8 +1,8 @@
-//! What a node has open with others, as tests look at it.
+//! Counts of a node's open operations with others, for tests.
 
 use std::ops::Add;
 
-/// What a node has to do with others that must come to an end: nothing of it is left when all is at rest.
+/// The operations of a node with others that must end. All counts are zero when everything is at rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Books {
@@ -12,7 +12,7 @@ pub struct Books {
     pub starts: usize,
     /// Messages that wait for a session to open.
     pub waiting: usize,
-    /// The cost of what waits to be sent or acknowledged, in bytes.
+    /// The cost of the messages that wait to be sent or acknowledged, in bytes.
     pub bytes: usize,
     /// Links, monitors and joins with processes of other nodes.
     pub ties: usize,

@@ -1,4 +1,4 @@
-//! What arrives: decoded, delivered, and kept for processes that are slow.
+//! Messages from peers: decoded, delivered, and stored for processes that are slow.
 
 mod arrivals;
 mod counters;
@@ -30,19 +30,19 @@ use std::time::Duration;
 pub(crate) use arrivals::{Arrival, Arrivals, WakeLater};
 pub(crate) use counters::NodeCounters;
 
-/// How often a mailbox that was full is tried again. A guess: often enough that the process does not run dry, seldom
-/// enough that a thousand slow ones cost little.
+/// The interval at which a full mailbox is tried again. A guess: often enough that the process does not run dry,
+/// seldom enough that a thousand slow processes cost little.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// After how many arrivals it is tried again, too.
+/// Number of arrivals after which full mailboxes are tried again as well.
 const RETRY_EVERY: u32 = 256;
 
-/// Delivers what arrives at one node.
+/// Delivers the messages that arrive at one node.
 pub(crate) struct Delivery {
     node: Node,
     router: Router,
     host: Host,
-    /// Which starts processes, and which watches them.
+    /// The porter that starts processes, and the one that watches them.
     porters: [Address<Porter>; 2],
     arrivals: Arc<Arrivals>,
     counters: Arc<NodeCounters>,
@@ -50,17 +50,18 @@ pub(crate) struct Delivery {
     view: Arc<View>,
     keys: Arc<StartKeys>,
     directory: Arc<Directory>,
-    /// By process and peer: each peer's messages to it wait in their order.
+    /// By process and peer: the messages of each peer to a process wait in order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
-    /// What is kept of each peer, in bytes; credit for what exceeds `max_kept` is given back later.
+    /// The size of the messages stored for each peer, in bytes. Beyond `max_kept`, their credit is returned only
+    /// later.
     kept: BTreeMap<NodeId, u64>,
-    /// [`MAX_KEPT`], or what a test has set.
+    /// [`MAX_KEPT`], or a limit set by a test.
     max_kept: u64,
-    /// How many links and monitors with one peer there may be.
+    /// Maximum number of links and monitors with one peer.
     max_bonds: usize,
 }
 
-/// What a delivery needs.
+/// The arguments for a delivery.
 pub(crate) struct DeliverySetup {
     pub(crate) node: Node,
     pub(crate) host: Host,
@@ -109,18 +110,19 @@ impl Delivery {
         Arc::clone(&self.arrivals)
     }
 
-    /// Returns when to come back without an arrival, if ever.
+    /// Returns the time until the next call if nothing arrives, if one is needed.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn retries_in(&self) -> Option<Duration> {
         (!self.slow.is_empty()).then_some(RETRY)
     }
 
-    /// Delivers what has arrived, and what was kept if it has room now. Returns false when the node has left.
+    /// Delivers the messages that have arrived, and stored ones for which there is room now. Returns false when the
+    /// node has left.
     pub(crate) fn run(&mut self) -> bool {
         self.retry();
         let mut handled = 0;
         while let Some(arrival) = self.arrivals.pop() {
-            // Between others, so that traffic without an end does not starve the slow.
+            // Also in between, so that endless traffic does not starve the slow processes.
             handled += 1;
             if handled % RETRY_EVERY == 0 {
                 self.retry();
@@ -135,7 +137,7 @@ impl Delivery {
                 Arrival::Item(peer, item) => Some((Arc::clone(peer), item.lane, item.cost)),
                 _ => None,
             };
-            // What panics here is a user's code that no other guard is around: it costs its own message.
+            // Only user code that no other guard contains can panic here: it costs its own message.
             if catch_unwind(AssertUnwindSafe(|| self.arrival(arrival))).is_err() {
                 self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                 if let Some((peer, lane, cost)) = credit {
@@ -146,7 +148,7 @@ impl Delivery {
         true
     }
 
-    /// Ends the processes that stand for the cluster in the runtime.
+    /// Stops the processes that work for the cluster in the runtime.
     fn close(&mut self) {
         self.porters.iter().for_each(|porter| _ = porter.pid().stop());
         self.policy.close();
@@ -178,7 +180,7 @@ impl Delivery {
         let node = peer.node();
         self.counters.unconfirmed.fetch_add(peer.fail_all(), Ordering::Relaxed);
         self.counters.floods.fetch_add(u64::from(peer.is_flooding()), Ordering::Relaxed);
-        // Their supervisors are lost, and start them elsewhere.
+        // The children's supervisors are lost, and others start them elsewhere.
         peer.take_charges().into_iter().for_each(|pid| _ = self.node.control(pid, ControlMessage::Kill));
         let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
         self.counters.undelivered.fetch_add(lost.sum(), Ordering::Relaxed);
@@ -203,7 +205,7 @@ impl Delivery {
         peer.release(lane, cost);
     }
 
-    /// Handles an envelope. Returns whether the envelope is kept, so that its credit must not be given back yet.
+    /// Handles an envelope. Returns whether the envelope is stored, so that its credit must not be returned yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {
             Envelope::Message { to, content } => {
@@ -238,13 +240,13 @@ impl Delivery {
             }
             Envelope::Failed { number, error } => {
                 if let Some(answerer) = peer.take_call(number) {
-                    // What an older or newer node says, and this one cannot read.
+                    // An older or newer node may send an error that this one cannot decode.
                     answerer.answer(Err(decode_call_error(&error).unwrap_or(CallError::Dropped)));
                 }
                 false
             }
             Envelope::Link { from, to, link, number, reason } => {
-                // A peer speaks for its own processes only.
+                // A peer may only send links of its own processes.
                 if from.node() != peer.node() {
                     self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                     return false;
@@ -286,7 +288,7 @@ impl Delivery {
                 false
             }
             Envelope::Started { number, pid } => {
-                // A peer starts processes on its own node only.
+                // A peer starts processes only on its own node.
                 let is_there = pid.node() == peer.node();
                 if !is_there {
                     self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
@@ -330,7 +332,7 @@ impl Delivery {
         }
     }
 
-    /// Decodes a value of a peer; counted if it cannot be.
+    /// Decodes a value of a peer. A failure is counted.
     fn decode<T>(
         &self,
         peer: &Peer,
@@ -338,7 +340,7 @@ impl Delivery {
         decode: impl FnOnce(&Agreement, MessageId, &[u8]) -> Result<T, CodecError>,
     ) -> Result<T, Option<CodecError>> {
         let Content { message, bytes } = content;
-        // Items come behind the opening of their session.
+        // Items arrive after the opening of their session.
         let agreement = peer.agreement().ok_or(None)?;
         decode(&agreement, MessageId(message), &bytes).map_err(|error| {
             self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
@@ -348,15 +350,15 @@ impl Delivery {
     }
 }
 
-/// A node that has not come to life, since a part of it could not be made, leaves no process behind; neither does one
-/// whose delivery has panicked.
+/// Leaves no process behind, even if the node failed to start because a part of it could not be created, or if the
+/// delivery has panicked.
 impl Drop for Delivery {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Decodes an exit reason. One that cannot be read is still one.
+/// Decodes an exit reason. An unreadable one becomes an error.
 fn exit_reason(bytes: &[u8]) -> ExitReason {
     decode_exit_reason(bytes).unwrap_or_else(ExitReason::error)
 }

@@ -1,9 +1,9 @@
-//! The directory of one node: its groups, eventual names, keys and topics, over the driver and the delivery.
+//! The directory of one node: its groups, eventual names, keys and topics, on top of the driver and the delivery.
 //!
-//! Users, the delivery and the porters change the state machines, under one lock; the **driver** alone acts on what
-//! they want done, in [`advance`](Directory::advance): so what a peer is told of them it is told in order. Broadcasts
-//! and events do not go that way, but from the thread of the user to the peers or the broker. Neither another lock is
-//! taken nor a user's code run under the lock.
+//! Users, the delivery and the porters change the state machines, under one lock; only the **driver** acts on their
+//! output, in [`advance`](Directory::advance): so a peer receives their messages in order. Broadcasts and events
+//! bypass it: they go from the thread of the user to the peers or the broker. While the lock is held, no other lock
+//! is taken and no user code runs.
 
 mod advance;
 
@@ -26,14 +26,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// How many processes start those of keys. A guess: more than a few that take their time at once, and few to look at.
+/// Number of porters that start processes by key. A guess: enough for a few slow starts at once, and few to manage.
 pub(crate) const STARTERS: u64 = 8;
 
-/// What runs users' code for a directory.
+/// The processes that run user code for a directory.
 struct Porters {
-    /// Hands out, and watches.
+    /// Delivers messages to processes, and watches processes.
     hands_out: Address<Porter>,
-    /// They start processes by key: an entry may take its time.
+    /// Start processes by key, in which an entry may take its time.
     starters: Vec<Address<Porter>>,
 }
 
@@ -49,43 +49,43 @@ pub(crate) struct Directory {
     pub(crate) host: Host,
     /// The name of the cluster.
     pub(crate) cluster: String,
-    /// The driver's: when the node has left, its connections end.
+    /// Owned by the driver: when the node has left, its connections are closed.
     pub(crate) engine: Weak<dyn Engine>,
     pub(crate) clock: SharedClock,
     pub(crate) gate: Arc<Gate>,
     pub(crate) codecs: Codecs,
-    /// How this node speaks with itself.
+    /// The agreement of this node with itself.
     pub(crate) own_agreement: Agreement,
-    /// Where processes of this node are delivered to.
+    /// The node to which messages for local processes are delivered.
     pub(crate) local: Node,
     pub(crate) counters: DirectoryCounters,
     inbox: Arc<Inbox>,
     porters: OnceLock<Porters>,
-    /// The driver knows that there is something to do.
+    /// Whether the driver knows that there is something to do.
     is_announced: AtomicBool,
     state: Mutex<DirectoryState>,
     pub(crate) topics: Mutex<BTreeMap<(String, TypeId), Arc<dyn Channel>>>,
 }
 
-/// What was lost, and why: see [`Cluster::statistics`](crate::Cluster::statistics).
+/// Counters of losses, by cause: see [`Cluster::statistics`](crate::Cluster::statistics).
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryCounters {
     /// Copies of broadcasts and of events that found no room.
     pub(crate) missed: AtomicU64,
-    /// Events of another shape.
+    /// Events of a type with another shape.
     pub(crate) mismatched: AtomicU64,
-    /// Events that are none.
+    /// Events that cannot be decoded.
     pub(crate) undecodable: AtomicU64,
 }
 
-/// What this node has subscribed to, for one topic and type.
+/// The subscriptions of this node to one topic and type.
 pub(crate) trait Channel: Send + Sync {
-    /// Hands some events out, running users' code. Returns whether there may be more.
+    /// Delivers some events, running user code. Returns whether there may be more.
     fn hand_out(&self, directory: &Directory) -> bool;
     fn subscribers(&self) -> &Mutex<BTreeSet<Pid>>;
 }
 
-/// The state machines, and who waits for what.
+/// The state machines, and the pending requests of users.
 pub(crate) struct DirectoryState {
     pub(crate) groups: Groups,
     pub(crate) eventual: EventualNames,
@@ -94,13 +94,13 @@ pub(crate) struct DirectoryState {
     pub(crate) peers: BTreeMap<NodeId, Arc<Peer>>,
     listing: BTreeMap<u64, Completer<Result<Vec<Pid>, MembershipError>>>,
     asking: BTreeMap<u64, Completer<Result<Pid, KeyedError>>>,
-    /// A peer had no room for a message.
+    /// Set while a peer has no room for a message.
     blocked_until: Option<Moment>,
-    /// The node has left.
+    /// Whether the node has left.
     pub(crate) is_over: bool,
 }
 
-/// What a directory is made from.
+/// The arguments for a directory.
 pub(crate) struct Parts {
     pub(crate) node: NodeId,
     pub(crate) host: Host,
@@ -111,12 +111,12 @@ pub(crate) struct Parts {
     pub(crate) codecs: Codecs,
     pub(crate) exports: BTreeSet<&'static str>,
     pub(crate) inbox: Arc<Inbox>,
-    /// The longest message of a session.
+    /// The longest message that a session accepts.
     pub(crate) longest: usize,
 }
 
 impl Directory {
-    /// Returns a directory, whose porters run on the host. `None` if that is being shut down.
+    /// Returns a directory whose porters run on the host, or `None` if the host is being shut down.
     pub(crate) fn begin(parts: Parts) -> Option<Arc<Self>> {
         let local = Node::of(parts.node)?;
         let Parts { node, host, cluster, engine, clock, gate, codecs, exports, inbox, longest } = parts;
@@ -150,7 +150,7 @@ impl Directory {
             topics: Mutex::default(),
         });
         let hears = Arc::clone(&directory);
-        // Once, and here: what is told of it afterwards, under the lock and to other nodes, is no user's code any more.
+        // Converted to text once, here: later uses, under the lock and for other nodes, then run no user code.
         let hands_out = Porter::begin(host, Box::new(move |pid, reason| hears.ended(pid, &as_text(reason))))?;
         let mut porters = Porters { hands_out, starters: Vec::new() };
         for _ in 0..STARTERS {
@@ -165,7 +165,7 @@ impl Directory {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, DirectoryState> {
-        // Nothing of a user runs under the lock.
+        // No user code runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,29 +173,29 @@ impl Directory {
         (self.clock)()
     }
 
-    /// Has the driver do what there is to do.
+    /// Makes the driver perform the pending actions.
     pub(crate) fn announce(&self) {
         if !self.is_announced.swap(true, Ordering::AcqRel) {
             self.inbox.push(Input::Directory);
         }
     }
 
-    /// Changes the state, and has the driver act on it.
+    /// Changes the state, and makes the driver act on it.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut DirectoryState) -> R) -> R {
         let result = change(&mut self.lock());
         self.announce();
         result
     }
 
-    /// Runs something that may be a user's code.
+    /// Runs a job that may contain user code.
     pub(crate) fn run(&self, job: Job) {
         if let Some(porters) = self.porters.get() {
-            // Refused, it is not needed any more: the runtime is being shut down.
+            // A refused job is not needed any more: the runtime is being shut down.
             let _ = porters.hands_out.run(job).send();
         }
     }
 
-    /// Runs the start of a process of a key. One that takes long, or never returns, delays some others, and not all.
+    /// Starts the process of a key. A start that takes long, or never returns, delays only the keys of one porter.
     fn run_start(&self, process: &str, key: &str, job: Job) {
         if let Some(porters) = self.porters.get() {
             let mut hasher = DefaultHasher::new();
@@ -205,12 +205,12 @@ impl Directory {
         }
     }
 
-    /// Has the end of a process heard. Returns false if the runtime is being shut down.
+    /// Watches a process for its end. Returns false if the runtime is being shut down.
     pub(crate) fn watch(&self, pid: Pid) -> bool {
         self.porters.get().is_some_and(|porters| porters.hands_out.watch(pid).send().is_ok())
     }
 
-    /// A process has ended, for a reason without a user's code.
+    /// Records the end of a process, for a reason without user code.
     pub(crate) fn ended(&self, pid: Pid, reason: &ExitReason) {
         self.change(|state| {
             state.groups.ended(pid, reason);
@@ -229,7 +229,7 @@ impl Directory {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a subscription to a topic. Returns whether there was one.
+    /// Ends a subscription to a topic. Returns whether it existed.
     pub(crate) fn unsubscribe(&self, channel: &(String, TypeId), pid: Pid) -> bool {
         let mut topics = self.topics();
         let Some(subscribers) = topics.get(channel).map(|channel| channel.subscribers()) else { return false };
@@ -238,17 +238,17 @@ impl Directory {
         drop(subscribers);
         let unused = is_unused.then(|| topics.remove(channel));
         drop(topics);
-        // Without the lock: it ends the engine's subscription.
+        // Not under the lock: this ends the engine's subscription.
         drop(unused);
         was_there
     }
 
-    /// Asks for the members of a group.
+    /// Requests the members of a group.
     pub(crate) fn members(&self, group: &str) -> Pending<Result<Vec<Pid>, MembershipError>> {
         let (pending, then) = pair(Err(MembershipError::Left));
         let mut state = self.lock();
         if state.is_over {
-            // Outside the lock: what it answers is a user's.
+            // Not under the lock: the answer may run user code.
             drop(state);
             return pending;
         }
@@ -259,7 +259,7 @@ impl Directory {
         pending
     }
 
-    /// Asks for the process of a key.
+    /// Requests the process of a key.
     pub(crate) fn ask_key(&self, process: &str, entry: &str, key: &str) -> Pending<Result<Pid, KeyedError>> {
         let (pending, then) = pair(Err(KeyedError::NotAMember));
         let now = self.now();
@@ -275,7 +275,7 @@ impl Directory {
         pending
     }
 
-    /// A session is open: by the delivery, in order with what arrives in it.
+    /// Records an open session. Called by the delivery, in order with the messages of the session.
     pub(crate) fn connected(&self, peer: &Arc<Peer>) {
         let Some(agreement) = peer.agreement() else { return };
         let node = peer.node();
@@ -288,7 +288,7 @@ impl Directory {
         });
     }
 
-    /// The session is over: by the delivery.
+    /// Records the end of a session. Called by the delivery.
     pub(crate) fn disconnected(&self, node: NodeId) {
         let peer = self.change(|state| {
             state.groups.disconnected(node);
@@ -299,7 +299,7 @@ impl Directory {
         drop(peer);
     }
 
-    /// A message of a peer has arrived. Returns false if it may not say that.
+    /// Handles a message of a peer. Returns false if the peer may not send it.
     pub(crate) fn on_message(&self, from: NodeId, message: DirectoryMessage) -> bool {
         self.change(|state| match message {
             DirectoryMessage::Claim { .. } | DirectoryMessage::Unclaim { .. } => {
@@ -312,12 +312,12 @@ impl Directory {
         })
     }
 
-    /// Refuses the question of another node for a key.
+    /// Refuses another node's request for the process of a key.
     pub(crate) fn refuse_key(&self, node: NodeId, number: u64, refusal: KeyRefusal) {
         self.change(|state| state.keys.refuse(node, number, refusal));
     }
 
-    /// Returns what the engine calls with the changes of the counts of groups.
+    /// Returns the engine's callback for changes of the group counts.
     pub(crate) fn on_counts(self: &Arc<Self>) -> Box<dyn FnMut(Change) + Send> {
         let directory = Arc::clone(self);
         Box::new(move |change| directory.change(|state| state.groups.on_change(change)))
@@ -327,18 +327,18 @@ impl Directory {
         self.lock().next_timeout()
     }
 
-    /// The node has left: answers who waits, and ends what it has begun.
+    /// Answers all pending requests, and ends what it has begun: the node has left.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_over = true;
-        // A start that is running finds this.
+        // A start in progress checks this.
         state.keys.set_member(false);
         let stops = state.take_stops();
         let waiting = (std::mem::take(&mut state.listing), std::mem::take(&mut state.asking));
         let peers = std::mem::take(&mut state.peers);
         drop(state);
         let topics = std::mem::take(&mut *self.topics());
-        // Outside the lock: what they answer is a user's.
+        // Not under the lock: the answers may run user code.
         drop((waiting, peers, topics));
         stops.into_iter().for_each(|pid| _ = pid.stop());
         if let Some(porters) = self.porters.get() {

@@ -34,14 +34,14 @@ mod names;
 mod outages;
 mod sessions;
 
-/// The wait before this node joins again, or begins a session again.
+/// The wait before this node tries again to join, or begins a session again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The wait before a frame is published again that the engine was too busy for.
+/// The wait before a frame that the engine was too busy for is published again.
 const BUSY: Duration = Duration::from_millis(1);
-/// How often a node that leaves looks whether it can go on.
+/// The interval at which a leaving node checks whether it can continue.
 const LEAVING: Duration = Duration::from_millis(10);
 
-/// What a node needs to run.
+/// The arguments for a driver.
 pub(crate) struct DriverSetup {
     pub(crate) cluster: String,
     pub(crate) name: String,
@@ -51,7 +51,7 @@ pub(crate) struct DriverSetup {
     pub(crate) gate: Arc<Gate>,
     pub(crate) timing: Timing,
     pub(crate) session: Config,
-    /// The most nodes that the cluster may have.
+    /// Maximum number of nodes of the cluster.
     pub(crate) max_nodes: usize,
     pub(crate) codecs: Codecs,
     pub(crate) inbox: Arc<Inbox>,
@@ -61,15 +61,15 @@ pub(crate) struct DriverSetup {
     /// Watches the holders of names.
     pub(crate) porter: Address<Porter>,
     pub(crate) directory: Arc<Directory>,
-    /// A number that no other run has.
+    /// Returns a number that no other run has.
     pub(crate) draw: Box<dyn FnMut() -> u64 + Send>,
 }
 
-/// One attempt to be a member, from the request to join until this node is fenced.
+/// An attempt to be a member, from the request to join until this node is fenced.
 struct JoinAttempt {
     number: u64,
     membership: Membership,
-    /// Since it has joined.
+    /// The epoch of the membership, once it has joined.
     epoch: Option<Revision>,
     lease: Option<Lease>,
 }
@@ -78,7 +78,7 @@ struct ConnectedPeer {
     peer: Arc<Peer>,
     /// The epoch of the peer's membership.
     revision: Revision,
-    /// This node leaves, and has said so.
+    /// Whether this node is leaving, and has announced that.
     is_closing: Cell<bool>,
 }
 
@@ -93,42 +93,42 @@ pub(crate) struct Driver {
     last_attempt: u64,
     /// The epoch of the last membership.
     epoch_before: Option<Revision>,
-    /// The records that this node knew when it was fenced, and when all leases of that time are over.
+    /// The records that this node knew when it was fenced, and the time when all leases from before are over.
     known_before: (BTreeMap<NodeId, Revision>, Moment),
     join_at: Option<Moment>,
-    /// It has been a member.
+    /// Whether this node has ever been a member.
     was_member: bool,
-    /// How many attempts to join have failed since it was.
+    /// Number of failed attempts to join since it was last a member.
     failures: u32,
-    /// Other nodes that run under this node's name.
+    /// Other nodes with this node's name.
     namesakes: BTreeSet<NodeId>,
     peers: BTreeMap<NodeId, ConnectedPeer>,
     /// Members without a session, and when to begin one.
     begin_at: BTreeMap<NodeId, Moment>,
-    /// Who the members are.
+    /// The members, with their epochs.
     members: BTreeMap<NodeId, Revision>,
-    /// How many sessions were begun with each member's membership.
+    /// Number of sessions that were begun in each membership of each member.
     begun: BTreeMap<(NodeId, Revision), u32>,
-    /// The epochs of leases, as they were last seen, and when.
+    /// The epochs of leases as last seen, and when.
     leases: BTreeMap<Identity, (Revision, Moment)>,
-    /// The keys of the snapshot that the watch of the leases is reporting.
+    /// The identities in the snapshot that the watch of the leases is reporting.
     lease_snapshot: Option<BTreeSet<Identity>>,
-    /// Which name each ID belongs to, while there is no attempt to join, which knows it otherwise.
+    /// The name that each ID belongs to. Used only without an attempt to join, which otherwise knows them.
     bindings: KnownNames,
-    /// Memberships of which a name is left, though they are over as far as this node knows, and since when.
+    /// Memberships that are over as far as this node knows, but still have names, and since when.
     orphaned: BTreeMap<(NodeId, Revision), Moment>,
     sweep_at: Moment,
     probe_at: Moment,
     registering: BTreeMap<u64, Completer<Result<Token, RegisterError>>>,
     condemned: Vec<Condemned>,
-    /// Which peers have something to do, and when.
+    /// The peers that have something to do, and when.
     agenda: Agenda,
     /// Peers with something to transmit.
     ready: BTreeSet<NodeId>,
     /// Peers with a frame that the engine was too busy for.
     busy: BTreeSet<NodeId>,
     leaving: Option<Leaving>,
-    /// What was asked of the store and is not answered.
+    /// Number of unanswered requests to the store.
     unanswered: usize,
     has_ended: bool,
 }
@@ -154,7 +154,7 @@ impl Driver {
             let (inbox, view, counters) = (Arc::clone(inbox), Arc::clone(&setup.view), Arc::clone(&setup.counters));
             let on_message = Box::new(move |message: crate::engine::Message| {
                 let forged = || _ = counters.forged_frames.fetch_add(1, Ordering::Relaxed);
-                // The subject is what the broker vouches for; the payload may claim anything.
+                // The broker vouches for the subject; the payload may claim anything.
                 let Some((_, from)) = senders.parse_frame(&message.subject) else { return forged() };
                 let (is_named_so, peer) = {
                     let state = view.lock();
@@ -232,22 +232,22 @@ impl Driver {
         (self.setup.clock)()
     }
 
-    /// Does all that there is to do. Returns when there is more; `None` when the node has left.
+    /// Performs all due actions. Returns when to be called again, or `None` when the node has left.
     pub(crate) fn run(&mut self) -> Option<Moment> {
         #[cfg(test)]
         self.setup.view.count_turn();
-        // First: what the watch reports is for the attempt to join.
+        // First, so that the reports of the watch reach the attempt to join.
         self.join(self.now());
         while let Some(input) = self.setup.inbox.pop() {
             self.input(self.now(), input);
         }
         let now = self.now();
         if self.leaving.is_none() && !self.setup.porter.pid().is_alive() {
-            // The runtime is being shut down. Its supervisors stop their children on other nodes first.
+            // The runtime is being shut down. Its supervisors first stop their children on other nodes.
             self.leave(now, pair(()).1);
             self.leaving.iter_mut().for_each(|leaving| leaving.awaits_children = true);
         }
-        // First: what the sessions tell of members is acted on at once.
+        // First, so that this turn already acts on what the sessions report about members.
         self.advance_sessions(now);
         self.probe_neighbours(now);
         self.advance_membership(now);
@@ -284,7 +284,7 @@ impl Driver {
             .chain([self.setup.view.next_wait()])
             .flatten()
             .min();
-        // At least so much later: what is due and could not be done is not tried without a pause.
+        // At least `BUSY` later: an action that is due but not possible is not tried again without a pause.
         next.unwrap_or(now + LONGEST_WAIT).max(now + BUSY)
     }
 
@@ -317,14 +317,14 @@ impl Driver {
                 self.agenda.look_at(node);
             }
             Input::Register { name, pid, then } => {
-                // One that was paused may not know yet that its lease is over, and would write all the same.
+                // A node that was paused may not know yet that its lease is over, and its write would still succeed.
                 if !self.may_send(now) {
                     return then.complete(Err(RegisterError::NotAMember));
                 }
                 if !pid.is_alive() {
                     return then.complete(Err(RegisterError::Ended { pid }));
                 }
-                // Watched first: if it ends before it has the name, that is known then.
+                // Watched first, so that its end is reported even if it ends before it has the name.
                 if self.setup.porter.watch(pid).send().is_err() {
                     return then.complete(Err(RegisterError::NotAMember));
                 }
@@ -337,7 +337,7 @@ impl Driver {
             }
             Input::Ended(pid) => self.setup.view.names().ended(pid),
             Input::Wait { time, check } => self.setup.view.wait(now + time, check),
-            // Acted on after all inputs.
+            // Handled after all inputs.
             Input::Directory => {}
             Input::Leave(then) => self.leave(now, then),
         }
@@ -349,7 +349,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// What is asked for from now on is answered at once. If it has panicked, the node ends as one that was fenced.
+    /// Answers further requests at once. If the driver has panicked, the node ends like one that was fenced.
     fn drop(&mut self) {
         if !self.has_ended {
             self.end();

@@ -1,4 +1,4 @@
-//! What callbacks and users hand to the driver.
+//! The inputs that callbacks and users pass to the driver.
 
 use crate::access::Answer;
 use crate::clock::Moment;
@@ -14,42 +14,42 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Something to be handled by the driver.
+/// An input to the driver.
 pub(crate) enum Input {
-    /// The watch of the members' records.
+    /// A change of the members' records.
     Members(Change),
-    /// The watch of the leases.
+    /// A change of the leases.
     Leases(Change),
-    /// The watch of the names.
+    /// A change of the names.
     Names(Change),
     /// An answer to the membership of attempt `attempt` to join.
     Found { attempt: u64, number: u64, finding: Finding },
     /// An answer to the lease of attempt `attempt` to join.
     Leased { attempt: u64, number: u64, answer: Answer },
-    /// An answer to the names, and the number of the attempt to join whose record the store does not have, if it is
-    /// another store.
+    /// An answer to the names. If the store was replaced, `unconfirmed` is the number of the attempt to join whose
+    /// record it does not have.
     Named { number: u64, answer: Answer, unconfirmed: Option<u64> },
-    /// A frame of a node with which there is no session.
+    /// A frame from a node with which there is no session.
     Stray { from: Identity, payload: Bytes },
-    /// There is something to transmit to this node, or something has come of a frame.
+    /// There is something to transmit to this node, or a frame from it has caused an event.
     Ready(NodeId),
-    /// Register a name.
+    /// Registers a name.
     Register { name: String, pid: Pid, then: Completer<Result<Token, RegisterError>> },
-    /// Give a name up.
+    /// Releases a name.
     Release { name: String, pid: Pid, then: Completer<bool> },
-    /// A process that holds, or is to hold, a name has ended.
+    /// A process that holds a name, or is registering one, has ended.
     Ended(Pid),
-    /// Wait for a change of the view, for at most that long.
+    /// Waits for a change of the view, for at most `time`.
     Wait { time: Duration, check: Check },
-    /// There is something to do for the directory.
+    /// The directory has something to do.
     Directory,
-    /// Leave the cluster.
+    /// Leaves the cluster.
     Leave(Completer<()>),
 }
 
 impl Input {
-    /// Answers what will not be handled any more. A wait looks once more: what it waits for, or why that will not
-    /// come, may have been known before it was handed over.
+    /// Answers an input that will no longer be handled. A wait checks once more: its condition, or the reason why it
+    /// can no longer hold, may have been known before the wait was pushed.
     fn refuse(self) {
         if let Self::Wait { mut check, .. } = self
             && let Some(answer) = check(true)
@@ -59,14 +59,16 @@ impl Input {
     }
 }
 
-/// Looks at the view, and is told whether the time is over. Returns what answers the wait when that has come to its
-/// end; dropped instead, it is answered too. If the driver has ended it looks once more, as if its time were over.
+/// A check of the view. Its argument is true when the time is over. It returns a function that answers the wait once
+/// the wait has ended; if the check is dropped instead, the wait is answered too. When the driver has ended, the
+/// check runs once more, as if the time were over.
 pub(crate) type Check = Box<dyn FnMut(bool) -> Option<Box<dyn FnOnce() + Send>> + Send>;
 
-/// The most frames of nodes without a session that may wait: a program that may publish here could send any number.
+/// Maximum number of queued frames from nodes without a session: a program that may publish here could send any
+/// number.
 const MAX_STRAYS: usize = 1_024;
 
-/// The queue of the driver. Bounded by what is asked for, and by [`MAX_STRAYS`].
+/// The queue of the driver. It is bounded by the number of open requests, and by [`MAX_STRAYS`].
 #[derive(Default)]
 pub(crate) struct Inbox {
     queue: Mutex<InputQueue>,
@@ -77,13 +79,14 @@ pub(crate) struct Inbox {
 struct InputQueue {
     inputs: VecDeque<Input>,
     strays: usize,
-    /// How many were dropped because too many waited.
+    /// Number of frames that were dropped because too many were queued.
     dropped: u64,
-    /// When the driver wakes by itself; it is awake if there is no time.
+    /// The time at which the driver wakes by itself; `None` while it is awake.
     wakes_at: Option<Moment>,
-    /// The peers whose next moment may be earlier than the driver knows, and that moment, since it last looked.
+    /// The peers whose next timeout may be earlier than the driver knows, with that timeout, since the driver last
+    /// looked.
     reminders: BTreeMap<NodeId, Moment>,
-    /// Wakes it, if it is a process.
+    /// Wakes the driver if it is a process.
     #[cfg(any(test, feature = "test"))]
     waker: Option<Waker>,
     is_closed: bool,
@@ -100,11 +103,12 @@ impl Inbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over. After the end of the driver the input is [refused](Input::refuse), which answers it.
+    /// Passes an input to the driver. After the end of the driver the input is [refused](Input::refuse), which
+    /// answers it.
     pub(crate) fn push(&self, input: Input) {
         let mut queue = self.lock();
         if queue.is_closed {
-            // Outside the lock: what it answers is a user's.
+            // Not under the lock: the answer may run user code.
             drop(queue);
             return input.refuse();
         }
@@ -119,7 +123,7 @@ impl Inbox {
         self.wake(queue);
     }
 
-    /// Wakes the driver if it sleeps: waking is a system call, whether anyone sleeps or not.
+    /// Wakes the driver, only if it sleeps: a notification is a system call, even if no one waits.
     fn wake(&self, mut queue: MutexGuard<'_, InputQueue>) {
         let is_asleep = queue.wakes_at.take().is_some();
         #[cfg(any(test, feature = "test"))]
@@ -132,13 +136,13 @@ impl Inbox {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns how many frames of nodes without a session were dropped: they are sent again.
+    /// Returns the number of dropped frames from nodes without a session. Such frames are sent again.
     pub(crate) fn dropped(&self) -> u64 {
         self.lock().dropped
     }
 
-    /// Like [`wait`](Self::wait), for a driver that is a process, which also waits for `until`. `waits` is whether it
-    /// was called before, for this wait.
+    /// Like [`wait`](Self::wait), for a driver that is a process, which also waits for `until`. `waits` must be false
+    /// for the first poll of a wait.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn poll_wait(&self, until: Moment, waits: &mut bool, context: &Context<'_>) -> Poll<()> {
         let mut queue = self.lock();
@@ -154,7 +158,7 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// The driver that is a process waits no more.
+    /// Ends the wait of a driver that is a process.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn awake(&self) {
         self.lock().wakes_at = None;
@@ -180,17 +184,17 @@ impl Inbox {
         drop(queue);
     }
 
-    /// Has the driver look at a peer when it next does anything, and wakes it if it would sleep past `at`.
+    /// Makes the driver check a peer in its next turn, and wakes it if it would sleep past `at`.
     pub(crate) fn remind(&self, node: NodeId, at: Moment) {
         let mut queue = self.lock();
         queue.reminders.entry(node).and_modify(|before| *before = at.min(*before)).or_insert(at);
-        // A driver that is awake may already have looked, but looks again before it sleeps.
+        // A driver that is awake may already have checked the peer, but checks again before it sleeps.
         if queue.wakes_at.is_some_and(|until| at < until) {
             self.wake(queue);
         }
     }
 
-    /// Takes the peers that the driver was reminded of.
+    /// Returns the peers of which the driver was reminded, and clears them.
     pub(crate) fn take_reminded(&self) -> BTreeMap<NodeId, Moment> {
         std::mem::take(&mut self.lock().reminders)
     }
@@ -200,7 +204,7 @@ impl Inbox {
         self.lock().is_closed
     }
 
-    /// The driver has ended: what is queued, and what comes, is refused.
+    /// Refuses all queued and future inputs: the driver has ended.
     pub(crate) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;

@@ -1,17 +1,18 @@
-//! Starts that have a key: a repetition returns the process of the first.
+//! Starts with a key: a repetition returns the process of the first start.
 //!
-//! One table for each node, for its own starts and those of its peers. A key belongs to the first start with it from
-//! the moment at which that begins: repetitions that come meanwhile wait for what comes of it (single flight). A start
-//! that fails frees its key. Answers may be lost; the table does not forget the process for that, nor with the session.
+//! Each node has one table, for its own starts and those of its peers. A key belongs to the first start with it from
+//! the moment at which that begins: concurrent repetitions wait for its result (single flight). A start that fails
+//! frees its key. The table does not forget a process when an answer is lost, nor when a session ends.
 //!
-//! [`keyed`](crate::keyed) has keys for something else: there, a key has a live process, which gets a successor when it
-//! ends, and moves when the members change. Here, a key stands for one request with any inputs, whose answer stays the
-//! same whether the process still runs or not; what the two have in common is the list of those that wait for a start.
+//! [`keyed`](crate::keyed) uses keys differently: there, a key has a live process, which gets a successor when it
+//! ends, and moves when the members change. Here, a key stands for one request with any inputs, whose answer stays
+//! the same whether or not the process still runs. All that the two have in common is the list of callers that wait
+//! for a start.
 //!
 //! # Limits
 //! | limit | value | beyond it |
 //! |---|---|---|
-//! | keys | [`MAX_KEYS`] = 1,024 | the one used longest ago is forgotten, which is counted; refused if all begin |
+//! | keys | [`MAX_KEYS`] = 1,024 | the least recently used one is forgotten, and counted; refused if all are starting |
 //! | time since the last use | [`KEPT_FOR`] = 5 min | the key is forgotten |
 //! | a key | [`MAX_KEY`](crate::starts::MAX_KEY) = 1,024 B | refused |
 
@@ -25,12 +26,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many keys a node remembers.
+/// Maximum number of keys that a node remembers.
 pub(crate) const MAX_KEYS: usize = 1_024;
-/// For how long, since it was last used.
+/// The time for which a key is remembered after its last use.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
 
-/// Is told what came of a start.
+/// A callback that receives the result of a start.
 type Then = Box<dyn FnOnce(Started) + Send>;
 
 /// The keys of one node.
@@ -41,13 +42,13 @@ pub(crate) struct StartKeys {
 }
 
 struct StartRecord {
-    /// The type.
+    /// The name of the process type.
     process: String,
     state: StartProgress,
 }
 
 enum StartProgress {
-    /// The start runs; those that have repeated it wait.
+    /// The start is running, and these repetitions wait for it.
     Starting(Vec<Then>),
     Started {
         pid: Pid,
@@ -64,8 +65,8 @@ impl StartKeys {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a process by `start` unless its key was used; tells `then` what came of it, on whatever thread knows it
-    /// first.
+    /// Starts a process with `start` unless its key was used. Calls `then` with the result, on the thread that knows
+    /// it first.
     pub(crate) fn start(
         &self,
         key: String,
@@ -74,12 +75,12 @@ impl StartKeys {
         start: impl FnOnce() -> Started,
     ) {
         let Some(then) = self.begin(&key, process, Box::new(then)) else { return };
-        // Frees the key and tells those that wait, also if the start panics.
+        // Frees the key and notifies the waiting repetitions, even if the start panics.
         let mut running = RunningStart { keys: self, key, then: Some(then), started: None };
         running.started = Some(start());
     }
 
-    /// Takes the key. Returns `then` if the start has to be made; otherwise that is told, or waits.
+    /// Claims the key. Returns `then` if the caller has to perform the start; otherwise `then` is called, or waits.
     fn begin(&self, key: &str, process: &str, then: Then) -> Option<Then> {
         let now = (self.clock)();
         let mut entries = self.lock();
@@ -109,7 +110,7 @@ impl StartKeys {
         None
     }
 
-    /// Forgets the key that was used longest ago. Returns false if the starts of all of them run.
+    /// Forgets the least recently used key. Returns false if all keys are starting.
     fn forget_one(&self, entries: &mut BTreeMap<String, StartRecord>) -> bool {
         let used = |(key, entry): (&String, &StartRecord)| match entry.state {
             StartProgress::Started { used, .. } => Some((used, key.clone())),
@@ -137,7 +138,7 @@ impl StartKeys {
     }
 }
 
-/// A start that runs.
+/// A start in progress.
 struct RunningStart<'a> {
     keys: &'a StartKeys,
     key: String,
@@ -150,7 +151,7 @@ impl Drop for RunningStart<'_> {
         let panicked = || Err("the start has panicked".into());
         let started = self.started.take().unwrap_or_else(panicked);
         let waiting = self.keys.end(&self.key, &started);
-        // Outside the lock: they may be users' wakers.
+        // Not under the lock: these may wake user code.
         self.then.take().into_iter().chain(waiting).for_each(|then| then(started.clone()));
     }
 }

@@ -1,24 +1,26 @@
-//! What has found the session's queue full, and who waits for room in it.
+//! Messages for which the session's queue had no room, and senders that wait for room in it.
 //!
-//! Four kinds of things do not go straight into the session: answers, links and controls, which may not be refused;
-//! what a process sends beyond the bound, for which it is suspended after its step, as at a full mailbox; what is for a
-//! process that has fallen behind, whose senders wait for that process alone; and what was accepted before the session
-//! opened, which is limited by its number.
+//! Four kinds of messages do not go straight into the session: answers, links and controls, which may not be refused;
+//! messages that a process sends beyond the bound, for which it is suspended after its step, as at a full mailbox;
+//! messages to a process that has fallen behind, whose senders wait for that process alone; and messages that were
+//! accepted before the session opened, which are limited by their number.
 //!
 //! # Invariants
-//! All of it is under the lock of the peer.
-//! 1. *Order.* While something waits here for the data lane, a send is refused or stands behind it.
-//! 2. *Bounded.* Beyond the bound, at most one more queue of the session waits here, or one message; to each process
-//!    that has fallen behind, at most [`SLOW_MESSAGES`] or [`SLOW_BYTES`] more are accepted. What was accepted before
-//!    the session opened counts for none of these limits: it is not the peer's doing.
-//! 3. *No sender waits for ever.* A sender that is refused waits in a [`TransportQueue`] that was marked as full in
-//!    the same critical section. While `is_congested` is set, the session holds something that is not acknowledged:
-//!    each acknowledgement, and the end of the session, comes by [`Overflow::room`] or [`Overflow::end`]. A process
-//!    that has fallen behind catches up, which is a parcel of the control lane, or the session ends.
+//! All of this is protected by the lock of the peer.
+//! 1. *Order.* While a message waits here for the data lane, a send is refused or queued behind it.
+//! 2. *Bounded.* Beyond the bound, at most one more queue of the session waits here, or one message; for each process
+//!    that has fallen behind, at most [`SLOW_MESSAGES`] or [`SLOW_BYTES`] more are accepted. Messages accepted before
+//!    the session opened count towards none of these limits: the peer did not cause them.
+//! 3. *No sender waits forever.* A sender that is refused waits in a [`TransportQueue`] that was marked as full in
+//!    the same critical section. While `is_congested` is set, the session contains something that is not
+//!    acknowledged: each acknowledgement, and the end of the session, leads to [`Overflow::room`] or
+//!    [`Overflow::end`]. A process that has fallen behind catches up, which is a parcel of the control lane, or the
+//!    session ends.
 //!
-//! Room may appear between a refusal and the wait: see [`TransportQueue`]. The session may end there too: that gives
-//! room, the sender tries again and hears of the loss. After [`Overflow::end`] nothing is marked as full. If a process
-//! catches up and falls behind again at once, it has another queue: those that wait in the first are resumed by that.
+//! Room may appear between a refusal and the wait: see [`TransportQueue`]. The session may also end in between: that
+//! makes room, and the sender tries again and learns of the loss. After [`Overflow::end`] nothing is marked as full.
+//! If a process catches up and falls behind again at once, it gets another queue: catching up has resumed the senders
+//! in the first one.
 
 use crate::engine::Lane;
 use crate::session::{SendError, Session};
@@ -27,34 +29,34 @@ use postroom::Pid;
 use postroom::routing::TransportQueue;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many messages wait for a process that has fallen behind before its senders wait; as many more may be accepted
-/// from processes, which are suspended for them.
+/// Number of messages to a process that has fallen behind that are accepted before its senders wait. As many more may
+/// be accepted from processes, which are suspended for them.
 pub(super) const SLOW_MESSAGES: usize = 1_024;
 
-/// How many bytes of them.
+/// Number of bytes of these messages.
 pub(super) const SLOW_BYTES: u64 = 1 << 20;
 
-/// What waits for room in the session.
+/// The messages and senders that wait for room in the session.
 #[derive(Default)]
 pub(super) struct Overflow {
     lanes: [VecDeque<Excess>; 2],
-    /// The length of what may not be refused, in the data lane.
+    /// The length of the messages in the data lane that may not be refused.
     owed: usize,
-    /// The length of what processes have sent beyond the bound.
+    /// The length of the messages that processes have sent beyond the bound.
     beyond: usize,
-    /// The length of what was accepted before the session opened, in the data lane.
+    /// The length of the messages in the data lane that were accepted before the session opened.
     accepted: usize,
-    /// The length of what waits in the control lane.
+    /// The length of the messages that wait in the control lane.
     control: usize,
     queue: TransportQueue,
-    /// A sender was refused since there was last room for all.
+    /// Whether a sender was refused since there was last room for all.
     is_congested: bool,
-    /// The usual length of a message that found no room.
+    /// The usual length of a message that found no room: a moving average.
     usual: usize,
-    /// How much is still expected of those that were resumed while others wait.
+    /// The length still expected from senders that were resumed while others wait.
     expected: u64,
     slow: BTreeMap<Pid, SlowThere>,
-    /// How much was dropped of the data lane, since the session was over already.
+    /// Number of messages of the data lane that were dropped because the session was already over.
     lost: u64,
 }
 
@@ -63,14 +65,14 @@ struct Excess {
     why: Why,
 }
 
-/// Why something waits here.
+/// Why a message waits here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// It may not be refused.
+    /// The message may not be refused.
     Owed,
-    /// A process sent it beyond the bound.
+    /// A process sent the message beyond the bound.
     Beyond,
-    /// It was accepted before the session opened.
+    /// The message was accepted before the session opened.
     Accepted,
 }
 
@@ -78,15 +80,15 @@ pub(super) enum Why {
 #[derive(Default)]
 struct SlowThere {
     queue: TransportQueue,
-    /// What was accepted for it since.
+    /// The number and length of the messages accepted for it since then.
     messages: usize,
     bytes: u64,
 }
 
-/// Room that there is for those that wait.
+/// Room for waiting senders.
 pub(crate) struct Room {
     queue: TransportQueue,
-    /// How many may go on; all, if there is no number.
+    /// Number of senders to resume; `None` for all.
     most: Option<usize>,
 }
 
@@ -95,7 +97,7 @@ impl Room {
         Self { queue, most: None }
     }
 
-    /// Resumes those that wait: not under a lock, since their wakers are users'.
+    /// Resumes waiting senders. Must not be called under a lock, since their wakers are user code.
     pub(crate) fn give(self) {
         match self.most {
             Some(most) => _ = self.queue.resume(most),
@@ -109,23 +111,23 @@ impl Overflow {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
-    /// Returns the length of all that waits.
+    /// Returns the length of all waiting messages.
     #[cfg(any(test, feature = "test"))]
     pub(super) fn bytes(&self) -> usize {
         self.accepted + self.since_opened()
     }
 
-    /// Returns the length of what waits and came since the session opened.
+    /// Returns the length of the waiting messages that were sent after the session opened.
     pub(super) fn since_opened(&self) -> usize {
         self.owed + self.beyond + self.control
     }
 
-    /// Returns whether nothing waits for this lane.
+    /// Returns whether no message waits for this lane.
     pub(super) fn is_clear(&self, lane: Lane) -> bool {
         self.lanes[lane as usize].is_empty()
     }
 
-    /// Returns the length of the answers and links that wait.
+    /// Returns the length of the waiting answers, links and controls.
     pub(super) fn owed(&self) -> usize {
         self.owed
     }
@@ -134,12 +136,12 @@ impl Overflow {
         self.slow.contains_key(&to)
     }
 
-    /// Returns where senders to `to` wait.
+    /// Returns the queue in which senders to `to` wait.
     pub(super) fn queue(&self, to: Pid) -> TransportQueue {
         self.slow.get(&to).map_or(&self.queue, |slow| &slow.queue).clone()
     }
 
-    /// Notes that something for `to` was refused as too much. No sender waits for the control lane.
+    /// Records that a message to `to` was refused for lack of room. No sender waits for the control lane.
     pub(super) fn refuse(&mut self, lane: Lane, to: Pid) {
         if lane == Lane::Data && !self.is_slow(to) {
             self.is_congested = true;
@@ -147,7 +149,7 @@ impl Overflow {
         }
     }
 
-    /// Counts a message of a process that is beyond the bound. Returns whether it may be accepted.
+    /// Counts a message that a process sends beyond the bound. Returns whether it may be accepted.
     pub(super) fn admit_beyond(&mut self, to: Pid, length: usize, limit: u64) -> bool {
         if !self.is_clear(Lane::Data) && self.beyond > 0 && (self.beyond + length) as u64 > limit {
             self.refuse(Lane::Data, to);
@@ -164,7 +166,7 @@ impl Overflow {
         true
     }
 
-    /// Queues what waits for room in the session.
+    /// Queues a message that waits for room in the session.
     pub(super) fn push(&mut self, lane: Lane, bytes: Bytes, why: Why) {
         if lane == Lane::Data {
             *self.count(why) += bytes.len();
@@ -183,12 +185,13 @@ impl Overflow {
         }
     }
 
-    /// Moves what waits into the session as far as that has room.
+    /// Moves waiting messages into the session while it has room.
     pub(super) fn flush(&mut self, session: &mut Session, anyone: Pid) {
         for lane in Lane::ALL {
             while let Some(Excess { bytes, why }) = self.lanes[lane as usize].pop_front() {
                 let length = bytes.len();
-                // Addressed to no process: what was accepted for one that has fallen behind is not refused.
+                // Addressed to no process, so that a message accepted for a process that has fallen behind is not
+                // refused.
                 match session.send(lane, anyone, bytes) {
                     Ok(()) => {}
                     Err(SendError::Full(bytes)) => {
@@ -206,29 +209,29 @@ impl Overflow {
         }
     }
 
-    /// A process of the peer has fallen behind.
+    /// Records that a process of the peer has fallen behind.
     pub(super) fn slow(&mut self, pid: Pid) {
         self.slow.entry(pid).or_default().queue.set_full();
     }
 
-    /// It has caught up. Returns the room for those that wait for it.
+    /// Records that a process has caught up. Returns the room for the senders that wait for it.
     pub(super) fn fast(&mut self, pid: Pid) -> Option<Room> {
         self.slow.remove(&pid).map(|slow| Room::for_all(slow.queue))
     }
 
-    /// A message of this length was accepted.
+    /// Records that a message of this length was accepted.
     pub(super) fn note_sent(&mut self, length: usize) {
         self.expected = self.expected.saturating_sub(length as u64);
     }
 
-    /// Returns the room for those that wait, when `buffered` of the session's `limit` is in use: if that is at most
-    /// half, for so many as are likely to fill the other half, and at least one; for all, when nothing is left or
-    /// no one waits.
+    /// Returns the room for waiting senders, if at most half of the session's `limit` is in use (`buffered`): for as
+    /// many as are likely to fill the other half, and at least one; for all, if nothing is buffered or no sender
+    /// waits.
     pub(super) fn room(&mut self, buffered: u64, limit: u64) -> Option<Room> {
         if !self.is_congested || !self.is_clear(Lane::Data) || buffered > limit / 2 {
             return None;
         }
-        // No one waits yet: one that was refused and is about to finds that there is room.
+        // If no sender waits yet, a refused one that is about to wait finds that there is room.
         if buffered == 0 || self.queue.waiting() == 0 {
             (self.is_congested, self.expected) = (false, 0);
             return Some(Room::for_all(self.queue.clone()));
@@ -239,8 +242,8 @@ impl Overflow {
         Some(Room { queue: self.queue.clone(), most: Some(most as usize) })
     }
 
-    /// The session is over: returns the room for all that wait, who will hear of it, and how much is dropped that was
-    /// accepted.
+    /// Ends the overflow with the session. Returns the room for all waiting senders, which then learn of the end, and
+    /// the number of accepted messages that are dropped.
     pub(super) fn end(&mut self) -> (Vec<Room>, u64) {
         let Self { lanes, queue, slow, lost, .. } = std::mem::take(self);
         let rooms = slow.into_values().map(|slow| slow.queue).chain([queue]).map(Room::for_all).collect();
@@ -262,7 +265,7 @@ mod tests {
         room.map(|room| room.most)
     }
 
-    /// Messages of 100 bytes that were accepted beyond the bound and are in the session by now.
+    /// Returns an overflow to which 100 bytes were accepted beyond the bound, and have since moved into the session.
     fn congested() -> Overflow {
         let mut overflow = Overflow::default();
         overflow.refuse(Lane::Data, pid(1));

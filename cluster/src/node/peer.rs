@@ -1,4 +1,4 @@
-//! What this node has to do with one other: the session, and what waits for answers from there.
+//! The relation of this node to one other: the session, and the operations that wait for answers from there.
 
 pub(crate) mod asks;
 mod calls;
@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use port::{Gate, Port, SharedClock};
 
-/// One session with another node, as the runtime's transport to it. A next session is another value.
+/// One session with another node, as the runtime's transport to it. The next session is another value.
 pub(crate) struct Peer {
     node: NodeId,
     codecs: Codecs,
@@ -41,47 +41,47 @@ struct PeerState {
     session: Session,
     phase: Phase,
     calls: BTreeMap<u64, Answerer>,
-    /// When to look for calls whose callers have given up, and behind which number.
+    /// When to search for calls whose callers have given up, and the number after which to continue.
     look_at: Option<Moment>,
     looked_to: u64,
-    /// Calls of the peer that are not answered.
+    /// Calls of the peer that are not answered yet.
     answering: BTreeMap<u64, Abandonment>,
     starts: BTreeMap<u64, Completer<Started>>,
     children: children::Children,
     asks: asks::Asks,
     last_number: u64,
-    /// What found the session's queue full. All that follows in the data lane waits behind it.
+    /// Messages for which the session's queue had no room. All that follow in the data lane wait behind them.
     overflow: Overflow,
-    /// [`MOST_OWED`], or what a test has set.
+    /// [`MOST_OWED`], or a limit set by a test.
     most_owed: usize,
-    /// A PID for what is for the node and not for a process: no process has it.
+    /// A PID for messages to the node itself and not to a process: no process has it.
     anyone: Pid,
-    /// The driver knows that there is something to transmit.
+    /// Whether the driver knows that there is something to transmit.
     is_announced: bool,
-    /// A frame that the engine was too busy for.
+    /// A frame that the engine was too busy to accept.
     held: Option<Transmit>,
-    /// What the driver has not seen.
+    /// Events that the driver has not taken yet.
     events: VecDeque<SessionEvent>,
-    /// The peer's starts that have not been answered, and the length of their inputs.
+    /// The number of the peer's starts that are not answered, and the total length of their inputs.
     waiting_starts: (usize, usize),
-    /// The session was ended since the peer asks for, or says, more than is kept of one.
+    /// Whether the session was ended because the peer requests or sends more than is stored for one.
     is_flooding: bool,
 }
 
 enum Phase {
-    /// It is not known yet what the peer understands.
+    /// The messages that the peer understands are not known yet.
     Opening(VecDeque<AwaitingSession>),
     Open(Arc<Agreement>),
     Over,
 }
 
-/// What waits for the session to open, in order.
+/// An item that waits for the session to open, in order.
 enum AwaitingSession {
     Package(Package),
     Envelope(Lane, Envelope),
 }
 
-/// Returns a PID for what is for a node and not for one of its processes.
+/// Returns a PID for messages to a node and not to one of its processes.
 pub(crate) fn anyone(node: NodeId) -> Pid {
     let no_process = u128::from(node.get()) << 80;
     Pid::from_bytes(no_process.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number"))
@@ -117,11 +117,11 @@ impl Peer {
     }
 
     fn lock(&self) -> MutexGuard<'_, PeerState> {
-        // Nothing of a user runs under the lock.
+        // No user code runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the driver transmit, once for all that is queued until it does.
+    /// Makes the driver transmit, once for everything that is queued until then.
     fn announce(&self, mut state: MutexGuard<'_, PeerState>) {
         let is_first = !mem::replace(&mut state.is_announced, true);
         drop(state);
@@ -130,8 +130,8 @@ impl Peer {
         }
     }
 
-    /// Transmits what was just queued. If nothing else was on its way, at once, which saves a call the way through the
-    /// driver; otherwise by the driver, so that many messages share a frame.
+    /// Transmits a message that was just queued. If nothing else was in flight, transmits at once, which saves a call
+    /// the detour through the driver; otherwise leaves it to the driver, so that many messages share a frame.
     fn transmit_queued(&self, mut state: MutexGuard<'_, PeerState>, was_idle: bool) {
         if !was_idle || state.is_announced {
             return self.announce(state);
@@ -152,28 +152,28 @@ impl Peer {
                     frame
                 }
             };
-            // With each frame: the lease may be over since the last.
+            // Checked for each frame: the lease may have ended since the last one.
             if !self.port.gate.may_send((self.port.clock)()) {
-                // Until it is acquired, hellos are repeated; when it is over, so are the sessions.
+                // Until the lease is acquired, hellos are repeated; when it is over, so are the sessions.
                 return false;
             }
             let subject = &self.port.subjects[frame.lane as usize];
-            // Under the lock: engines do not block, and frames leave in their order.
+            // Under the lock: engines do not block, and frames stay in order.
             if self.port.engine.publish(frame.lane, subject, frame.payload.clone()) == Err(PublishError::Busy) {
                 state.held = Some(frame);
                 return true;
             }
-            // What is lost otherwise is sent again, or the session ends.
+            // Frames lost for other reasons are sent again, or the session ends.
         }
     }
 
-    /// Publishes what is due, for the driver. Returns whether the engine is too busy.
+    /// Publishes due frames, for the driver. Returns whether the engine is too busy.
     pub(crate) fn transmit(&self) -> bool {
         let mut state = self.lock();
         state.is_announced = false;
         let is_busy = self.transmit_all(&mut state);
-        // What has come of a frame since the driver has looked, or of what was just done, was not announced: until
-        // now the peer was, already.
+        // Events since the driver last took them, or from this transmission, were not announced: the peer itself
+        // already was, until now.
         self.note_events(&mut state);
         if !state.events.is_empty() {
             self.announce(state);
@@ -181,7 +181,7 @@ impl Peer {
         is_busy
     }
 
-    /// Returns what the peer understands, if the session is open.
+    /// Returns the agreement with the peer, if the session is open.
     pub(crate) fn agreement(&self) -> Option<Arc<Agreement>> {
         match &self.lock().phase {
             Phase::Open(agreement) => Some(Arc::clone(agreement)),
@@ -189,9 +189,9 @@ impl Peer {
         }
     }
 
-    /// Passes a frame to the session, and what has arrived with it to the delivery. Called by the engine, so that a
-    /// message does not wait for the driver; that is told if there is more to do. Returns how many replayed frames it
-    /// was: one, or none.
+    /// Passes a frame to the session, and the messages in it to the delivery. Called by the engine, so that a message
+    /// does not wait for the driver, which is notified if there is more to do. Returns the number of replayed frames:
+    /// one, or none.
     pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<u64, DecodeError> {
         let mut wake = self.port.arrivals.wake_later();
         let mut state = self.lock();
@@ -199,7 +199,7 @@ impl Peer {
         let handled = state.session.handle((self.port.clock)(), payload);
         let handled = handled.map(|()| state.session.replayed() - before);
         if !matches!(state.phase, Phase::Open(_)) {
-            // The driver reports the opening first.
+            // The driver has to report the opening first.
             self.announce(state);
             return handled;
         }
@@ -211,7 +211,8 @@ impl Peer {
         handled
     }
 
-    /// Takes the events of the session: what is for the driver, and which processes have fallen behind or caught up.
+    /// Takes the events of the session: queues those for the driver, and records which processes fall behind or catch
+    /// up.
     fn note_events(&self, state: &mut PeerState) {
         while let Some(event) = state.session.poll_event() {
             match event {
@@ -222,20 +223,20 @@ impl Peer {
         }
     }
 
-    /// Has those that wait for room go on if there is some.
+    /// Resumes senders that wait for room, if there is some.
     fn note_room(&self, state: &mut PeerState) {
         let (buffered, limit) = (state.session.buffered(Lane::Data).0, state.session.limits(Lane::Data).queue);
         self.give(state.overflow.room(buffered, limit));
     }
 
-    /// By the delivery, which may run users' wakers.
+    /// Passes room to the delivery, which may run user wakers.
     fn give(&self, room: Option<Room>) {
         if let Some(room) = room {
             self.port.arrivals.push(Arrival::Room(room));
         }
     }
 
-    /// Tells the driver of what is left to do, and of when to come back.
+    /// Notifies the driver of remaining work, or of the next timeout.
     fn done(&self, state: MutexGuard<'_, PeerState>, is_busy: bool) {
         if is_busy || !state.events.is_empty() {
             return self.announce(state);
@@ -247,7 +248,7 @@ impl Peer {
         }
     }
 
-    /// Hands what has arrived to the delivery: under the lock, so that it stays in order.
+    /// Passes received messages to the delivery: under the lock, so that they stay in order.
     fn forward(self: &Arc<Self>, state: &mut PeerState, wake: &mut WakeLater<'_>) {
         while let Some(item) = state.session.poll_item() {
             wake.push(Arrival::Item(Arc::clone(self), item));
@@ -269,7 +270,7 @@ impl Peer {
         self.lock().next_timeout()
     }
 
-    /// Returns the next event, when what has arrived before it was handed to the delivery.
+    /// Returns the next event, after all messages that arrived before it were passed to the delivery.
     pub(crate) fn poll_event(self: &Arc<Self>) -> Option<SessionEvent> {
         let mut wake = self.port.arrivals.wake_later();
         let mut state = self.lock();
@@ -280,7 +281,8 @@ impl Peer {
         state.events.pop_front()
     }
 
-    /// The session is open: sends what waits, and then what comes. Returns how much of it cannot be sent.
+    /// Opens the session: sends the waiting messages, and then later ones. Returns the number of those that cannot be
+    /// sent.
     pub(crate) fn opened(self: &Arc<Self>, table: &Table) -> u64 {
         let agreement = Arc::new(self.codecs.agree(table));
         let mut returned = 0;
@@ -312,7 +314,7 @@ impl Peer {
         }
     }
 
-    /// Gives the credit of an item back.
+    /// Returns the credit of an item to the peer.
     pub(crate) fn release(&self, lane: Lane, cost: u64) {
         let mut state = self.lock();
         state.session.release(lane, cost);
@@ -345,18 +347,18 @@ impl Peer {
         self.lock().session.has_ended()
     }
 
-    /// Returns whether all that was accepted is in the session.
+    /// Returns whether all accepted messages are in the session.
     pub(crate) fn is_flushed(&self) -> bool {
         let state = self.lock();
         !matches!(state.phase, Phase::Opening(_)) && state.overflow.is_empty()
     }
 
-    /// Returns whether the end of the session was told.
+    /// Returns whether the end of the session was reported.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.lock().phase, Phase::Over)
     }
 
-    /// Returns what there is of each thing that ends, for tests.
+    /// Returns the counts of open operations, for tests.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn books(&self) -> super::books::Books {
         let state = self.lock();
@@ -372,14 +374,14 @@ impl Peer {
         }
     }
 
-    /// Returns what no other session with this node has, for tests.
+    /// Returns an identity that no other session with this node has, for tests.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn identity(&self) -> (crate::frame::Epoch, crate::engine::Revision) {
         self.lock().session.identity()
     }
 
-    /// The session is over: fails what will not be answered, and has those go on that wait for room. Returns how much
-    /// was accepted without the peer's confirmation.
+    /// Fails all unanswered operations and resumes the senders that wait for room: the session is over. Returns the
+    /// number of messages that were accepted but not confirmed by the peer.
     pub(crate) fn fail_all(&self) -> u64 {
         let mut state = self.lock();
         let phase = mem::replace(&mut state.phase, Phase::Over);
@@ -389,9 +391,9 @@ impl Peer {
         let (rooms, dropped) = state.overflow.end();
         let mut unconfirmed = dropped + state.session.unconfirmed();
         drop(state);
-        // Their callers have been told of the loss.
+        // The callers have been notified of the loss.
         answering.into_values().for_each(|abandonment| abandonment.abandon());
-        // They try again, and hear of the loss.
+        // The resumed senders try again, and learn of the loss.
         rooms.into_iter().for_each(Room::give);
         if let Phase::Opening(waiting) = phase {
             for waiting in waiting {
@@ -413,14 +415,14 @@ impl Peer {
         unconfirmed
     }
 
-    /// Has the log say why a message of the peer was not decoded, if its build is another.
+    /// Logs why a message of the peer could not be decoded, if its build differs.
     pub(crate) fn report(&self, error: &CodecError) {
         self.codecs.report(error);
     }
 }
 
 impl PeerState {
-    /// Returns whether nothing waits to be sent or acknowledged.
+    /// Returns whether no message waits to be sent or acknowledged.
     fn is_idle(&self) -> bool {
         self.overflow.is_empty() && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)
     }

@@ -1,19 +1,20 @@
-//! Who may ask what of this node.
+//! The requests that peers may make to this node.
 //!
-//! # What is asked
-//! A peer can ask this node to start a process, to end one, and for a snapshot of one. Without a policy of the user's
-//! the answer is [`Ask::is_usual`]: starts of exported types and snapshots are allowed to all members, and the ending
-//! of a process to the node that started it. A question for the process of a key is a start, whether that process runs
-//! already or not. A message is no such request: only exported types have messages, and what
-//! a message means is for its process to decide. Neither is a link or a monitor: a link ends a process only if that
-//! does not trap exits, which is its decision. A name is not asked of a node, but registered in the store by the node
-//! of its process.
+//! # Requests
+//! A peer can ask this node to start a process, to end one, and for a snapshot of one. Without a policy of the user
+//! the answer is [`Ask::is_usual`]: starts of exported types and snapshots are allowed to all members, and ending a
+//! process is allowed to the node that started it. Asking for the process of a key is a start, whether or not that
+//! process already runs. A message is no such request: only exported types have messages, and the meaning of a
+//! message is up to its process. Neither is a link or a monitor: a link ends a process only if the process does not
+//! trap exits, which is its own decision. A name is not requested from a node, but registered in the store by the
+//! node of its process.
 //!
-//! # Where it runs
+//! # Execution
 //! A user's closure may block, and panic. So it runs in a process of its own on the node's runtime, one request after
-//! the other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests do;
-//! further ones are refused. What is decided takes its place behind what has arrived meanwhile, so that a process that
-//! is to stop handles first what was sent to it before; if the session with the peer is over by then, nothing is done.
+//! the other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests wait;
+//! further ones are refused. An allowed request is executed after the messages that have arrived meanwhile, so that a
+//! process that is asked to stop first handles the messages sent to it before; if the session with the peer is over
+//! by then, the request is ignored.
 
 use crate::node::porter::{Job, Porter};
 use crate::node::view::{Member, View};
@@ -23,33 +24,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most requests that wait for the user's closure.
+/// Maximum number of requests that wait for the user's closure.
 const MAX_WAITING: usize = 1_024;
 
-/// What a user decides with.
+/// The closure with which a user decides.
 pub(crate) type Allow = dyn Fn(&Member, &Ask) -> bool + Send + Sync;
 
-/// What a peer asks of this node: see [`Builder::allow`](crate::Builder::allow).
+/// A request of a peer to this node: see [`Builder::allow`](crate::Builder::allow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ask {
-    /// To start a process of an exported type.
+    /// Starts a process of an exported type.
     #[non_exhaustive]
     Start {
         /// The name of the type.
         process: &'static str,
         /// The name of the entry.
         entry: &'static str,
-        /// It is to be the child of a supervisor of the peer, and ends with the session.
+        /// Whether the process becomes the child of a supervisor of the peer, so that it ends with the session.
         is_child: bool,
     },
-    /// To stop a process.
+    /// Stops a process.
     Stop(Subject),
-    /// To cancel a process.
+    /// Cancels a process.
     Cancel(Subject),
-    /// To kill a process.
+    /// Kills a process.
     Kill(Subject),
-    /// For a [snapshot](crate::RemoteInfo) of a process.
+    /// Requests a [snapshot](crate::RemoteInfo) of a process.
     Info(Subject),
 }
 
@@ -57,17 +58,17 @@ pub enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Subject {
-    /// Its PID.
+    /// The PID of the process.
     pub pid: Pid,
-    /// The name of its type; `None` if it has ended.
+    /// The name of its type; `None` if the process has ended.
     pub process: Option<&'static str>,
-    /// The peer that asks has started it.
+    /// Whether the requesting peer started it.
     pub is_own: bool,
 }
 
 impl Ask {
-    /// Returns what is answered without a policy: whether it is the start of an exported type, a request for a
-    /// snapshot, or the ending of a process that the peer has started itself.
+    /// Returns the answer in the absence of a policy: true for the start of an exported type, a request for a
+    /// snapshot, or the ending of a process that the peer itself started.
     pub fn is_usual(&self) -> bool {
         match self {
             Self::Start { .. } | Self::Info(_) => true,
@@ -76,7 +77,7 @@ impl Ask {
     }
 }
 
-/// What this node allows its peers.
+/// The policy of this node towards its peers.
 pub(crate) struct Policy {
     /// The user's closure, and the process that it runs in.
     allow: Option<(Arc<Allow>, Address<Porter>)>,
@@ -86,16 +87,16 @@ pub(crate) struct Policy {
     counts: Arc<PolicyCounts>,
 }
 
-/// What the policy has refused.
+/// Counters of refused requests.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyCounts {
-    /// Requests of peers that were refused here.
+    /// Requests of peers that this node refused.
     pub(crate) refused: AtomicU64,
-    /// Those of them for which the user's closure has panicked.
+    /// Refused requests for which the user's closure panicked.
     pub(crate) panicked: AtomicU64,
-    /// Requests that were allowed when the session with the peer was over.
+    /// Requests that were allowed only after the session with the peer had ended.
     pub(crate) late: AtomicU64,
-    /// Controls of this node that peers have refused.
+    /// Controls of this node that peers refused.
     pub(crate) denied: AtomicU64,
 }
 
@@ -103,12 +104,12 @@ pub(crate) struct PolicyCounts {
 #[derive(Default)]
 struct Wards {
     peers: BTreeMap<Pid, NodeId>,
-    /// By the number of the start; without a process while that is in progress.
+    /// By the number of the start; without a process while the start is in progress.
     numbers: BTreeMap<u64, Option<Pid>>,
     last: u64,
 }
 
-/// The answer to a request, or whom to ask.
+/// The decision on a request, or the means to obtain it.
 pub(crate) enum Verdict {
     Now(bool),
     Later(Hearing),
@@ -137,7 +138,7 @@ impl Policy {
         self.wards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a peer begins to start a process. Returns the number of the start.
+    /// Records that a peer begins to start a process. Returns the number of the start.
     pub(crate) fn begin_start(&self) -> u64 {
         let mut wards = self.wards();
         wards.last += 1;
@@ -146,7 +147,7 @@ impl Policy {
         number
     }
 
-    /// The process was started, and may have ended since.
+    /// Records the started process, which may have ended since.
     pub(crate) fn started(&self, number: u64, peer: NodeId, pid: Pid) {
         let mut wards = self.wards();
         if let Some(started) = wards.numbers.get_mut(&number) {
@@ -155,7 +156,7 @@ impl Policy {
         }
     }
 
-    /// The process has ended, or was not started.
+    /// Removes a start whose process has ended, or was not started.
     pub(crate) fn ended(&self, number: u64) {
         let mut wards = self.wards();
         if let Some(Some(pid)) = wards.numbers.remove(&number) {
@@ -163,7 +164,7 @@ impl Policy {
         }
     }
 
-    /// Describes a process for a request of that peer. Called as code of this node.
+    /// Describes a process for a request of a peer. Must be called on behalf of this node.
     pub(crate) fn subject(&self, peer: NodeId, pid: Pid) -> Subject {
         let is_own = self.wards().peers.get(&pid) == Some(&peer);
         let process = if self.allow.is_some() { pid.info().map(|info| info.process) } else { None };
@@ -173,7 +174,7 @@ impl Policy {
     /// Decides on a request of a peer.
     pub(crate) fn verdict(&self, peer: NodeId, ask: Ask) -> Verdict {
         let Some((allow, judge)) = &self.allow else { return self.now(ask.is_usual()) };
-        // One that is no member any more gets nothing.
+        // A node that is no longer a member may do nothing.
         let Some(member) = self.view.lock().members.get(&peer).cloned() else { return self.now(false) };
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -190,17 +191,17 @@ impl Policy {
         Verdict::Now(is_allowed)
     }
 
-    /// The node has left.
+    /// Ends the policy: the node has left.
     pub(crate) fn close(&self) {
         if let Some((_, judge)) = &self.allow {
-            // Not behind the requests that wait for a closure that blocks.
+            // A stop would wait behind the requests, whose closure may block.
             judge.pid().kill();
         }
     }
 }
 
 impl Hearing {
-    /// Has the user's closure decide, and does what follows. `then` is dropped uncalled if the node ends before.
+    /// Runs the user's closure, and then `then`, which is dropped without a call if the node ends before.
     pub(crate) fn then(self, then: impl FnOnce(bool) + Send + 'static) {
         let judge = self.judge;
         let job: Job = Box::new(move || {
@@ -246,7 +247,7 @@ mod tests {
         NodeId::new(number).unwrap()
     }
 
-    /// Also one that ends before it is known which it is.
+    /// Also covers a process that ends before its PID is known.
     #[test]
     fn a_process_that_has_ended_is_forgotten() {
         let policy = policy();

@@ -1,18 +1,18 @@
-//! The processes that a node of a cluster has in the runtime: they run users' code, and watch processes of the node. A
-//! thread of the cluster does neither, since users' code may block, and panic.
+//! The processes that a node of a cluster has in the runtime: they run user code, and watch processes of the node. A
+//! thread of the cluster does neither, since user code may block, and panic.
 //!
-//! Each has one duty, so that none waits for the code of another: to start processes for other nodes; to hear of the
-//! ends of those that hold names; to ask the [policy](crate::node::policy); to hand out what the directory has for its
-//! processes, and hear of their ends; and to start processes by key.
+//! Each has one task, so that none waits for the code of another: starting processes for other nodes; reporting the
+//! ends of processes that hold names; asking the [policy](crate::node::policy); delivering the directory's messages
+//! to its processes, and reporting their ends; and starting processes by key.
 
 use postroom::prelude::*;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Something that may run a user's code: a type's `Default`, a policy, the wakers of processes.
+/// A job that may run user code: a type's `Default`, a policy, the wakers of processes.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Is told of each watched process that has ended. May run a user's code: the text of an error is one.
+/// A callback for each watched process that has ended. May run user code, such as the text of an error.
 pub(crate) type OnEnd = Box<dyn Fn(Pid, &ExitReason) + Send>;
 
 #[process]
@@ -26,13 +26,13 @@ impl Porter {
     #[entry]
     pub(crate) fn serve(&mut self) {}
 
-    /// A panic costs this job only.
+    /// Runs a job. A panic affects only this job.
     #[message]
     pub(crate) fn run(&mut self, job: Job) {
         contain(job);
     }
 
-    /// A process that has ended already is reported too.
+    /// Watches a process. A process that has already ended is reported too.
     #[message]
     pub(crate) fn watch(&mut self, pid: Pid) {
         if self.watched.insert(pid) && pid.monitor().is_err() {
@@ -47,7 +47,7 @@ impl Porter {
 }
 
 impl Porter {
-    /// Begins one on this host. Returns `None` if that is being shut down.
+    /// Begins a porter on this host. Returns `None` if the host is being shut down.
     pub(crate) fn begin(host: Host, on_end: OnEnd) -> Option<Address<Self>> {
         let porter = Self { on_end, watched: BTreeSet::new() };
         host.spawn(porter).mailbox(Bound::Unbounded).serve().ok()
@@ -58,16 +58,16 @@ impl Porter {
         let on_end = &self.on_end;
         contain(move || {
             on_end(pid, &reason);
-            // Perhaps the last to have the error, whose drop is a user's code too.
+            // The reason may be the last reference to an error, whose drop is user code too.
             drop(reason);
         });
     }
 }
 
-/// Runs what may panic.
+/// Runs a job that may panic.
 fn contain(job: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-        // Its drop may panic again.
+        // Dropping the payload may panic again.
         std::mem::forget(panic);
     }
 }
@@ -91,7 +91,7 @@ mod tests {
         let porter = Porter::begin(*runtime, on_end).unwrap();
         for times in 1..=3 {
             porter.watch(ended).wait().unwrap();
-            // The notice comes as a signal, behind the answer.
+            // The notice arrives as a signal, after the answer.
             runtime.until_idle().unwrap();
             assert_eq!(*reported.lock().unwrap(), vec![ended; times]);
         }

@@ -1,5 +1,5 @@
-//! Whole nodes in one program: three runtimes, each a node of its own, over the broker in memory. A thread moves their
-//! frames and their time, which has nothing to do with the machine's.
+//! Whole nodes in one program: three runtimes, each a node of its own, over the broker in memory. A thread moves
+//! their frames and advances their time, which is independent of the machine's.
 
 mod abandonment;
 mod asks;
@@ -75,7 +75,7 @@ impl Account {
     }
 }
 
-/// Notes what it hears of the end of others.
+/// A process that records the ends of other processes that it is notified of.
 #[process]
 #[derive(Default)]
 struct Observer {
@@ -118,26 +118,26 @@ struct Machine {
     delivery: Option<Delivery>,
 }
 
-/// How far the nodes' time goes on at once.
+/// The amount by which the nodes' time advances at once.
 const STEP: Duration = Duration::from_millis(5);
 
-/// What the thread moves.
+/// The state that the thread advances.
 struct World {
     broker: Broker,
-    /// In milliseconds.
+    /// The nodes' time, in milliseconds.
     clock: Arc<AtomicU64>,
     now: Moment,
-    /// The nodes' time stands still, for a test that has much to do before a limit of theirs is over.
+    /// Whether the nodes' time stands still, for a test that has much to do before one of their limits is over.
     is_still: bool,
     machines: Vec<Machine>,
     hosts: Vec<Host>,
 }
 
 impl World {
-    /// Has all do what they can. Returns whether anything was left to do.
+    /// Makes all nodes do what they can.
     fn step(&mut self) {
-        // The nodes' time does not go on while a process has something to do: however slow the machine is, it has done
-        // that before a limit of the nodes is over. What blocks its thread is not waited for.
+        // The nodes' time does not advance while a process has something to do: however slow the machine is, the
+        // process has done that before a limit of the nodes is over. Code that blocks its thread is not waited for.
         self.hosts.retain(|host| postroom::routing::Node::of(host.node()).is_some());
         if !self.is_still && self.hosts.iter().all(|host| is_resting(*host)) {
             self.now = self.now + STEP;
@@ -165,7 +165,7 @@ fn is_resting(host: Host) -> bool {
     !runs && waits + statistics.global_queue == 0
 }
 
-/// A node, as its program has it.
+/// A node, from the view of its program.
 struct Node {
     cluster: Cluster,
     client: Arc<Client>,
@@ -192,7 +192,7 @@ impl Nodes {
         };
         let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
         let (moves, stops) = (Arc::clone(&world), Arc::clone(&stop));
-        // In place of the threads of all nodes: no users' code may run on it.
+        // Replaces the threads of all nodes, so no user code may run on it.
         let mover = crate::threads::spawn("mover", move || {
             while !stops.load(Ordering::Relaxed) {
                 moves.lock().unwrap().step();
@@ -233,7 +233,7 @@ impl Nodes {
         Node { cluster, client, runtime }
     }
 
-    /// Lets that much time pass for the nodes.
+    /// Lets this much time pass for the nodes.
     fn pass(&self, time: Duration) {
         let until = self.lock().now + time;
         while self.lock().now < until {
@@ -250,7 +250,7 @@ impl Drop for Nodes {
     }
 }
 
-/// Three nodes that know each other.
+/// Returns three nodes that know each other.
 fn three() -> (Nodes, [Node; 3]) {
     let nodes = Nodes::new();
     let three = ["eu-1", "eu-2", "eu-3"].map(|name| nodes.join(name));
@@ -261,13 +261,13 @@ fn three() -> (Nodes, [Node; 3]) {
     (nodes, three)
 }
 
-/// Returns what a node counts as lost, not delivered or wrong. A frame that comes again, since its acknowledgement took
-/// its time, is none of it.
+/// Returns a node's counts of lost, undelivered and invalid messages. Frames that arrive again because their
+/// acknowledgement was slow are not among them.
 fn losses(node: &Node) -> crate::Statistics {
     crate::Statistics { replayed_frames: 0, ..node.cluster.statistics() }
 }
 
-/// Waits until it holds; the limit is a guard only.
+/// Waits until `holds` returns true. The limit only guards against a hang.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     // Long enough that a slow, busy machine is not mistaken for a hang.
     const LONGEST: Duration = Duration::from_secs(240);
@@ -278,7 +278,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Runs `body` as code of that node.
+/// Runs `body` as code of a node.
 fn on<T>(node: &Node, body: impl FnOnce() -> T) -> T {
     postroom::routing::Node::of(node.cluster.id()).unwrap().enter(body)
 }
@@ -348,7 +348,7 @@ fn the_end_of_a_process_is_heard_on_another_node() {
     assert_eq!(heard[0], "down: normal");
     assert!(heard[1].starts_with("down: panic: out of money at"), "{heard:?}");
     assert!(heard[2].starts_with("exit: panic: out of money at"), "{heard:?}");
-    // A process that has ended before.
+    // A process that had ended before.
     observer.watch(stopped.pid()).wait().unwrap();
     until("it is told", || observer.heard().wait().unwrap().len() == 4);
     assert_eq!(observer.heard().wait().unwrap()[3], "down: it had ended before");
@@ -383,8 +383,8 @@ fn a_node_that_is_cut_off_is_lost_once_and_comes_back_with_its_processes() {
     assert_eq!(observer.heard().wait().unwrap().len(), 2, "once");
 }
 
-/// What was asked of a node while it was paused beyond its lease is not done when it goes on: the store may have that
-/// lease still.
+/// A registration that was requested while the node was paused beyond its lease is not performed when the node
+/// continues: the store may still have that lease.
 #[test]
 fn a_node_without_its_lease_registers_nothing() {
     let (nodes, [one, two, _three]) = three();
@@ -421,7 +421,7 @@ fn a_name_has_one_holder_and_passes_on_when_the_lease_is_over() {
     let named = one.cluster.named::<Account>("acct-7").unwrap();
     assert_eq!(on(&one, move || named.deposit(1).wait()), Ok(3));
 
-    // Its holder ends before another can have the name.
+    // The holder ends before another process can have the name.
     two.client.disconnect();
     until("the name is free", || one.cluster.holder("acct-7").is_none());
     assert!(!second.pid().is_alive(), "the holder has ended");
@@ -462,7 +462,7 @@ fn a_node_whose_runtime_is_shut_down_leaves() {
     assert!(matches!(refused, Err(RegisterError::NotAMember | RegisterError::Ended { .. })), "{refused:?}");
 }
 
-/// In the nodes' time: the neighbours find that the broker knows no subscriber, twice, a second apart.
+/// In the nodes' time: the neighbours twice find that the broker has no subscriber, a second apart.
 #[test]
 fn a_node_whose_connection_is_closed_is_lost_within_one_and_a_half_seconds() {
     let (nodes, [one, two, three]) = three();
@@ -477,7 +477,7 @@ fn a_node_whose_connection_is_closed_is_lost_within_one_and_a_half_seconds() {
     assert!(world.now.since(closed_at) > Duration::from_secs(1), "not without a grace");
 }
 
-/// Goes on when it is asked to end.
+/// A process that does not end when it is cancelled.
 #[process]
 #[derive(Default)]
 struct Stubborn;
@@ -508,7 +508,7 @@ fn a_node_that_leaves_ends_the_holders_of_its_names_before_others_get_them() {
     left.wait();
 }
 
-/// There is no other node that could free its names.
+/// No other node exists that could free its names.
 #[test]
 fn a_node_alone_that_was_cut_off_gets_its_names_again() {
     let nodes = Nodes::new();
@@ -549,7 +549,7 @@ fn settings_that_are_not_safe_are_refused() {
     assert_eq!(late, crate::JoinError::Timeout { waited, attempts: Vec::new() }, "nothing moves the broker");
 }
 
-/// An engine that takes no subscriptions to the store: all others are those of the client.
+/// An engine that refuses watches of the store. All other calls go to the client.
 struct Deaf(Client);
 
 impl Engine for Deaf {
@@ -592,7 +592,7 @@ impl Engine for Deaf {
 
 type Subscribed = Result<engine::Subscription, engine::SubscribeError>;
 
-/// A join that fails half-way leaves no process behind: whatever part of the node could not be made.
+/// A join that fails halfway leaves no process behind, whichever part of the node could not be created.
 ///
 /// Mutations: leave out `Drop` of `Delivery`, or that of the builder's `StopOnDrop`.
 #[test]
@@ -607,7 +607,7 @@ fn a_join_that_fails_half_way_leaves_nothing_behind() {
     assert_eq!(refused, crate::JoinError::Subscribe(engine::SubscribeError::Closed));
     none_left(&host);
 
-    // As when there is no thread for the delivery, or none for the driver.
+    // As if no thread could be created for the delivery, or for the driver.
     for is_first in [true, false] {
         let host = runtime().build().unwrap();
         let clock = Arc::new(|| Moment::START);
@@ -623,8 +623,8 @@ fn a_join_that_fails_half_way_leaves_nothing_behind() {
         none_left(&host);
     }
 
-    // Each of its processes may be the one too many: two porters, one that asks the policy, one that hands out for the
-    // directory, and those that start processes by key.
+    // Each of a node's processes may be the one beyond the limit: two porters, one that asks the policy, one that
+    // delivers for the directory, and those that start processes by key.
     for limit in 0..4 + crate::node::directory::STARTERS as usize {
         let host = runtime().process_limit(limit.max(1)).build().unwrap();
         let other = (limit == 0).then(|| host.spawn(Observer::default()).serve().unwrap());
@@ -635,7 +635,7 @@ fn a_join_that_fails_half_way_leaves_nothing_behind() {
     }
 }
 
-/// What was sent before a node leaves arrives, and what waits for an answer from it fails.
+/// Messages sent before a node leaves arrive, and operations that wait for its answer fail.
 #[test]
 fn a_node_that_leaves_is_heard_of_behind_what_it_has_sent() {
     let (_nodes, [one, two, _three]) = three();
@@ -648,8 +648,8 @@ fn a_node_that_leaves_is_heard_of_behind_what_it_has_sent() {
     assert_eq!(here.deposit(0).wait(), Ok(1_000));
 }
 
-/// An address that follows a name leads to a process, which is what holds the second name. Its node leaves all the
-/// same.
+/// An address that follows a name leads to a process, and that process holds the second name. Its node can leave
+/// nevertheless.
 #[test]
 fn a_name_is_held_by_a_process_and_not_by_an_address() {
     let nodes = Nodes::new();
@@ -690,7 +690,7 @@ impl Slow {
         self.taken
     }
 
-    /// Keeps it busy until the gate opens.
+    /// Keeps the process busy until the gate opens.
     #[message(local)]
     fn stand(&mut self, gate: Arc<AtomicBool>) {
         postroom::block_in_place(|| {
@@ -701,13 +701,13 @@ impl Slow {
     }
 }
 
-/// Its mailbox is full: what arrives waits in order, its senders are refused, and others on its node are served.
+/// A full mailbox: messages wait in order, their senders are refused, and other processes on the node are served.
 #[test]
 fn one_slow_process_stops_no_other() {
     one_slow_process(Overflow::Refuse);
 }
 
-/// Senders of its own node would wait, but not the thread that delivers for all.
+/// Senders on its own node would wait, but the thread that delivers for all must not.
 #[test]
 fn one_slow_process_at_which_senders_wait_stops_no_other() {
     one_slow_process(Overflow::Wait);
@@ -724,7 +724,7 @@ fn one_slow_process(overflow: Overflow) {
     let gate = Arc::new(AtomicBool::new(false));
     slow.stand(Arc::clone(&gate)).send().unwrap();
     on(&one, || {
-        // Until the sender is told, which takes a thousand messages that find the mailbox full.
+        // The sender is notified only after a thousand messages have found the mailbox full.
         let mut sent = 0;
         until("its sender is refused", || {
             (0..100).any(|_| match slow.take(sent).send() {

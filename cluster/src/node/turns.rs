@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Runs the driver and the delivery as processes of `host`. Returns a flag that is set when one of them panics; `None`
-/// if the host starts no process.
+/// Runs the driver and the delivery as processes of `host`. Returns a flag that is set when one of them panics, or
+/// `None` if the host starts no process.
 pub(crate) fn begin(host: Host, sim: &Sim, driver: Driver, delivery: Delivery) -> Option<Arc<AtomicBool>> {
     let has_panicked = Arc::new(AtomicBool::new(false));
     let guard = TurnGuard { node: Node::of(host.node())?, has_panicked: Arc::clone(&has_panicked) };
@@ -35,8 +35,8 @@ struct TurnGuard {
 }
 
 impl TurnGuard {
-    /// Runs a turn as the thread does that it stands for: outside of any process, so that it is never held at a full
-    /// mailbox.
+    /// Runs a turn in the way that the thread would which the process replaces: outside of any process, so that it is
+    /// never suspended at a full mailbox.
     fn turn<R>(&self, turn: impl FnOnce() -> R) -> R {
         let turn = || postroom::block_in_place(|| self.node.enter(turn));
         catch_unwind(AssertUnwindSafe(turn)).unwrap_or_else(|panic| {

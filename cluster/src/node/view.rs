@@ -1,4 +1,4 @@
-//! What the driver knows and users look at.
+//! The driver's knowledge as users see it.
 
 use super::inbox::Check;
 use super::peer::Peer;
@@ -16,46 +16,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A member of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its ID: that of its PIDs.
+    /// The ID of the node, which is part of its PIDs.
     pub id: NodeId,
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// Whether there is a session with it: messages get through. Always true of this node while it is a member.
+    /// Whether there is a session with the node, so that messages get through. Always true of this node while it is a
+    /// member.
     pub is_connected: bool,
 }
 
-/// Why a node is no member of its cluster, though it has not left. It joins again by itself, for as long as it runs.
+/// Why a node is not a member of its cluster, though it has not left. It keeps trying to rejoin while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Outage {
-    /// It has no lease any more, or got none when it joined again.
+    /// The node no longer has a lease, or got none when it tried to rejoin.
     #[error(transparent)]
     Fenced(Fence),
-    /// Its record is gone, or another.
+    /// The node's record is gone, or was replaced.
     #[error(
         "the record of this node was removed or replaced; check whether its connection with the broker was closed for \
          a second, after which others remove it, and who may write it"
     )]
     Evicted,
-    /// It could not join again.
+    /// The node could not rejoin.
     #[error(transparent)]
     Refused(JoinRefusal),
-    /// The broker does not take this node any more, and that does not end by itself.
+    /// The broker no longer accepts this node, and that will not change by itself.
     #[error("{problem}")]
     Broker {
-        /// What the engine says, and what to do about it.
+        /// The problem that the engine reports, and its remedy.
         problem: String,
     },
 }
 
-/// What the driver knows and users look at.
+/// The driver's knowledge as users see it.
 #[derive(Default)]
 pub(crate) struct View {
     state: Mutex<ViewState>,
-    /// Who waits for a change of that.
+    /// The waits for a change of the state.
     waits: Mutex<Vec<Wait>>,
     names: Mutex<Names>,
-    /// What the driver has done, for tests: its turns, and the peers that it has looked at in them.
+    /// For tests: the number of the driver's turns, and of the peers that it has checked in them.
     #[cfg(test)]
     work: [AtomicU64; 2],
 }
@@ -64,17 +65,17 @@ pub(crate) struct View {
 pub(crate) struct ViewState {
     /// Whether this node is a member, and its lease is valid.
     pub(crate) is_member: bool,
-    /// Why it is no member, if it was one, or came so far that the store has its record.
+    /// Why this node is not a member, if it was one, or its join got far enough that the store has its record.
     pub(crate) outage: Option<Outage>,
-    /// What keeps it from the broker now, while it is out.
+    /// The problem that currently keeps it from the broker, while it is not a member.
     pub(crate) obstacle: Option<String>,
-    /// It will be no member any more: it has left, or was refused when it joined for the first time.
+    /// Set if it will never be a member again: it has left, or its first join was refused.
     pub(crate) is_over: Option<Option<JoinRefusal>>,
-    /// All with records that are known. Of several with one name, users see the [latest](Self::latest).
+    /// All nodes with known records. If several have one name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,
     /// The epochs of the members.
     epochs: BTreeMap<NodeId, Revision>,
-    /// This node's name and epoch, since it is a member.
+    /// This node's name and epoch while it is a member.
     pub(crate) own: Option<(String, Revision)>,
     pub(crate) peers: BTreeMap<NodeId, Arc<Peer>>,
 }
@@ -102,8 +103,8 @@ impl ViewState {
         self.own = None;
     }
 
-    /// Returns the members, of each name one: that which has joined last, be it this node. Another is what is left of
-    /// a node that was restarted, until its loss is found.
+    /// Returns the members, at most one per name: the one that joined last. An older one of the same name, even of
+    /// this node's name, is a leftover of a restarted node until its loss is found.
     pub(crate) fn latest(&self) -> Vec<&Member> {
         let mut latest: BTreeMap<&str, (Revision, &Member)> = BTreeMap::new();
         for member in self.members.values() {
@@ -127,7 +128,7 @@ impl View {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The driver's, which users look up names in.
+    /// Locks the driver's names, in which users look up holders.
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,13 +143,13 @@ impl View {
         self.work[1].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how many turns the driver has had, and how often it has looked at a peer in them.
+    /// Returns the number of turns of the driver, and how often it has checked a peer in them.
     #[cfg(test)]
     pub(crate) fn work(&self) -> [u64; 2] {
         [0, 1].map(|at| self.work[at].load(Ordering::Relaxed))
     }
 
-    /// What is sent to this peer gets through from now on.
+    /// Marks a peer as connected: from now on messages to it get through.
     pub(crate) fn connected(&self, peer: &Arc<Peer>) {
         self.change(|view| {
             let is_current = view.peers.get(&peer.node()).is_some_and(|current| Arc::ptr_eq(current, peer));
@@ -174,7 +175,7 @@ impl View {
         self.answer_waits(None);
     }
 
-    /// Answers the waits that have come to their end, and those whose time is over, if that is known.
+    /// Answers the waits that have ended. If `now` is given, also those whose time is over.
     pub(super) fn answer_waits(&self, now: Option<Moment>) {
         let mut over = Vec::new();
         self.waits().retain_mut(|wait| {
@@ -183,16 +184,16 @@ impl View {
             over.extend(answer);
             !is_over
         });
-        // Outside the lock: whom they wake is a user's.
+        // Not under the lock: the answers may run user code.
         over.into_iter().for_each(|answer| answer());
     }
 
-    /// Returns when the time of the first wait is over.
+    /// Returns the time at which the first wait times out.
     pub(super) fn next_wait(&self) -> Option<Moment> {
         self.waits().iter().map(|wait| wait.until).min()
     }
 
-    /// No wait will come to its end: they are answered by being dropped.
+    /// Drops all waits, which answers them: none can end any more.
     pub(super) fn end_waits(&self) {
         let waits = std::mem::take(&mut *self.waits());
         drop(waits);
@@ -215,10 +216,10 @@ mod tests {
         join(&mut view, 2, "eu-2", 2);
         join(&mut view, 7, "eu-1", 3);
         assert_eq!(shown(&view), [7, 2]);
-        // In whatever order the records are reported.
+        // The order in which the records are reported does not matter.
         join(&mut view, 5, "eu-1", 2);
         assert_eq!(shown(&view), [7, 2]);
-        // It was another node of the same name after all.
+        // The member was another node of the same name after all.
         view.lost(id(7));
         assert_eq!(shown(&view), [5, 2]);
         view.own = Some(("eu-1".into(), Revision(4)));

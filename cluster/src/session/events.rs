@@ -1,13 +1,13 @@
-//! What a session tells its caller.
+//! The events and results that a session reports to its caller.
 
 use crate::frame::{EndCode, Table, VersionError};
 use bytes::Bytes;
 use postroom::Pid;
 
-/// What happened in a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEvent {
-    /// Both sides know each other: messages travel from now on.
+    /// Both sides know each other: messages can be delivered from now on.
     Opened {
         /// The minor version that both speak.
         minor: u8,
@@ -18,24 +18,24 @@ pub enum SessionEvent {
     },
     /// A process of the peer has fallen behind; the session refuses to send to it.
     Slow(Pid),
-    /// It has caught up.
+    /// A slow process has caught up.
     Fast(Pid),
-    /// The peer owes an answer: it may be down. Sent once per silence.
+    /// An answer of the peer is overdue: it may be down. Reported once per silence.
     Suspect,
-    /// The session is over: the last event.
+    /// The session is over. This is the last event.
     Ended(SessionEnd),
 }
 
-/// Why a session is over.
+/// Why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionEnd {
-    /// The peer has closed it, and all that it had sent has arrived.
+    /// The peer has closed the session, and all its messages have arrived.
     #[error("the peer has left")]
     Left,
-    /// It was closed here.
+    /// The session was closed on this side.
     #[error("the session was closed here{}", if *delivered { "" } else { ", and the peer has not confirmed it" })]
     Closed {
-        /// Whether the peer has said that all had arrived. If not, it may have.
+        /// Whether the peer has confirmed that all messages had arrived. If not, they may still have.
         delivered: bool,
     },
     /// The peer did not answer for [`END_AFTER`](super::END_AFTER).
@@ -56,15 +56,15 @@ pub enum SessionEnd {
     /// The peer speaks another version of the protocol.
     #[error(transparent)]
     Version(VersionError),
-    /// It was aborted here: the peer is no longer a member, or this node's lease is over.
+    /// The session was aborted on this side: the peer is no longer a member, or this node's lease is over.
     #[error("the session was aborted here")]
     Aborted,
 }
 
-/// Why a message was not queued. It comes back, and has not been sent.
+/// Why a message was not queued. The error returns the message, which has not been sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// Too much waits for this peer.
+    /// The queue for this peer is full.
     #[error("too much waits for this peer; send again when some of it has been acknowledged")]
     Full(Bytes),
     /// The process has fallen behind.
@@ -76,7 +76,7 @@ pub enum SendError {
     /// The message is too long.
     #[error("a message of {bytes} bytes exceeds the limit of {limit}; send a reference to it, or parts")]
     TooLong {
-        /// Its length.
+        /// The length of the message.
         bytes: usize,
         /// The longest message of the lane.
         limit: usize,

@@ -1,17 +1,17 @@
-//! Who the peer is: the steps *hello* and *confirm*.
+//! The identity of the peer: the steps *hello* and *confirm*.
 
 use crate::clock::Moment;
 use crate::engine::Revision;
 use crate::frame::{Epoch, Hello};
 use std::time::Duration;
 
-/// The wait before a hello or a goodbye is sent again, at first and at most.
+/// The interval at which a hello or a goodbye is repeated: the first and the longest.
 const WAITS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 
-/// Something that is sent again and again until it is answered.
+/// A frame that is sent repeatedly until it is answered.
 #[derive(Default)]
 pub(super) struct Repeated {
-    /// Whether it is to be sent now.
+    /// Whether it has to be sent now.
     due: bool,
     again_at: Option<Moment>,
     wait: Duration,
@@ -22,7 +22,7 @@ impl Repeated {
         *self = Self { due: true, again_at: None, wait: WAITS[0] };
     }
 
-    /// Has it sent once more at once.
+    /// Makes it due once more at once.
     pub(super) fn send_now(&mut self) {
         self.due = true;
     }
@@ -32,12 +32,12 @@ impl Repeated {
         self.wait = Duration::ZERO;
     }
 
-    /// Returns whether it is to be sent now; it is taken to be.
+    /// Returns whether it has to be sent now, and then assumes that the caller sends it.
     pub(super) fn take(&mut self, now: Moment) -> bool {
         if !std::mem::take(&mut self.due) {
             return false;
         }
-        // Stopped: an answer to a straggler, not repeated.
+        // If stopped, this is an answer to a delayed frame, and is not repeated.
         if self.wait != Duration::ZERO {
             self.again_at = Some(now + self.wait);
             self.wait = (self.wait * 2).min(WAITS[1]);
@@ -57,25 +57,26 @@ impl Repeated {
     }
 }
 
-/// What is known of the peer's half.
+/// The known state of the peer's half.
 pub(super) struct Handshake {
     local: Epoch,
-    /// The revision of the peer's record. A hello of an earlier run of it, or of one before a rejoin, is late.
+    /// The revision of the peer's record. A hello with an earlier revision is of an earlier run or membership of the
+    /// peer.
     peer_revision: Revision,
     remote: Option<(Epoch, Hello)>,
     confirmed: bool,
 }
 
-/// What a hello means.
+/// The meaning of a hello.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
-    /// It is of an earlier session.
+    /// The hello belongs to an earlier session.
     Late,
-    /// The peer has begun anew, and this session is over.
+    /// The peer has begun a new session, and this one is over.
     Restarted,
-    /// The peer does not know this side: say hello.
+    /// The peer does not know this side's epoch, so a hello has to be sent.
     Unknown,
-    /// The peer knows this side.
+    /// The peer knows this side's epoch.
     Known,
 }
 
@@ -84,13 +85,13 @@ impl Handshake {
         Self { local, peer_revision, remote: None, confirmed: false }
     }
 
-    /// Handles a hello; the peer's epoch and what it says are kept, except from one that is late.
+    /// Handles a hello, and stores the peer's epoch and the hello unless it is late.
     pub(super) fn on_hello(&mut self, from: Epoch, to: Option<Epoch>, hello: Hello) -> Greeting {
         let known = self.remote();
         if from.revision() < self.peer_revision || known.is_some_and(|known| from < known) {
             return Greeting::Late;
         }
-        // The peer's record says that it has rejoined, which this caller has not heard yet.
+        // The peer has rejoined with a newer record, which the caller has not seen yet.
         if from.revision() > self.peer_revision {
             return Greeting::Restarted;
         }
@@ -108,7 +109,7 @@ impl Handshake {
         to == Some(self.local) && self.remote() == Some(from)
     }
 
-    /// Notes that the peer knows this side. Returns what it has said if that is news.
+    /// Records that the peer knows this side. Returns its hello the first time.
     pub(super) fn confirm(&mut self) -> Option<&Hello> {
         let (_, hello) = self.remote.as_ref()?;
         if std::mem::replace(&mut self.confirmed, true) { None } else { Some(hello) }

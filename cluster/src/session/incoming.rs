@@ -1,4 +1,4 @@
-//! The receiving half of one lane: order, messages from their parts, and the credit of the peer.
+//! The receiving half of one lane: ordering, assembly of messages, and the credit of the peer.
 
 use super::{Item, LaneLimits, cost};
 use crate::clock::Moment;
@@ -9,36 +9,36 @@ use postroom::Pid;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long an acknowledgement may wait for a segment to travel with.
+/// The longest delay of an acknowledgement, in which it waits for a segment to be sent with.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 
 pub(super) struct Incoming {
     limits: LaneLimits,
     lane: Lane,
-    /// The number of the parcel that comes next.
+    /// The number of the next parcel.
     expected: u64,
-    /// The parts of a message whose last part has not come.
+    /// The parts of a message whose last part has not arrived.
     partial: Vec<u8>,
     in_message: bool,
     cost_of_message: u64,
     ready: VecDeque<Item>,
     notices: VecDeque<Notice>,
-    /// The total cost of all parcels that were accepted.
+    /// The total cost of all accepted parcels.
     received: u64,
-    /// The cost of what has arrived completely and is not released.
+    /// The cost of all complete messages and notices that are not released.
     held: u64,
-    /// The total that the peer has been told that it may send.
+    /// The total credit that the peer has been told.
     granted: u64,
-    /// The gap that the peer has been told of.
+    /// The gap that has been reported to the peer.
     told_gap: Option<u64>,
     nack: bool,
     ack_now: bool,
     ack_at: Option<Moment>,
-    /// The cost of what was accepted since the last acknowledgement.
+    /// The cost of all parcels accepted since the last acknowledgement.
     unacked: u64,
 }
 
-/// A process of the peer has fallen behind, or caught up.
+/// A notice that a process of the peer has fallen behind, or caught up.
 pub(super) struct Notice {
     pub(super) pid: Pid,
     pub(super) is_slow: bool,
@@ -67,12 +67,12 @@ impl Incoming {
         }
     }
 
-    /// Accepts the parcels of a segment that come next. Returns whether all that are in it had been accepted before, or
-    /// how the peer has broken the protocol.
+    /// Accepts the parcels of a segment that are next in order. Returns whether all of them had been accepted before,
+    /// or how the peer has broken the protocol.
     pub(super) fn on_segment(&mut self, now: Moment, segment: Segment) -> Result<bool, &'static str> {
         let after = segment.first + segment.parcels.len() as u64;
         let is_repeated = !segment.parcels.is_empty() && after <= self.expected;
-        // It asks, or has missed an acknowledgement.
+        // The peer asks for an answer, or has missed an acknowledgement.
         let mut answer = segment.ask;
         for (number, parcel) in (segment.first..).zip(segment.parcels) {
             if number < self.expected {
@@ -151,15 +151,15 @@ impl Incoming {
         Some(notice)
     }
 
-    /// Gives the peer the credit back that an item took.
+    /// Returns the credit of an item to the peer.
     pub(super) fn release(&mut self, cost: u64) {
         self.held = self.held.checked_sub(cost).expect("each item is released once");
-        // A peer that has hardly any credit left has stopped; one that has much will hear of it with its next
+        // A peer with hardly any credit left has stopped; one with more credit learns of the release with its next
         // acknowledgement.
         self.ack_now |= self.credit() - self.granted >= self.limits.window / 4;
     }
 
-    /// The total that the peer may have. The parts of a message that is not complete count as consumed: otherwise a
+    /// Returns the total credit of the peer. The parts of an incomplete message count as consumed: otherwise a
     /// message longer than the window would never arrive.
     fn credit(&self) -> u64 {
         (self.received - self.held + self.limits.window).max(self.granted)
@@ -174,8 +174,8 @@ impl Incoming {
         self.ack_now = true;
     }
 
-    /// Returns what a segment says of this half: all before which number has arrived, the credit, and whether there is
-    /// a gap.
+    /// Returns the fields of a segment about this half: the number before which all parcels have arrived, the credit,
+    /// and whether there is a gap.
     pub(super) fn acknowledge(&mut self) -> (u64, u64, bool) {
         self.granted = self.credit();
         (self.ack_now, self.ack_at, self.unacked) = (false, None, 0);
@@ -194,7 +194,7 @@ impl Incoming {
         !self.ready.is_empty()
     }
 
-    /// The cost of what waits here or has not been released.
+    /// Returns the cost of all parcels that wait here or are not released.
     pub(super) fn held(&self) -> u64 {
         self.held + self.cost_of_message
     }
@@ -212,7 +212,7 @@ mod tests {
         Moment::after_start(Duration::from_millis(millis))
     }
 
-    /// A segment whose parcels are messages of 36 bytes, the number of the parcel each: each costs 100.
+    /// Returns a segment of messages of 36 bytes that contain the number of their parcel. Each costs 100.
     fn segment(numbers: std::ops::Range<u64>) -> Segment {
         let parcels =
             numbers.clone().map(|number| Parcel::Piece { last: true, bytes: vec![number as u8; 36].into() }).collect();
@@ -259,13 +259,13 @@ mod tests {
         assert_eq!((inc.wants_ack(at(14)), inc.wants_ack(at(15)), inc.next_timeout()), (false, true, Some(at(15))));
         inc.acknowledge();
         assert_eq!((inc.wants_ack(at(20)), inc.next_timeout()), (false, None));
-        // A parcel that comes again: the acknowledgement was lost.
+        // A repeated parcel means that the acknowledgement was lost.
         inc.on_segment(at(20), segment(1..2)).unwrap();
         assert!(inc.wants_ack(at(20)));
         inc.acknowledge();
         inc.on_segment(at(20), Segment { ask: true, ..segment(2..2) }).unwrap();
         assert!(inc.wants_ack(at(20)));
-        // An eighth of the window.
+        // After an eighth of the window.
         let mut inc = incoming(1_600);
         inc.on_segment(at(0), segment(0..1)).unwrap();
         assert!(!inc.wants_ack(at(0)));
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!((item.bytes.len(), item.bytes[0], item.bytes[65_536], item.bytes[131_081]), (131_082, 1, 2, 3));
         assert_eq!(item.cost, 131_082 + 3 * 64);
         assert_eq!(inc.held(), item.cost);
-        // What it has taken of the credit comes back only now.
+        // The credit that the message occupied is returned only now.
         let granted = inc.acknowledge().1;
         inc.release(item.cost);
         assert!(inc.acknowledge().1 > granted && inc.held() == 0);

@@ -1,4 +1,4 @@
-//! The session as a whole: which frame goes out next, what comes of one that arrives, and what the time brings.
+//! The session as a whole: selection of the next frame, and handling of frames and timeouts.
 
 use super::handshake::{Greeting, Handshake, Repeated};
 use super::incoming::Incoming;
@@ -15,10 +15,10 @@ use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How often an answer that is overdue is asked for.
+/// The interval at which an overdue answer is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// One node's half of a session with one peer. The head of the [module](super) has the protocol.
+/// One node's half of a session with one peer. The head of the [module](super) describes the protocol.
 ///
 /// ```
 /// use postroom_cluster::clock::Moment;
@@ -58,29 +58,29 @@ pub struct Session {
     slow: BTreeSet<Pid>,
     /// Processes of this node that the peer knows, or will know, to have fallen behind.
     told_slow: BTreeSet<Pid>,
-    /// What the peer is to be told, and is not queued: whether it is slow, by process. Only the last state counts.
+    /// Notices that are not queued yet: whether a process is slow, by process. Only the latest state is kept.
     notices: BTreeMap<Pid, bool>,
-    /// This side leaves: whether the peer has confirmed it.
+    /// Set if this side leaves: whether the peer has confirmed it.
     leaving: Option<bool>,
     goodbye: Repeated,
     linger_until: Option<Moment>,
-    /// The peer leaves, when all before these numbers has arrived.
+    /// The numbers of the peer's goodbye: it leaves when all earlier parcels have arrived.
     peer_finals: Option<[u64; 2]>,
     last_heard: Moment,
-    /// Since when the peer owes an answer.
+    /// The time since when the peer owes an answer.
     asked_at: Option<Moment>,
     ask_again_at: Moment,
     suspected: bool,
-    /// The end to tell the peer of, and whom exactly.
+    /// The end to announce to the peer, and the peer's epoch.
     farewell: Option<(EndCode, Epoch)>,
     events: VecDeque<SessionEvent>,
     end: Option<SessionEnd>,
     end_reported: bool,
-    /// What a frame of the peer is answered with after the end.
+    /// The answer to frames of the peer after the end.
     parting: EndCode,
-    /// How many messages of the data lane were not acknowledged at the end.
+    /// Number of messages of the data lane that were not acknowledged at the end.
     unconfirmed: u64,
-    /// How many frames came again, or from an earlier session.
+    /// Number of frames that were repeated, or from an earlier session.
     replayed: u64,
 }
 
@@ -94,8 +94,8 @@ pub struct Transmit {
 }
 
 impl Session {
-    /// Begins a session with the node whose record in the store has revision `peer`. `local` is greater than the epochs
-    /// of all earlier sessions of this node with that one.
+    /// Begins a session with the node whose record in the store has revision `peer`. `local` must be greater than the
+    /// epochs of all earlier sessions of this node with that one.
     ///
     /// # Panics
     /// If a window is too small for a parcel.
@@ -131,10 +131,10 @@ impl Session {
         }
     }
 
-    /// Queues a message to process `to` of the peer, also before the session is open.
+    /// Queues a message for process `to` of the peer, even before the session is open.
     ///
     /// # Errors
-    /// If it is not queued; the message comes back.
+    /// If the message was not queued; the error returns it.
     pub fn send(&mut self, lane: Lane, to: Pid, message: Bytes) -> Result<(), SendError> {
         if self.is_closed() {
             return Err(SendError::Closed(message));
@@ -159,17 +159,18 @@ impl Session {
         }
     }
 
-    /// Returns how many frames were dropped because all that is in them had arrived before, or because they are of an
-    /// earlier session. The peer sends them when an acknowledgement was lost; so does who has recorded them.
+    /// Returns the number of frames that were dropped because all their parcels had arrived before, or because they
+    /// belong to an earlier session. The peer sends such frames when an acknowledgement was lost; an attacker who has
+    /// recorded frames may send them too.
     pub fn replayed(&self) -> u64 {
         self.replayed
     }
 
-    /// Handles a frame of the peer. The caller knows from the subject who sent it.
+    /// Handles a frame of the peer. The caller knows its sender from the subject.
     ///
     /// # Errors
-    /// If it is none; it changes nothing then. A frame of another major version ends a session that is not open:
-    /// [`SessionEnd::Version`].
+    /// If the payload is not a valid frame, which then changes nothing. A frame of another major version ends a
+    /// session that is not open: [`SessionEnd::Version`].
     pub fn handle(&mut self, now: Moment, payload: Bytes) -> Result<(), DecodeError> {
         let frame = match Frame::decode(payload) {
             Err(DecodeError::Version(error)) if !self.handshake.is_confirmed() && self.end.is_none() => {
@@ -187,7 +188,7 @@ impl Session {
         }
         match body {
             Body::Hello(hello) => self.on_hello(now, from, to, hello),
-            // A refusal may come before anything is known of the peer.
+            // A refusal may arrive before anything is known of the peer.
             Body::End(code)
                 if to == Some(self.handshake.local()) && self.handshake.remote().is_none_or(|r| r == from) =>
             {
@@ -203,7 +204,8 @@ impl Session {
                     Body::Hello(_) | Body::End(_) => unreachable!("they are handled above"),
                 }
             }
-            // Of another session. If the peer takes this side for an earlier one, a hello is on its way to it.
+            // A frame of another session. If the peer mistakes this side for an earlier one, a hello is on its way to
+            // the peer.
             _ => {
                 let is_earlier = self.handshake.remote().is_some_and(|remote| from < remote)
                     || to.is_some_and(|to| to < self.handshake.local());
@@ -224,19 +226,19 @@ impl Session {
                     return;
                 }
                 if greeting == Greeting::Unknown {
-                    // No answer: if this side is never known there, the session has to end.
+                    // Not counted as an answer: if the peer never learns this side's epoch, the session has to end.
                     self.hello.send_now();
                 } else {
                     self.heard(now);
                     self.confirm();
-                    // Any segment tells the peer that it is known here.
+                    // Any segment tells the peer that this side knows it.
                     self.incoming[index(Lane::Control)].answer_now();
                 }
             }
         }
     }
 
-    /// The peer knows this side.
+    /// Records that the peer knows this side, which opens the session.
     fn confirm(&mut self) {
         let Some(hello) = self.handshake.confirm() else { return };
         for (outgoing, credit) in self.outgoing.iter_mut().zip(hello.credit) {
@@ -286,13 +288,13 @@ impl Session {
         }
     }
 
-    /// Returns whether all has arrived that a peer that leaves has sent.
+    /// Returns whether the peer leaves, and everything that it sent has arrived.
     fn has_all(&self) -> bool {
         self.peer_finals
             .is_some_and(|finals| self.incoming.iter().zip(finals).all(|(half, end)| half.expected() == end))
     }
 
-    /// Ends the session when each side that leaves has delivered everything.
+    /// Ends the session if each leaving side has delivered everything.
     fn finish_if_left(&mut self) {
         if let Some(finals) = self.peer_finals
             && self.incoming.iter().zip(finals).any(|(half, end)| half.expected() > end)
@@ -317,7 +319,7 @@ impl Session {
         self.finish(end, farewell);
     }
 
-    /// Ends the session, once. What has arrived completely remains to be taken.
+    /// Ends the session, once. Messages that have arrived completely can still be taken.
     fn finish(&mut self, end: SessionEnd, farewell: Option<(EndCode, Epoch)>) {
         if self.end.is_some() {
             return;
@@ -334,8 +336,8 @@ impl Session {
 
     /// Returns the next frame to publish.
     ///
-    /// It has been counted as sent. If the engine is busy, keep the frame and publish it before the next: dropping it
-    /// costs no message, but some time.
+    /// It counts as sent. If the engine is busy, keep the frame and publish it before the next one: dropping it loses
+    /// no message, but delays it.
     pub fn poll_transmit(&mut self, now: Moment) -> Option<Transmit> {
         if let Some((code, to)) = self.farewell.take() {
             return Some(self.transmit_to(Some(to), Lane::Control, Body::End(code)));
@@ -359,10 +361,11 @@ impl Session {
         [Lane::Control, Lane::Data].into_iter().find_map(|lane| self.segment(now, lane))
     }
 
-    /// Notices wait outside the queue while that is full, one for each process; so their number is bounded.
+    /// Queues notices while the queue has room. The others wait outside it, at most one per process, so their number
+    /// is bounded.
     fn queue_notices(&mut self) {
         let outgoing = &mut self.outgoing[index(Lane::Control)];
-        // Nothing is queued behind a goodbye.
+        // Nothing is queued after a goodbye.
         while self.leaving.is_none()
             && outgoing.has_room()
             && let Some((pid, is_slow)) = self.notices.pop_first()
@@ -394,17 +397,17 @@ impl Session {
         Transmit { lane, payload: Frame { from: self.handshake.local(), to, body }.encode() }
     }
 
-    /// Returns the next message of the peer, those of the control lane first. [Release](Self::release) it.
+    /// Returns the next message of the peer, those of the control lane first. It must be [released](Self::release).
     pub fn poll_item(&mut self) -> Option<Item> {
         let [data, control] = &mut self.incoming;
         control.next_item().or_else(|| data.next_item())
     }
 
-    /// Gives the peer the credit back that an item of this lane took: the message has been handed over, or is kept
-    /// where it is bounded otherwise.
+    /// Returns the credit that an item of this lane occupied to the peer: the message has been delivered, or is
+    /// stored where another limit applies.
     ///
     /// # Panics
-    /// If more is released than items have taken.
+    /// If more is released than items have occupied.
     pub fn release(&mut self, lane: Lane, cost: u64) {
         self.incoming[index(lane)].release(cost);
     }
@@ -423,7 +426,8 @@ impl Session {
                     return Some(SessionEvent::Fast(notice.pid));
                 }
             } else if self.slow.len() == 2 * MAX_SLOW {
-                // Twice: a peer that catches up with all and falls behind with as many others may tell so in any order.
+                // Twice the limit: a peer may report in any order that all have caught up and as many others have
+                // fallen behind.
                 self.violation("it has more slow processes than there may be");
             } else if self.slow.insert(notice.pid) {
                 return Some(SessionEvent::Slow(notice.pid));
@@ -437,7 +441,7 @@ impl Session {
         Some(SessionEvent::Ended(end))
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has to be called.
     pub fn next_timeout(&self) -> Option<Moment> {
         if self.end.is_some() {
             return None;
@@ -454,7 +458,7 @@ impl Session {
         halves.chain(stalls).chain(acks).chain(repeats).flatten().min()
     }
 
-    /// Does what is due by `now`.
+    /// Performs the actions that are due by `now`.
     pub fn handle_timeout(&mut self, now: Moment) {
         if self.end.is_some() {
             return;
@@ -479,7 +483,7 @@ impl Session {
         }
     }
 
-    /// The answer is overdue, but not given up.
+    /// Asks again for an overdue answer, and reports the suspicion once.
     fn insist(&mut self, now: Moment, asked_at: Moment) {
         if self.ask_again_at <= now {
             self.ask_again_at = now + ASK_AGAIN;
@@ -490,7 +494,7 @@ impl Session {
         }
     }
 
-    /// The peer owes an answer from now on, if it did not before.
+    /// Records that the peer owes an answer from now on, unless it already does.
     fn asked(&mut self, now: Moment) {
         if self.asked_at.is_none() {
             self.asked_at = Some(now);
@@ -504,7 +508,7 @@ impl Session {
         self.suspected = false;
     }
 
-    /// Leaves: what is queued is still sent, and [`SessionEnd::Closed`] follows.
+    /// Leaves: queued messages are still sent, and [`SessionEnd::Closed`] follows.
     pub fn close(&mut self, now: Moment) {
         if self.end.is_some() || self.leaving.is_some() {
             return;
@@ -528,22 +532,23 @@ impl Session {
         self.slow.contains(&pid)
     }
 
-    /// Returns whether the session is over.
+    /// Returns whether the session has ended.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Returns whether it takes no more messages: it is over, or was [closed](Self::close) here.
+    /// Returns whether the session accepts no more messages: it has ended, or was [closed](Self::close) on this side.
     pub fn is_closed(&self) -> bool {
         self.end.is_some() || self.leaving.is_some()
     }
 
-    /// Returns how many messages of the data lane were not acknowledged when the session ended: they may have arrived.
+    /// Returns the number of messages of the data lane that were not acknowledged when the session ended. They may
+    /// have arrived.
     pub fn unconfirmed(&self) -> u64 {
         self.unconfirmed
     }
 
-    /// Returns whether a short message has room in the queue of a lane.
+    /// Returns whether the queue of a lane has room for a short message.
     pub(crate) fn has_room(&self, lane: Lane) -> bool {
         self.outgoing[index(lane)].has_room()
     }
@@ -558,19 +563,19 @@ impl Session {
         self.config.limits(lane).message
     }
 
-    /// Returns this side's epoch and the peer's revision: no other session with this peer has the same two.
+    /// Returns this side's epoch and the peer's revision. No other session with this peer has the same two.
     pub fn identity(&self) -> (Epoch, Revision) {
         (self.handshake.local(), self.handshake.peer())
     }
 
-    /// Returns the cost of what waits in a lane: to be sent or acknowledged, and to be released.
+    /// Returns two costs for a lane: of the parcels to be sent or acknowledged, and of the items to be released.
     pub fn buffered(&self, lane: Lane) -> (u64, u64) {
         (self.outgoing[index(lane)].queued(), self.incoming[index(lane)].held())
     }
 }
 
-/// Returns the answer to a frame of a node with which there is no session: it hears that its session is over. `None`
-/// for frames that need no answer, and for what is no frame.
+/// Returns the answer to a frame from a node with which there is no session: it tells the node that its session is
+/// over. Returns `None` for frames that need no answer, and for invalid frames.
 pub fn refusal(payload: Bytes) -> Option<Transmit> {
     let Frame { from, to, body } = Frame::decode(payload).ok()?;
     if matches!(body, Body::End(_)) {

@@ -1,4 +1,4 @@
-//! Two nodes, the broker between them with all its faults, and what must be true of their sessions. For tests.
+//! For tests: two nodes, the broker between them with all its faults, and the checks of their sessions.
 
 use super::{Config, LaneLimits, Session, SessionEnd, SessionEvent, Transmit, refusal};
 use crate::clock::Moment;
@@ -10,14 +10,14 @@ use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What the broker does to frames.
+/// The faults of the broker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
-    /// Percent that are lost.
+    /// Percentage of frames that are lost.
     pub(super) drop: u64,
-    /// Percent that arrive twice.
+    /// Percentage of frames that arrive twice.
     pub(super) duplicate: u64,
-    /// The longest delay, in milliseconds, drawn for each frame, so that they overtake each other.
+    /// The longest delay, in milliseconds. It is drawn for each frame, so that frames overtake each other.
     pub(super) delay: u64,
 }
 
@@ -25,10 +25,10 @@ pub(super) struct World {
     pub(super) now: Moment,
     pub(super) random: Random,
     pub(super) faults: Faults,
-    /// Whether frames of this node are lost on the way to the other.
+    /// Whether frames of this node to the other are lost.
     pub(super) cut: [bool; 2],
     pub(super) nodes: [Node; 2],
-    /// All sessions there have been.
+    /// The logs of all sessions so far.
     pub(super) logs: Vec<Log>,
     flights: BTreeMap<(Moment, u64), (usize, Bytes)>,
     flown: u64,
@@ -38,34 +38,34 @@ pub(super) struct World {
 
 pub(super) struct Node {
     revision: Revision,
-    /// The revision of the peer's record that it knows.
+    /// The revision of the peer's record that this node knows.
     knows: Revision,
     learns_at: Moment,
     sessions: u32,
     session: Option<(Session, usize)>,
     begins_at: Moment,
     pub(super) paused_until: Moment,
-    /// What has arrived during a pause.
+    /// The frames that arrived during a pause.
     waiting: VecDeque<Bytes>,
-    /// Keeps what it takes, as for a slow process.
+    /// Whether it never releases items, as for a slow process.
     pub(super) hoards: bool,
     unreleased: Vec<(Lane, u64)>,
     pub(super) told_slow: BTreeSet<Pid>,
 }
 
-/// What one node has seen of one session.
+/// The history of one session on one node.
 pub(super) struct Log {
     node: usize,
     epoch: Epoch,
-    /// How many messages it has accepted for sending, by lane.
+    /// Number of messages accepted for sending, by lane.
     sent: [u64; 2],
-    /// How many it has received.
+    /// Number of messages received, by lane.
     received: [u64; 2],
-    /// Whose session it has received from.
+    /// The epoch of the session that it has received from.
     from: Option<Epoch>,
     pub(super) opened: bool,
     pub(super) end: Option<SessionEnd>,
-    /// The node has crashed.
+    /// Whether the node has crashed.
     crashed: bool,
 }
 
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Lets the time pass until nothing more happens before `until`.
+    /// Advances the time by `wait`, and processes all events until then.
     pub(super) fn run(&mut self, wait: Duration) {
         let until = self.now + wait;
         (0..2).for_each(|node| self.settle(node));
@@ -147,7 +147,7 @@ impl World {
         timers.chain(self.flights.keys().next().map(|key| key.0)).min()
     }
 
-    /// Has a node do all that it can do now.
+    /// Makes a node do everything that it can do now.
     fn settle(&mut self, at: usize) {
         if self.nodes[at].paused_until > self.now {
             return;
@@ -237,7 +237,7 @@ impl World {
             let limits = self.config.limits(lane);
             let (queued, held) = session.buffered(lane);
             let message = super::outgoing::message_cost(limits.message);
-            // A notice may be queued while there is room for a byte.
+            // A notice may be queued while there is room for one byte.
             assert!(queued <= limits.queue.max(message) + 80, "{queued} queued in {lane:?}");
             assert!(held <= limits.window + message, "{held} held in {lane:?}");
         }
@@ -279,7 +279,7 @@ impl World {
         self.nodes[at].session.as_ref().map(|(_, log)| &self.logs[*log])
     }
 
-    /// The node is killed, and starts again as another run, of which the peer hears some time later.
+    /// Kills the node, and starts it again as another run. The peer learns about that some time later.
     pub(super) fn crash(&mut self, at: usize) {
         self.last_revision += 1;
         let delay = Duration::from_millis(self.random.below(3_000));
@@ -294,14 +294,14 @@ impl World {
         self.nodes[1 - at].learns_at = self.now + learns;
     }
 
-    /// Ends all faults, waits, and checks what must be true in the end.
+    /// Ends all faults, waits, and checks the final state.
     pub(super) fn heal_and_check(&mut self) {
         self.faults = Faults::default();
         self.cut = [false; 2];
         for node in &mut self.nodes {
             (node.paused_until, node.hoards) = (self.now, false);
         }
-        // Longer than a side can be silent without ending, and twice the time that beginning anew takes.
+        // Longer than a side can be silent without ending, and twice the time of a new handshake.
         self.run(Duration::from_secs(50));
         for at in 0..2 {
             assert!(self.log(at).is_some_and(|log| log.opened), "no open session in the end");
@@ -313,7 +313,7 @@ impl World {
         self.check_both_heard();
     }
 
-    /// Nothing is lost, or both sides have heard the end.
+    /// Checks that nothing was lost, or both sides were notified of the end.
     fn check_both_heard(&self) {
         for sender in &self.logs {
             let receivers: Vec<_> =
@@ -330,8 +330,8 @@ impl World {
                     "said to be delivered, and was not"
                 );
             }
-            // Where one side has heard the end, the other has, or will never get anything more: it has a session with
-            // another one, which `messages of two sessions in one` would have found.
+            // If one side was notified of the end, the other was too, or it will receive nothing more: it has a
+            // session with another one, which the assertion `messages of two sessions in one` would have found.
             if let Some(receiver) = receivers.first()
                 && (sender.is_over() || receiver.is_over())
             {
@@ -355,7 +355,7 @@ fn write(epoch: Epoch, lane: Lane, number: u64, length: usize) -> Bytes {
     out.put_u32(epoch.count());
     out.put_u8(lane as u8);
     out.put_u64(number);
-    // The content must be put together in the right order too.
+    // The content shows whether the parts were assembled in order.
     while out.len() < length {
         let same = 1_000 - out.len() % 1_000;
         out.put_bytes((out.len() / 1_000) as u8, same.min(length - out.len()));

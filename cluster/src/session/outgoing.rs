@@ -1,4 +1,4 @@
-//! The sending half of one lane: what is queued, what is on its way, and when it is sent again.
+//! The sending half of one lane: the queue, the parcels in flight, and their repetition.
 
 use super::{LaneLimits, SendError, cost};
 use crate::clock::Moment;
@@ -7,26 +7,26 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The wait for an acknowledgement before the first was seen.
+/// The wait for an acknowledgement before any round trip was measured.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// The shortest wait: longer than the receiver's delay of acknowledgements, by what a busy machine adds.
+/// The shortest wait: longer than the delay of acknowledgements at the receiver, plus the delay of a busy machine.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait, after several attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// A number that the peer cannot have sent.
+/// The peer acknowledged a number that was never sent.
 pub(super) struct NeverSent;
 
 pub(super) struct Outgoing {
     limits: LaneLimits,
-    /// All that is not acknowledged. The first has number `acked`.
+    /// All parcels that are not acknowledged. The first has number `acked`.
     queue: VecDeque<Parcel>,
     /// The cost of `queue`.
     queued: u64,
     acked: u64,
-    /// The number of the parcel that is sent next: `acked <= next <= sent`, and less than `sent` after a rewind.
+    /// The number of the next parcel to send: `acked <= next <= sent`, and less than `sent` after a rewind.
     next: u64,
-    /// The number after the last that was ever sent.
+    /// The number after the last parcel that was ever sent.
     sent: u64,
     /// The total cost of all parcels before `acked`.
     acked_cost: u64,
@@ -34,19 +34,20 @@ pub(super) struct Outgoing {
     in_flight: u64,
     /// The total cost that the peer allows.
     credit: u64,
-    /// Where a notice of a gap has rewound to: its copies do not do so again.
+    /// The parcel to which the notice of a gap has rewound. Copies of the notice are ignored.
     rewound_to: Option<u64>,
     /// When to send again, or to ask for credit.
     resend_at: Option<Moment>,
-    /// How many waits have passed since a round trip was measured: one that has become longer than the wait is measured
-    /// only if a parcel is waited for long enough.
+    /// The number of waits that have passed since a round trip was measured. A round trip that has become longer than
+    /// the wait can only be measured if the wait for one parcel grows long enough.
     attempts: u32,
-    /// A wait has passed without progress: one segment is sent before all others, which may have arrived.
+    /// Whether a wait has passed without progress. Then one segment is sent before all others, which may have
+    /// arrived.
     is_trying: bool,
     round_trip: RoundTrip,
-    /// Since when an acknowledgement is missing.
+    /// The time since when an acknowledgement is missing.
     pub(super) waiting_since: Option<Moment>,
-    /// Ask the peer for an answer with the next segment.
+    /// Whether the next segment asks the peer for an answer.
     pub(super) ask: bool,
 }
 
@@ -72,7 +73,7 @@ impl Outgoing {
         }
     }
 
-    /// Cuts a message into parcels and queues them: all or none.
+    /// Cuts a message into parcels and queues all or none of them.
     pub(super) fn push(&mut self, message: Bytes) -> Result<(), SendError> {
         if message.len() > self.limits.message {
             return Err(SendError::TooLong { bytes: message.len(), limit: self.limits.message, message });
@@ -91,7 +92,7 @@ impl Outgoing {
         }
     }
 
-    /// Queues a parcel whatever the limit: see [`has_room`](Self::has_room).
+    /// Queues a parcel regardless of the limit: see [`has_room`](Self::has_room).
     pub(super) fn push_parcel(&mut self, parcel: Parcel) {
         self.queued += cost(&parcel);
         self.queue.push_back(parcel);
@@ -106,8 +107,8 @@ impl Outgoing {
         self.credit = self.credit.max(credit);
     }
 
-    /// Takes the parcels of the next segment, at most `room` bytes of them; the first has number `self.next` before
-    /// the call.
+    /// Takes the parcels of the next segment, at most `room` bytes of them. The first has the number that `self.next`
+    /// had before the call.
     pub(super) fn fill(&mut self, now: Moment, mut room: usize) -> (u64, Vec<Parcel>) {
         let first = self.next;
         let mut parcels = Vec::new();
@@ -140,7 +141,7 @@ impl Outgoing {
         (in_flight <= self.limits.window || self.in_flight == 0) && self.acked_cost + in_flight <= self.credit
     }
 
-    /// Returns whether one segment is on its way that all others wait for.
+    /// Returns whether all other segments wait for one in flight.
     fn is_waiting(&self) -> bool {
         self.is_trying && self.in_flight > 0
     }
@@ -151,15 +152,15 @@ impl Outgoing {
             && self.queue.get((self.next - self.acked) as usize).is_some_and(|parcel| self.may_send(cost(parcel)))
     }
 
-    /// Sets the timer if there is something to wait for. That is so without anything on its way too: no
-    /// acknowledgement will then bring the credit that is missing, and it has to be asked for.
+    /// Sets the timer if there is something to wait for. That includes a queue with nothing in flight: then no
+    /// acknowledgement will carry the missing credit, so it has to be asked for.
     pub(super) fn arm(&mut self, now: Moment) {
         if self.resend_at.is_none() && !self.queue.is_empty() {
             self.resend_at = Some(now + self.wait());
         }
     }
 
-    /// Handles an acknowledgement of all parcels before `ack`; with `gap`, the parcel `ack` is missing there, though
+    /// Handles an acknowledgement of all parcels before `ack`. If `gap`, the peer is missing the parcel `ack`, though
     /// later ones have arrived.
     pub(super) fn on_ack(&mut self, now: Moment, ack: u64, gap: bool) -> Result<(), NeverSent> {
         if ack > self.sent {
@@ -170,7 +171,7 @@ impl Outgoing {
                 let cost = self.queue.pop_front().as_ref().map_or(0, cost);
                 self.queued -= cost;
                 self.acked_cost += cost;
-                // After a rewind, what was sent before it may be acknowledged before it is sent again.
+                // After a rewind, a parcel that was sent earlier may be acknowledged before it is sent again.
                 if self.acked < self.next {
                     self.in_flight -= cost;
                 }
@@ -211,7 +212,7 @@ impl Outgoing {
         if self.sent > self.acked {
             self.rewind();
             self.is_trying = true;
-            // A notice of the same gap counts again: the answer to the last was lost too.
+            // A notice of the same gap counts again: the parcels sent after the last one were lost too.
             self.rewound_to = None;
         } else if !self.queue.is_empty() {
             self.ask = true;
@@ -232,12 +233,12 @@ impl Outgoing {
         self.queued
     }
 
-    /// Returns how many messages are queued, whole or in part.
+    /// Returns the number of queued messages, including partly acknowledged ones.
     pub(super) fn messages(&self) -> u64 {
         self.queue.iter().filter(|parcel| matches!(parcel, Parcel::Piece { last: true, .. })).count() as u64
     }
 
-    /// Drops all that is queued.
+    /// Drops the whole queue.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.limits);
     }
@@ -248,13 +249,13 @@ pub(super) fn message_cost(length: usize) -> u64 {
     length as u64 + super::PARCEL_COST * length.div_ceil(MAX_PIECE).max(1) as u64
 }
 
-/// The estimate of RFC 6298: a smoothed round trip, and four times its variation. Only parcels that were sent once are
-/// timed (Karn's algorithm), one at a time.
+/// The estimate of RFC 6298: a smoothed round trip, and four times its variation. Only parcels that were sent once
+/// are measured (Karn's algorithm), one at a time.
 #[derive(Default)]
 struct RoundTrip {
-    /// Smoothed time and its variation.
+    /// The smoothed time and its variation.
     estimate: Option<(Duration, Duration)>,
-    /// The parcel that is timed, and when it was sent.
+    /// The parcel being measured, and when it was sent.
     timed: Option<(u64, Moment)>,
 }
 
@@ -263,7 +264,7 @@ impl RoundTrip {
         self.timed.get_or_insert((number, now));
     }
 
-    /// Returns whether this was the acknowledgement of the parcel that is timed.
+    /// Returns whether this is the acknowledgement of the measured parcel.
     fn end(&mut self, ack: u64, now: Moment) -> bool {
         let Some((_, sent)) = self.timed.take_if(|(number, _)| *number < ack) else { return false };
         let time = now.since(sent);
@@ -301,7 +302,7 @@ mod tests {
         outgoing
     }
 
-    /// Numbers of the parcels of the next segment.
+    /// Returns the numbers of the parcels of the next segment.
     fn fill(outgoing: &mut Outgoing, now: Moment) -> std::ops::Range<u64> {
         let (first, parcels) = outgoing.fill(now, 60_000);
         first..first + parcels.len() as u64
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(fill(&mut out, at(2)), 5..5);
         ack(&mut out, at(3), 1, true); // older still
         assert_eq!(fill(&mut out, at(3)), 5..5);
-        // What was sent again is lost too. After that the same gap counts once more.
+        // The repeated parcels are lost too. After the timeout, the same gap counts once more.
         out.handle_timeout(at(600));
         assert_eq!(fill(&mut out, at(600)), 2..5);
         ack(&mut out, at(601), 2, true);
@@ -384,14 +385,14 @@ mod tests {
         out.push(Bytes::new()).ok().unwrap();
         fill(&mut out, at(200));
         assert_eq!(out.next_timeout(), Some(at(200 + 200 + 4 * 100)));
-        // Sent twice: the acknowledgement may be for either.
+        // The parcel was sent twice: the acknowledgement may be for either.
         out.handle_timeout(at(900));
         fill(&mut out, at(900));
         ack(&mut out, at(901), 2, false);
         assert_eq!(out.round_trip.estimate, Some((Duration::from_millis(200), Duration::from_millis(100))));
     }
 
-    /// Catches: a wait that is never learned, because all that is sent is sent again before it is acknowledged.
+    /// Catches: a wait that never adapts, because every parcel is sent again before it is acknowledged.
     #[test]
     fn a_round_trip_that_becomes_longer_than_the_wait_is_learned() {
         let mut out = outgoing(1 << 20, 1);
@@ -432,7 +433,7 @@ mod tests {
         assert!(out.is_ready());
         assert_eq!((segment(&mut out, at(500)), segment(&mut out, at(500))), (0..2, 2..2));
         assert!(!out.is_ready());
-        // It is lost again; then it arrives, with what had arrived before.
+        // The segment is lost again; then it arrives, and is acknowledged with the segments that had arrived before.
         let next = out.next_timeout().unwrap();
         out.handle_timeout(next);
         assert_eq!((segment(&mut out, next), segment(&mut out, next)), (0..2, 2..2));
@@ -455,7 +456,7 @@ mod tests {
     fn a_long_message_is_cut_and_queued_as_a_whole_or_not_at_all() {
         let mut out = Outgoing::new(LaneLimits { window: 1 << 20, queue: 200_000, message: 300_000 });
         out.allow(u64::MAX);
-        // Longer than the queue, but nothing is in its way.
+        // Longer than the queue, but the queue is empty.
         out.push(vec![0; 300_000].into()).ok().unwrap();
         assert_eq!(out.queued, message_cost(300_000));
         let lengths = |out: &Outgoing| -> Vec<_> {

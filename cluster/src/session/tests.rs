@@ -1,4 +1,4 @@
-//! Sessions between two nodes: each promise by an example, and all of them under random faults.
+//! Sessions between two nodes: each guarantee by an example, and all of them under random faults.
 
 use super::network::{Faults, Log, World, pid, small};
 use super::*;
@@ -7,7 +7,7 @@ use crate::engine::Revision;
 use crate::frame::{Body, EndCode, Epoch, Frame, Hello, Table, VersionError};
 use postroom::Pid;
 
-/// How many seeds a property is tried with, unless `POSTROOM_CLUSTER_SEEDS` says otherwise.
+/// The number of seeds for each property, unless `POSTROOM_CLUSTER_SEEDS` sets another.
 const SEEDS: u64 = 1_000;
 
 fn seeds(usual: u64) -> std::ops::Range<u64> {
@@ -18,7 +18,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Two nodes with an open session.
+/// Returns two nodes with an open session.
 fn open(config: Config) -> World {
     let mut world = World::new(1, config);
     world.run(millis(100));
@@ -30,12 +30,12 @@ fn end(log: &Log) -> Option<SessionEnd> {
     log.end.clone()
 }
 
-/// All ends that node 0 and node 1 have heard.
+/// Returns the ends of all sessions of both nodes.
 fn ends(world: &World) -> Vec<Option<SessionEnd>> {
     world.logs.iter().map(end).collect()
 }
 
-/// One random thing that nodes, their programs and the broker do.
+/// Performs one random action of a node, its program or the broker.
 fn act(world: &mut World) {
     let at = world.random.below(2) as usize;
     match world.random.below(40) {
@@ -77,7 +77,7 @@ fn act(world: &mut World) {
     }
 }
 
-/// The property: order, nothing twice, nothing lost unless both sides hear the end, and bounded memory.
+/// Checks the property: order, no duplicates, no loss unless both sides are notified of the end, and bounded memory.
 fn survive(seed: u64) {
     let mut world = World::new(seed, small());
     let random = &mut world.random;
@@ -102,7 +102,7 @@ fn sessions_keep_their_promises_whatever_the_broker_does() {
     }
 }
 
-/// The random faults reach all ends but those of a broken protocol.
+/// The random faults reach all ends except those of a broken protocol.
 #[test]
 fn random_faults_reach_every_kind_of_end() {
     let mut seen = std::collections::BTreeSet::new();
@@ -154,10 +154,10 @@ fn memory_is_bounded_when_the_receiver_takes_nothing_and_all_arrives_when_it_doe
         world.run(millis(10));
     }
     assert!((10..30).contains(&sent), "{sent} messages were accepted");
-    // A queue that is full is no reason to end, however long it lasts.
+    // A full queue is no reason to end, however long that lasts.
     world.run(Duration::from_secs(100));
     assert!(!world.send(0, Lane::Data, pid(0), 900));
-    // The control lane goes on.
+    // The control lane still works.
     assert!(world.send(0, Lane::Control, pid(0), 100));
     world.run(millis(100));
     world.heal_and_check();
@@ -171,7 +171,7 @@ fn credit_that_was_lost_is_asked_for() {
     while world.send(0, Lane::Data, pid(0), 900) {
         world.run(millis(20));
     }
-    world.cut[1] = true; // what gives the credit back is lost
+    world.cut[1] = true; // the returned credit is lost
     world.nodes[1].hoards = false;
     world.run(millis(50));
     world.cut[1] = false;
@@ -298,7 +298,7 @@ fn epoch(revision: u64, count: u32) -> Epoch {
     Epoch::new(Revision(revision), count).unwrap()
 }
 
-/// A session of revision 1 with revision 2, not connected with anything.
+/// Returns a session of revision 1 with revision 2, not connected to anything.
 fn alone() -> Session {
     Session::new(Config::default(), epoch(1, 0), Revision(2), Table::default(), Moment::START)
 }
@@ -311,7 +311,7 @@ fn from_peer(to: Option<Epoch>, body: Body) -> Bytes {
     Frame { from: epoch(2, 0), to, body }.encode()
 }
 
-/// A session that believes itself open with an idle peer.
+/// Returns a session that considers itself open with an idle peer.
 fn alone_and_open() -> Session {
     let mut session = alone();
     session.handle(Moment::START, from_peer(Some(epoch(1, 0)), Body::Hello(hello()))).unwrap();
@@ -328,7 +328,7 @@ fn segment(lane: Lane, ack: u64, first: u64, parcels: Vec<Parcel>) -> Body {
     Body::Segment(crate::frame::Segment { lane, nack: false, ask: false, ack, credit, first, parcels })
 }
 
-/// Lets a session wait for a peer that says nothing, until `until` or its end.
+/// Lets a session wait for a silent peer, until `until` or its end. Returns its events with their times.
 fn wait_in_silence(session: &mut Session, from: Moment, until: Moment) -> Vec<(Duration, SessionEvent)> {
     let mut seen = Vec::new();
     transmits(session, from);
@@ -366,7 +366,7 @@ fn a_peer_that_does_not_acknowledge_is_suspected_sooner() {
     assert_eq!(wait_in_silence(&mut session, Moment::START, Moment::START + Duration::from_secs(60)), expected);
 }
 
-/// Both leave. The peer has everything; something of the peer's is still missing here.
+/// Both sides leave. The peer has received everything; a message of the peer has not arrived here.
 #[test]
 fn a_side_that_leaves_waits_for_what_a_peer_that_leaves_has_sent() {
     let mut session = alone_and_open();
@@ -413,7 +413,7 @@ fn nothing_but_hellos_is_sent_before_the_peer_knows_this_side() {
     session.slow(pid(1));
     session.handle_timeout(Moment::START + Duration::from_secs(1));
     assert_eq!(only_hellos(transmits(&mut session, Moment::START)), 1);
-    // The peer does not know this side yet: it is told.
+    // The peer does not know this side yet, so a hello is sent.
     session.handle(Moment::START, from_peer(None, Body::Hello(hello()))).unwrap();
     let frames = transmits(&mut session, Moment::START);
     assert_eq!(frames[0].to, Some(epoch(2, 0)));
@@ -425,7 +425,7 @@ fn nothing_but_hellos_is_sent_before_the_peer_knows_this_side() {
     assert_eq!(frames.len(), 2, "{frames:?}");
 }
 
-/// The peer is heard, but hears nothing.
+/// Frames of the peer arrive here, but none arrive there.
 #[test]
 fn a_side_that_never_becomes_known_to_the_peer_ends() {
     let mut world = World::new(1, small());
@@ -523,7 +523,7 @@ fn versions_without_common_ground_end_the_session_with_both_numbers() {
     assert_eq!(session.poll_event(), Some(SessionEvent::Ended(SessionEnd::Version(error))));
     let frames = transmits(&mut session, Moment::START);
     assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Version), .. }]), "{frames:?}");
-    // Told so, the other side ends too, though it knows nothing of the peer.
+    // The other side receives this end and ends too, though it knows nothing of the peer.
     let mut other = Session::new(Config::default(), epoch(2, 0), Revision(1), Table::default(), Moment::START);
     other.handle(Moment::START, frames[0].encode()).unwrap();
     assert_eq!(other.poll_event(), Some(SessionEvent::Ended(SessionEnd::Peer(EndCode::Version))));
@@ -568,7 +568,7 @@ fn a_session_that_is_over_answers_with_its_end_and_sends_nothing_else() {
     let frames = transmits(&mut session, Moment::START);
     assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Aborted), .. }]), "{frames:?}");
     assert!(matches!(session.send(Lane::Data, pid(1), Bytes::new()), Err(SendError::Closed(_))));
-    // The peer has not heard it, and sends a message; then it has, and both are quiet.
+    // The peer has not received the end, and sends a message; after the next end, both are silent.
     session.handle(Moment::START, from_peer(Some(epoch(1, 0)), segment(Lane::Data, 0, 0, vec![]))).unwrap();
     let frames = transmits(&mut session, Moment::START);
     assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Aborted), .. }]), "{frames:?}");

@@ -1,4 +1,4 @@
-//! What tests of a cluster note, and compare in the end. All are handles: clones note into the same.
+//! Records of the events of a cluster that tests compare in the end. All are handles: clones share one record.
 //!
 //! ```
 //! use postroom_cluster::testing::checks::Ledger;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A value that several clones of a check share.
+/// A value that all clones of a check share.
 #[derive(Debug, Default)]
 struct SharedValue<T>(Arc<Mutex<T>>);
 
@@ -32,7 +32,7 @@ impl<T> SharedValue<T> {
     }
 }
 
-/// What was sent from one process to another, and handled there: within a session all of it, once and in its order.
+/// The messages sent from one process to another, and handled there: within a session all of them, once and in order.
 ///
 /// `P` names a pair of processes, and `S` a session.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl<P, S> Clone for Ledger<P, S> {
 
 #[derive(Debug)]
 struct Pair<S> {
-    /// In the order in which they were sent, with their sessions.
+    /// The accepted messages in the order in which they were sent, with their sessions.
     accepted: Vec<(Option<S>, u64)>,
     handled: Vec<u64>,
 }
@@ -62,17 +62,17 @@ impl<P: Ord + Clone + Debug, S: PartialEq + Debug> Ledger<P, S> {
         note(self.0.lock().entry(pair).or_insert_with(|| Pair { accepted: Vec::new(), handled: Vec::new() }))
     }
 
-    /// Notes that a message was accepted, in that session. Numbers of a pair are not used twice.
+    /// Records that a message was accepted in a session. No number of a pair may be used twice.
     pub fn accepted(&self, pair: P, session: Option<S>, number: u64) {
         self.pair(pair, |pair| pair.accepted.push((session, number)));
     }
 
-    /// Notes that a message was handled.
+    /// Records that a message was handled.
     pub fn handled(&self, pair: P, number: u64) {
         self.pair(pair, |pair| pair.handled.push(number));
     }
 
-    /// Returns how many messages were accepted, and how many handled.
+    /// Returns the numbers of accepted and of handled messages.
     pub fn counts(&self) -> (usize, usize) {
         let pairs = self.0.lock();
         pairs
@@ -80,15 +80,17 @@ impl<P: Ord + Clone + Debug, S: PartialEq + Debug> Ledger<P, S> {
             .fold((0, 0), |(accepted, handled), pair| (accepted + pair.accepted.len(), handled + pair.handled.len()))
     }
 
-    /// Returns what is wrong: a message that was handled twice, out of order or without being accepted, or one that is
-    /// missing before a later one of its session. If all is `at_rest`, also one that is missing at the end of the
-    /// session that goes on.
+    /// Returns a fault, if there is one: a message that was handled twice, out of order or without being accepted, or
+    /// one that is missing before a later one of its session. If everything is `at_rest`, also a message that is
+    /// missing at the end of the given, still open session.
     pub fn fault(&self, at_rest: Option<Option<&S>>) -> Option<String> {
         self.0.lock().iter().find_map(|(name, pair)| Some(format!("{name:?}: {}", pair.fault(at_rest)?)))
     }
 
+    /// Checks the messages so far.
+    ///
     /// # Panics
-    /// If anything is wrong by now.
+    /// If there is a fault.
     #[track_caller]
     pub fn check_order(&self) {
         if let Some(fault) = self.fault(None) {
@@ -96,10 +98,10 @@ impl<P: Ord + Clone + Debug, S: PartialEq + Debug> Ledger<P, S> {
         }
     }
 
-    /// Checks one pair when all is at rest, and `session` goes on.
+    /// Checks one pair when everything is at rest, and `session` is still open.
     ///
     /// # Panics
-    /// If anything is wrong.
+    /// If there is a fault.
     #[track_caller]
     pub fn check_at_rest(&self, name: P, session: Option<&S>) {
         if let Some(fault) = self.pair(name.clone(), |pair| pair.fault(Some(session))) {
@@ -131,7 +133,7 @@ impl<S: PartialEq + Debug> Pair<S> {
     }
 }
 
-/// What must happen once for each of many things: an end that is heard, a call that ends.
+/// Events that must happen once for each of many keys: a reported end, the end of a call.
 #[derive(Debug)]
 pub struct Once<K>(SharedValue<BTreeMap<K, (u32, u32)>>);
 
@@ -148,22 +150,22 @@ impl<K> Clone for Once<K> {
 }
 
 impl<K: Ord + Debug> Once<K> {
-    /// Notes that it is to happen once more.
+    /// Records that an event is expected once more.
     pub fn expect(&self, what: K) {
         self.0.lock().entry(what).or_default().0 += 1;
     }
 
-    /// Notes that it has happened.
+    /// Records that an event has happened.
     pub fn happened(&self, what: K) {
         self.0.lock().entry(what).or_default().1 += 1;
     }
 
-    /// Returns how much is to happen, and how much has.
+    /// Returns the total numbers of expected events, and of those that have happened.
     pub fn counts(&self) -> (u32, u32) {
         self.0.lock().values().fold((0, 0), |(expected, happened), one| (expected + one.0, happened + one.1))
     }
 
-    /// Returns how often each was expected, and has happened.
+    /// Returns for each event how often it was expected, and has happened.
     pub fn all(&self) -> Vec<(K, (u32, u32))>
     where
         K: Clone,
@@ -171,8 +173,10 @@ impl<K: Ord + Debug> Once<K> {
         self.0.lock().iter().map(|(what, counts)| (what.clone(), *counts)).collect()
     }
 
+    /// Checks the events.
+    ///
     /// # Panics
-    /// If something has happened more often than expected; with `all`, also if something has not happened.
+    /// If an event has happened more often than expected; with `all`, also if an expected event has not happened.
     #[track_caller]
     pub fn check(&self, all: bool) {
         for (what, (expected, happened)) in &*self.0.lock() {
@@ -182,7 +186,7 @@ impl<K: Ord + Debug> Once<K> {
     }
 }
 
-/// Something that holders of a name write to, and that goes by their tokens, as a store outside of the cluster should.
+/// A store to which holders of a name write, and which checks their tokens, as a store outside of the cluster should.
 #[derive(Debug)]
 pub struct FencedStore<H>(SharedValue<FencedState<H>>);
 
@@ -190,7 +194,7 @@ pub struct FencedStore<H>(SharedValue<FencedState<H>>);
 struct FencedState<H> {
     token: u64,
     holder: Option<H>,
-    /// How many holders there were, and writes that were refused.
+    /// The numbers of holders, and of refused writes.
     counts: (u64, u64),
 }
 
@@ -207,10 +211,10 @@ impl<H> Clone for FencedStore<H> {
 }
 
 impl<H: PartialEq + Debug> FencedStore<H> {
-    /// Writes as the holder of a token. Returns false if a later one has written.
+    /// Writes as the holder of a token. Returns false if a holder with a later token has written.
     ///
     /// # Panics
-    /// If another has written with the same token: then two have held the name at once.
+    /// If another holder has written with the same token: then two have held the name at once.
     #[track_caller]
     pub fn write(&self, token: u64, holder: H) -> bool {
         let mut state = self.0.lock();
@@ -226,7 +230,7 @@ impl<H: PartialEq + Debug> FencedStore<H> {
         true
     }
 
-    /// Returns how many tokens there were, and how many writes were refused.
+    /// Returns the numbers of tokens, and of refused writes.
     pub fn counts(&self) -> (u64, u64) {
         self.0.lock().counts
     }
@@ -236,7 +240,7 @@ impl<H: PartialEq + Debug> FencedStore<H> {
 mod tests {
     use super::*;
 
-    /// A session is a number, and each message is its number; `None` is the last that was handled.
+    /// Returns the ledger of one pair. Sessions and messages are plain numbers.
     fn ledger(accepted: &[(u8, u64)], handled: &[u64]) -> Ledger<u8, u8> {
         let ledger = Ledger::default();
         accepted.iter().for_each(|(session, number)| ledger.accepted(0, Some(*session), *number));

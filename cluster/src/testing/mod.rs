@@ -1,9 +1,9 @@
 //! Whole clusters in simulated tests: nodes that share one program, one thread and one virtual time, over a broker
-//! whose messages are late, lost, repeated or cut off by chance that follows from the seed of the test.
+//! whose messages are delayed, lost, repeated or cut off at random, as determined by the seed of the test.
 //!
-//! The nodes are whole: sessions, leases, names and processes are those of production, and a program joins as it does
-//! there. What a node does on threads of its own is done by processes of the simulation, whose turns the seed orders
-//! among those of the program.
+//! The nodes are complete: sessions, leases, names and processes are those of production, and a program joins in the
+//! same way. The threads of a node are replaced by processes of the simulation, whose turns the seed orders among
+//! those of the program.
 //!
 //! ```
 //! use postroom::prelude::*;
@@ -38,9 +38,9 @@
 //! });
 //! ```
 //!
-//! * [`node`](SimulatedNode): a node, and what can be done to it;
-//! * `oracle`: who may hold a name, whatever happens;
-//! * [`checks`]: what tests note and compare, to be used in tests of your own.
+//! * [`node`](SimulatedNode): a node, and the faults that a test can inject into it;
+//! * `oracle`: checks that a name never has two holders;
+//! * [`checks`]: records and comparisons for tests, including your own.
 
 pub mod checks;
 mod node;

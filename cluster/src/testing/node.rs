@@ -1,4 +1,4 @@
-//! Nodes of a simulation, and what a test does to them.
+//! Nodes of a simulation, and the faults that a test can inject into them.
 
 use super::oracle;
 use crate::cluster::{Builder, Cluster, SimulatedJoin};
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long [`SimulatedBroker::settle`] waits, in the simulation's time: some leases.
+/// The time limit of [`SimulatedBroker::settle`], in the simulation's time: several lease times.
 const SETTLING: Duration = Duration::from_secs(180);
 
-/// How often it looks.
+/// The interval at which it checks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A node of a simulated cluster, which it dereferences to: made by [`SimulatedBroker::join`]. It leaves when this, and
-/// all clones of the [`Cluster`], are dropped.
+/// A node of a simulated cluster, created by [`SimulatedBroker::join`]. It dereferences to its [`Cluster`]. It leaves
+/// when this, and all clones of the [`Cluster`], are dropped.
 #[derive(Debug)]
 pub struct SimulatedNode {
     cluster: Cluster,
@@ -37,20 +37,20 @@ pub struct SimulatedNode {
 #[derive(Clone)]
 struct ViewOf(Arc<View>);
 
-/// What [`SimulatedBroker::trouble`] may do.
+/// A kind of fault that [`SimulatedBroker::trouble`] may cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// A partition, both ways.
+    /// A partition in both directions.
     Partition,
-    /// A partition, one way.
+    /// A partition in one direction.
     PartitionOneWay,
-    /// A pause of one node, for up to 25 seconds: that is longer than a lease.
+    /// A pause of one node, for up to 25 seconds, which is longer than a lease.
     Pause,
 }
 
 impl Trouble {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Partition, Self::PartitionOneWay, Self::Pause];
 }
 
@@ -76,7 +76,7 @@ impl Drop for SimulatedNode {
 }
 
 impl SimulatedNode {
-    /// Returns how many turns the node's driver has had, and how often it has looked at another node in them.
+    /// Returns the number of turns of the node's driver, and how often it has checked another node in them.
     #[cfg(test)]
     pub(crate) fn work(&self) -> [u64; 2] {
         self.view.0.work()
@@ -87,7 +87,7 @@ impl SimulatedNode {
         self.host
     }
 
-    /// Runs `body` as code of this node: what it sends to processes of other nodes goes through the cluster. Outside of
+    /// Runs `body` as code of this node: its messages to processes of other nodes go through the cluster. Outside of
     /// this, a test reaches the processes of all nodes directly, as an observer.
     ///
     /// # Panics
@@ -98,12 +98,12 @@ impl SimulatedNode {
         node.enter(body)
     }
 
-    /// Returns what the node has published, and asked the store for.
+    /// Returns counts of the node's publications, and of its requests to the store.
     pub fn traffic(&self) -> Traffic {
         self.broker.traffic(&self.client)
     }
 
-    /// Returns what this node has to do with others now.
+    /// Returns the counts of this node's open operations with others.
     pub fn books(&self) -> Books {
         let peers: Vec<_> = self.view.0.lock().peers.values().cloned().collect();
         let router = Router::of_node(self.id());
@@ -111,20 +111,20 @@ impl SimulatedNode {
         peers.iter().map(of).fold(Books::default(), Books::add)
     }
 
-    /// Returns a function that identifies this node's current session with `other`: `None` without one, and a different
-    /// value for each session.
+    /// Returns a function that identifies this node's current session with `other`: `None` if there is none, and a
+    /// different value for each session.
     pub fn session_with(&self, other: &Self) -> impl Fn() -> Option<(Epoch, Revision)> + Send + Sync + Clone + use<> {
         let (view, other) = (self.view.clone(), other.id());
         move || Some(view.0.lock().peers.get(&other)?.identity())
     }
 
-    /// Returns whether this node takes another for a member, whether users are shown it or not.
+    /// Returns whether this node considers another a member, even if users do not see it.
     #[cfg(test)]
     pub(super) fn knows(&self, other: postroom::NodeId) -> bool {
         self.view.0.lock().members.contains_key(&other)
     }
 
-    /// Returns whether this node has sessions with all these.
+    /// Returns whether this node is a member and has sessions with all these.
     fn sees(&self, others: &[&Self]) -> bool {
         let view = self.view.0.lock();
         let is_seen = |other: &&Self| view.members.get(&other.id()).is_some_and(|member| member.is_connected);
@@ -133,10 +133,10 @@ impl SimulatedNode {
 }
 
 impl SimulatedBroker {
-    /// Joins with a node of its own, and does not wait until it is a member: [`settle`](Self::settle) does.
+    /// Joins with a new node, without waiting until it is a member: [`settle`](Self::settle) does.
     ///
     /// # Panics
-    /// If the builder refuses.
+    /// If the builder returns an error.
     #[track_caller]
     pub fn join(&self, builder: Builder) -> SimulatedNode {
         let host = self.sim().node();
@@ -155,7 +155,7 @@ impl SimulatedBroker {
     /// Lets time pass until these nodes are members, and have sessions with each other.
     ///
     /// # Panics
-    /// If they have not after three minutes of the simulation's time.
+    /// If that has not happened after three minutes of the simulation's time.
     #[track_caller]
     pub fn settle(&self, nodes: &[&SimulatedNode]) {
         let begun = self.sim().elapsed();
@@ -179,24 +179,24 @@ impl SimulatedBroker {
         self.check();
     }
 
-    /// Cuts nodes off from others, both ways. The store stays with the larger side, or with the first: nodes of the
-    /// other cannot reach it, and fence themselves. Nodes of one side still reach each other, and nodes on neither side
-    /// reach both.
+    /// Cuts nodes off from others in both directions. The store stays with the larger side, or with the first if they
+    /// are equal: nodes of the other cannot reach it, and fence themselves. Nodes of one side still reach each other,
+    /// and nodes on neither side reach both.
     pub fn partition(&self, one: &[&SimulatedNode], other: &[&SimulatedNode]) {
         let (first, second) = if one.len() >= other.len() { (one, other) } else { (other, one) };
         self.cut(&clients(first), &clients(second), Side::From);
         self.cut(&clients(second), &clients(first), Side::To);
     }
 
-    /// Cuts the way from nodes to others, and not the way back. The store is with the larger side, or with the first:
-    /// so nodes of the other cannot ask it, or do not hear its answers.
+    /// Cuts the direction from some nodes to others. The store is on the larger side, or on the first if they are
+    /// equal: so nodes of the other side cannot send requests to it, or do not receive its answers.
     pub fn partition_one_way(&self, from: &[&SimulatedNode], to: &[&SimulatedNode]) {
         let side = if from.len() >= to.len() { Side::From } else { Side::To };
         self.cut(&clients(from), &clients(to), side);
     }
 
-    /// Makes one trouble by chance, of these kinds, among these nodes; or none, in a third of the cases, and when a
-    /// failing schedule is made smaller. Returns which.
+    /// Causes one random fault of these kinds among these nodes. In a third of the cases, and when a failing schedule
+    /// is minimised, it causes none. Returns the kind.
     pub fn trouble(&self, nodes: &[&SimulatedNode], kinds: &[Trouble]) -> Option<Trouble> {
         let sim = self.sim();
         if nodes.len() < 2 || kinds.is_empty() || !sim.chance(2.0 / 3.0) {
@@ -205,7 +205,7 @@ impl SimulatedBroker {
         let below = |limit: usize| (sim.random() % limit as u64) as usize;
         let kind = kinds[below(kinds.len())];
         let mut nodes = nodes.to_vec();
-        // Fisher and Yates's shuffle, so that each division is as likely.
+        // A Fisher-Yates shuffle, so that all divisions are equally likely.
         (1..nodes.len()).rev().for_each(|last| nodes.swap(last, below(last + 1)));
         let (one, other) = nodes.split_at(1 + below(nodes.len() - 1));
         match kind {
@@ -216,10 +216,10 @@ impl SimulatedBroker {
         Some(kind)
     }
 
-    /// Lets time pass until nothing is left in the [books](Books) of these nodes.
+    /// Lets time pass until the [books](Books) of these nodes are empty.
     ///
     /// # Panics
-    /// If something is left after three minutes of the simulation's time.
+    /// If that has not happened after three minutes of the simulation's time.
     #[track_caller]
     pub fn rest(&self, nodes: &[&SimulatedNode]) {
         let begun = self.sim().elapsed();
@@ -234,11 +234,11 @@ impl SimulatedBroker {
         }
     }
 
-    /// Lets time pass: as [`Sim::advance`](postroom::test::Sim::advance) does, and cheaper, since the test itself has
-    /// no turn before the time is over. Some processes may be in the middle of something then.
+    /// Lets time pass: like [`Sim::advance`](postroom::test::Sim::advance), but cheaper, since the test itself has no
+    /// turn before the time is over. Some processes may be in the middle of an operation then.
     ///
     /// # Panics
-    /// If what the broker checks does not hold.
+    /// If a check of the broker fails.
     #[track_caller]
     pub fn pass(&self, time: Duration) {
         self.check();
@@ -248,19 +248,19 @@ impl SimulatedBroker {
         self.check();
     }
 
-    /// Ends all partitions. What was sent meanwhile is lost.
+    /// Ends all partitions. Messages sent meanwhile are lost.
     pub fn heal(&self) {
         self.heal_all();
     }
 
-    /// Pauses a node for `time`, as a virtual machine is paused: its processes and the node's own parts stand still,
-    /// and what is sent to it waits.
+    /// Pauses a node for `time`, as a virtual machine is paused: its processes and the node's own parts stop, and
+    /// messages to it wait.
     pub fn pause(&self, node: &SimulatedNode, time: Duration) {
         self.sim().pause(node.host, time);
         self.pause_client(node.client.number(), time);
     }
 
-    /// Kills a node: all its processes end, and it says no goodbye. It comes back as another node, which joins.
+    /// Kills a node: all its processes end, and it sends no goodbye. To replace it, join again with a new node.
     pub fn kill(&self, node: &SimulatedNode) {
         self.check();
         node.client.close();
@@ -268,7 +268,7 @@ impl SimulatedBroker {
     }
 }
 
-/// Sleeps while time passes.
+/// A process that sleeps while time passes.
 #[process]
 struct Sleeper;
 

@@ -1,4 +1,5 @@
-//! Who may hold a name: never two that both may act, and each holder with a larger token than the one before.
+//! An oracle for the holders of names: never two that may act, and each holder with a larger token than the one
+//! before.
 
 use crate::access::Access;
 use crate::engine::Bucket;
@@ -9,18 +10,17 @@ use postroom::Pid;
 use postroom::routing::Node;
 use std::collections::BTreeMap;
 
-/// What is known of the holders of names: the last holder of each, by key, if it has not given the name up, and its
-/// token.
+/// The known holders of names, by key: the last holder, if it has not released the name, and its token.
 #[derive(Default)]
 struct Oracle(BTreeMap<String, (Option<Pid>, u64)>);
 
-/// Has the writes of names observed, if they are not yet.
+/// Makes the broker observe the writes of names, unless it already does.
 pub(super) fn install(broker: &SimulatedBroker) {
     broker.observe(|| {
         let mut oracle = Some(Oracle::default());
         Box::new(move |seen| match seen {
             Seen::Written(written) => oracle.as_mut()?.written(written),
-            // A member that does not know it yet may write an entry, which does not count: see `names`.
+            // A member that has not noticed the replacement may write an entry, which does not count: see `names`.
             Seen::Replaced => {
                 oracle = None;
                 None
@@ -37,7 +37,8 @@ impl Oracle {
         let is_of = |node: &str, pid: Pid| Identity::parse(node).is_some_and(|node| node.id == pid.node());
         let value = match written.access {
             Access::Create(value) | Access::Update(value, _) => value,
-            // Its own node gives it up for it, and it may live. Others do that when its membership is over.
+            // A node releases the name of its own process, which may stay alive. Other nodes do that when the
+            // membership is over.
             Access::Delete(_) => {
                 if let Some((holder, _)) = self.0.get_mut(written.key)
                     && holder.zip(written.writer).is_some_and(|(pid, writer)| is_of(writer, pid))
@@ -58,7 +59,7 @@ impl Oracle {
             return Some(format!("the name `{name}` had the token {token}, and has {} now", written.revision));
         }
         let pid = before?;
-        // A paused node cannot act; when it continues, it learns that it may not.
+        // A paused node cannot act; when it continues, it learns that it is fenced.
         let is_paused = written.paused.iter().any(|key| is_of(key, pid));
         let is_alive = Node::of(pid.node()).is_some_and(|node| node.enter(|| pid.is_alive()));
         (pid != holder.pid && is_alive && !is_paused)

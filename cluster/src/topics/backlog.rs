@@ -1,16 +1,16 @@
-//! What has arrived of a topic, and waits to be handed out.
+//! The events of a topic that have arrived and wait for delivery.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// How many events of a topic may wait on a node.
+/// Maximum number of events of a topic that wait on a node.
 pub const MAX_EVENTS: usize = 1_024;
 
-/// How many bytes of them.
+/// Maximum total size of these events, in bytes.
 pub const MAX_BYTES: usize = 4 << 20;
 
-/// Events of one topic that wait on one node, in the order in which they came. When it is full, what comes is dropped
-/// and counted: the thread that brings events never waits.
+/// Events of one topic that wait on one node, in order of arrival. When it is full, further events are dropped and
+/// counted: the receiving thread never waits.
 ///
 /// ```
 /// use postroom_cluster::topics::{Backlog, MAX_EVENTS};
@@ -27,12 +27,12 @@ pub struct Backlog {
     events: VecDeque<Bytes>,
     bytes: usize,
     dropped: u64,
-    /// A thread hands out.
+    /// Whether a thread is delivering events.
     is_busy: bool,
 }
 
 impl Backlog {
-    /// Adds an event. Returns whether the caller has to begin to hand out.
+    /// Adds an event. Returns true if the caller has to start the delivery.
     pub fn push(&mut self, event: Bytes) -> bool {
         if self.events.len() == MAX_EVENTS || self.bytes + event.len() > MAX_BYTES {
             self.dropped += 1;
@@ -43,7 +43,7 @@ impl Backlog {
         !std::mem::replace(&mut self.is_busy, true)
     }
 
-    /// Returns the next event. After `None` the reader is done, and is told of the next event again.
+    /// Returns the next event. `None` ends the delivery; the next [`push`](Self::push) then starts it again.
     pub fn pop(&mut self) -> Option<Bytes> {
         let event = self.events.pop_front();
         self.is_busy = event.is_some();
@@ -51,7 +51,7 @@ impl Backlog {
         event
     }
 
-    /// Returns how many events had no room.
+    /// Returns how many events were dropped because the backlog was full.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -62,12 +62,12 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Each event is handed out in its order, or counted; and the reader is told when there is something to hand out
-    /// and it has stopped.
+    /// Each event is delivered in order, or counted as dropped; and a stopped reader is started again when there are
+    /// events.
     #[test]
     fn each_event_is_handed_out_in_order_or_counted() {
         let (mut full, mut long) = (0, 0);
-        // Each event begins with its number, and goes on into the next ones: no test needs gigabytes written.
+        // Each event begins with its number, and overlaps the next ones, so that the test need not write gigabytes.
         let events: Bytes = (0..40 * 200 + 5_000_u64).flat_map(u64::to_be_bytes).collect();
         for seed in 0..1_000 {
             let (mut random, mut backlog) = (Random::new(seed), Backlog::default());

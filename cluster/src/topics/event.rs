@@ -1,12 +1,12 @@
-//! An event as one message of the broker.
+//! The encoding of an event as one message of the broker.
 
 use crate::names;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The form of an event that this crate writes.
+/// The version of the event format that this crate writes.
 const FORM: u8 = 1;
 
-/// The most bytes of the name of a type that travel: it is for people.
+/// Maximum number of bytes of a type name that are sent. The name is for diagnostics only.
 const MAX_TYPE_NAME: usize = 256;
 
 /// Returns the subject of a topic.
@@ -14,13 +14,13 @@ pub(crate) fn subject(cluster: &str, topic: &str) -> String {
     format!("pr1.{cluster}.t.{}", names::key(topic))
 }
 
-/// An event, encoded.
+/// An encoded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EncodedEvent {
-    /// The hash of what serde sees of the type.
+    /// The hash of the type's structure as serde sees it.
     pub(crate) shape: u64,
     pub(crate) type_name: String,
-    /// The codec, and the value.
+    /// The number of the codec, and the encoded value.
     pub(crate) value: Bytes,
 }
 
@@ -36,7 +36,7 @@ impl EncodedEvent {
         out.freeze()
     }
 
-    /// Decodes an event; `None` if it is none.
+    /// Decodes an event. Returns `None` if the bytes are not a valid event.
     pub(crate) fn decode(mut bytes: Bytes) -> Option<Self> {
         let form = bytes.try_get_u8().ok()?;
         let shape = bytes.try_get_u64().ok()?;

@@ -1,19 +1,19 @@
-//! Topics of the cluster: events for all who have subscribed, **lossy**.
+//! Topics of the cluster: **lossy** delivery of events to all subscribers.
 //!
-//! An event is one plain message of the broker, on a subject of the topic: it reaches each node that has subscribers at
-//! most once, and no one hears of one that is lost: on the way, while a node is cut off, or where there is no room.
-//! There are no sessions, no order between publishers, and no history.
+//! An event is one plain message of the broker, on a subject of the topic: it reaches each node that has subscribers
+//! at most once. Losses are not reported: on the way, while a node is cut off, or where there is no room. There are
+//! no sessions, no order between publishers, and no history.
 //!
 //! ```text
 //! subject   pr1.<cluster>.t.<key of the topic's name>
 //! event     form u8 | shape u64 | length of the type's name u16 | type's name | value
 //! ```
 //!
-//! The **shape** is a hash of what serde sees of the type: the names of its fields and variants, in their order. An
-//! event of another shape is not decoded; it is counted, and logged once for each topic.
+//! The **shape** is a hash of the type's structure as serde sees it: the names of its fields and variants, in their
+//! order. An event of another shape is not decoded; it is counted, and logged once for each topic.
 //!
-//! A [`Backlog`] is what has arrived at a node and was not handed out: bounded, so that a flood costs events and
-//! nothing else.
+//! A [`Backlog`] contains the events that have arrived at a node and were not delivered yet. It is bounded, so that a
+//! flood costs events and nothing else.
 
 mod backlog;
 mod event;
@@ -30,19 +30,19 @@ use postroom::Pid;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicPublishError {
-    /// The name has no bytes, or too many.
+    /// The name is empty or too long.
     #[error("the name of a topic of the cluster has {bytes} bytes; use 1 to {MAX_NAME}")]
     Length {
-        /// How many.
+        /// The length of the name.
         bytes: usize,
     },
     /// The event cannot be encoded.
     #[error(transparent)]
     Encode(#[from] CodecError),
-    /// The engine does not take it.
+    /// The engine refused the event.
     #[error(transparent)]
     Engine(#[from] PublishError),
-    /// This node is not a member of the cluster at the moment.
+    /// This node is not currently a member of the cluster.
     #[error("this node is not a member of the cluster now, so the event was not published; try again when it is one")]
     NotAMember,
 }
@@ -51,10 +51,10 @@ pub enum TopicPublishError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicSubscribeError {
-    /// The name has no bytes, or too many.
+    /// The name is empty or too long.
     #[error("the name of a topic of the cluster has {bytes} bytes; use 1 to {MAX_NAME}")]
     Length {
-        /// How many.
+        /// The length of the name.
         bytes: usize,
     },
     /// The process is not one of this node.
@@ -69,7 +69,7 @@ pub enum TopicSubscribeError {
         /// The process.
         pid: Pid,
     },
-    /// The engine takes no subscription.
+    /// The engine refused the subscription.
     #[error(transparent)]
     Engine(#[from] SubscribeError),
     /// This node has left the cluster.

@@ -1,4 +1,4 @@
-//! What was asked of the names and answered, and what holders have written.
+//! The operations on names with their answers, and the writes of the holders.
 
 use crate::spec::{Act, Answer, Name, Outcome, PerhapsFree};
 use postroom::{NodeId, Pid};
@@ -8,11 +8,11 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Whether the store looks at the tokens of those that write.
+/// Whether the store checks the tokens of writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
     Token,
-    /// For a test that sees what the tokens are for.
+    /// For a test that shows the need for tokens.
     Nothing,
 }
 
@@ -20,7 +20,7 @@ pub(crate) enum Guard {
 pub(crate) struct Book {
     names: Vec<Mutex<History>>,
     guard: Guard,
-    /// Nodes that have met a fault, or leave: their names may be free at any time.
+    /// Nodes that have met a fault, or leave: their names may become free at any time.
     faulty: Mutex<BTreeSet<NodeId>>,
     prefix: String,
 }
@@ -28,14 +28,14 @@ pub(crate) struct Book {
 #[derive(Default)]
 struct History {
     tester: LinearizabilityTester<u32, Name>,
-    /// For [`Act::Register`].
+    /// Shared with all [`Act::Register`] of this history.
     at_end: Arc<OnceLock<PerhapsFree>>,
     last_caller: u32,
     /// All tokens, with their holders.
     granted: BTreeMap<Token, Granted>,
     /// Registrations whose answer was lost, and whether the name may be free again.
     doubtful: BTreeMap<Pid, bool>,
-    /// What each node has looked up last.
+    /// The token that each node has looked up last.
     seen: BTreeMap<NodeId, Token>,
     looked_up: Vec<(Pid, Token)>,
     store: Store,
@@ -46,24 +46,25 @@ struct Granted {
     may_be_free: bool,
 }
 
-/// What the holder of a name writes to: a number, which each holder reads when it has the name, and counts on from.
+/// The store that the holder of a name writes to: a number, which each holder reads when it gets the name, and then
+/// increments.
 #[derive(Default)]
 struct Store {
     greatest: Option<Token>,
     value: u64,
-    /// How many writes were confirmed.
+    /// Number of confirmed writes.
     confirmed: u64,
     refused: u64,
 }
 
-/// What a holder knows: its token, and the number that it has written or read last.
+/// The state of a holder: its token, and the number that it has written or read last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     token: Token,
     value: u64,
 }
 
-/// What a history has come to.
+/// The totals of the histories.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) acts: usize,
@@ -112,7 +113,7 @@ impl Store {
 }
 
 impl Book {
-    /// The names begin with `prefix`, which no other book has.
+    /// Returns a book whose names begin with `prefix`, which no other book has.
     pub(crate) fn new(prefix: &str, names: usize, guard: Guard) -> Self {
         let names = (0..names).map(|_| Mutex::default()).collect();
         Self { names, guard, faulty: Mutex::default(), prefix: prefix.into() }
@@ -126,7 +127,7 @@ impl Book {
         format!("{}-{number}", self.prefix)
     }
 
-    /// Registers a name for a process. Returns what the process then has read from the store.
+    /// Registers a name for a process. Returns the holder's state with the value that it has read from the store.
     pub(crate) fn register(&self, cluster: &Cluster, number: usize, pid: Pid) -> Option<Held> {
         let name = self.name(number);
         let caller = {
@@ -149,7 +150,8 @@ impl Book {
                 history.returns(caller, Outcome::Taken(holder))
             }
             Err(RegisterError::Unavailable { .. }) => history.returns(caller, Outcome::Nothing),
-            // It never returns: there may be an entry, or there was one for a moment, which others have seen.
+            // The operation never returns: there may be an entry, or there was one for a moment, which others have
+            // seen.
             Err(RegisterError::Unknown { .. } | RegisterError::Ended { .. } | RegisterError::NotAMember) => {
                 let may_be_free = !pid.is_alive() || is_faulty();
                 *history.doubtful.entry(pid).or_default() |= may_be_free;
@@ -166,13 +168,13 @@ impl Book {
         history.may_be_free(|other| other == pid);
         drop(history);
         let had = cluster.release(self.name(number), pid).wait();
-        // One that was fenced has given up what its entry still says.
+        // A node that was fenced has given up the name although the entry still exists.
         let is_certain = had || !self.faulty.lock().unwrap().contains(&pid.node());
         let outcome = if is_certain { Outcome::Released(had) } else { Outcome::Nothing };
         self.names[number].lock().unwrap().returns(caller, outcome);
     }
 
-    /// What is looked up may be out of date, but not older than what this node has seen before.
+    /// Looks a name up. The result may be out of date, but not older than what this node has seen before.
     pub(crate) fn look_up(&self, cluster: &Cluster, number: usize) {
         let mut history = self.names[number].lock().unwrap();
         if let Some((pid, token)) = cluster.holder(&self.name(number)) {
@@ -182,7 +184,7 @@ impl Book {
         }
     }
 
-    /// Writes the next number. Returns false if the store has refused it: another has the name.
+    /// Writes the next number. Returns false if the store refuses it because another holder has written.
     pub(crate) fn write(&self, number: usize, held: &mut Held) -> bool {
         let store = &mut self.names[number].lock().unwrap().store;
         let is_admitted = store.admits(held.token, self.guard);
@@ -194,18 +196,18 @@ impl Book {
         is_admitted
     }
 
-    /// The process ends: its names are free some time later.
+    /// Records that the process ends: its names become free some time later.
     pub(crate) fn ends(&self, pid: Pid) {
         self.names.iter().for_each(|history| history.lock().unwrap().may_be_free(|other| other == pid));
     }
 
-    /// The node meets a fault, or leaves.
+    /// Records that the node meets a fault, or leaves.
     pub(crate) fn fails(&self, node: NodeId) {
         self.faulty.lock().unwrap().insert(node);
         self.names.iter().for_each(|history| history.lock().unwrap().may_be_free(|pid| pid.node() == node));
     }
 
-    /// Returns what is wrong with the histories, and what they come to.
+    /// Returns the faults of the histories, and their totals.
     pub(crate) fn check(&self) -> (Vec<String>, Totals) {
         let (mut wrong, mut totals) = (Vec::new(), Totals::default());
         for (number, history) in self.names.iter().enumerate() {

@@ -1,20 +1,20 @@
-//! Names of the cluster under faults: clients on several nodes register, release and look up names and write with their
-//! tokens, while nodes are cut off, leave, and end. What they saw is judged by the linearizability tester of the crate
-//! stateright, against a [specification](spec) of names with fencing tokens.
+//! Names of the cluster under faults: clients on several nodes register, release and look up names and write with
+//! their tokens, while nodes are cut off, leave, and end. Their observations are checked by the linearizability
+//! tester of the crate stateright, against a [specification](spec) of names with fencing tokens.
 //!
-//! | property | judged by |
+//! | property | checked by |
 //! |---|---|
 //! | one holder at a time, tokens grow | the history of each name is linearizable |
-//! | a holder that was cut off can do no harm | of writes guarded by tokens, none that was confirmed is lost |
+//! | a holder that was cut off can do no harm | of the writes guarded by tokens, no confirmed one is lost |
 //! | a node's view of a name never goes back | the tokens that each node looks up |
 //!
-//! Over the broker in memory, a second of it is a part of `cargo test`. `POSTROOM_NAMES_ROUNDS=n` adds rounds of half a
-//! minute in which nodes are cut off for longer than their leases; with the feature `nats`, each is run over a real
-//! server too. `.ci/nightly` does both. Nothing rests on time: histories say in which order things happened.
+//! A run of a second over the broker in memory is a part of `cargo test`. `POSTROOM_NAMES_ROUNDS=n` adds rounds of
+//! half a minute in which nodes are cut off for longer than their leases; with the feature `nats`, each runs over a
+//! real server too. `.ci/nightly` does both. Nothing depends on time: histories record the order of events.
 //!
-//! **Blind spots.** From the moment that a node meets a fault, the specification lets its names be free at any time:
-//! that a name was given away *too early* is found by the writes, if at all, and by the tests of `programs`, which know
-//! lower bounds. All nodes are in one program and share its clock.
+//! **Blind spots.** Once a node has met a fault, the specification allows its names to become free at any time: a
+//! name that passes on *too early* is found only by the writes, if at all, and by the tests of `programs`, which
+//! check lower bounds. All nodes are in one program and share its clock.
 
 mod history;
 #[cfg(feature = "nats")]
@@ -38,9 +38,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For how long a test waits for what should come in seconds. It fails if that is not enough.
+/// The longest wait for events that should take seconds. The test fails if that is not enough.
 const WAIT: Duration = Duration::from_secs(120);
-/// How long a node is cut off so that its names pass on: longer than a lease.
+/// The time for which a node is cut off so that its names pass on: longer than a lease.
 const BEYOND_THE_LEASE: Duration = Duration::from_secs(18);
 
 #[process]
@@ -56,7 +56,7 @@ impl Holder {
     fn ping(&mut self) {}
 }
 
-/// The same numbers on every machine for a seed (SplitMix64, Steele et al. 2014).
+/// Random numbers. The same seed gives the same numbers on every machine (SplitMix64, Steele et al. 2014).
 struct Dice(u64);
 
 impl Dice {
@@ -69,14 +69,14 @@ impl Dice {
     }
 }
 
-/// What the nodes of a test meet at.
+/// The broker through which the nodes of a test communicate.
 enum Site {
     Memory(Broker, #[allow(dead_code, reason = "it runs until it is dropped")] RunningBroker),
     #[cfg(feature = "nats")]
     Server(support::server::Server),
 }
 
-/// What connects a node with it.
+/// The connection of a node to its site.
 enum Line {
     Memory(Arc<Client>),
     #[cfg(feature = "nats")]
@@ -141,8 +141,8 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// One client of a node: a process that holds names, and what it does with them. It does not know of faults: it writes
-/// with what it has until the store refuses that, as a holder does that was paused.
+/// Runs one client of a node: a process that holds names, and its operations. It does not know of faults: it writes
+/// with its token until the store refuses the write, like a holder that was paused.
 fn client(book: &Book, node: &Node, seed: u64, acts: u64, pause: Duration) {
     let mut dice = Dice(seed);
     let spawn = || node.runtime.spawn(Holder).serve().unwrap().pid();
@@ -172,7 +172,7 @@ fn client(book: &Book, node: &Node, seed: u64, acts: u64, pause: Duration) {
     }
 }
 
-/// Has three nodes use the names of a book while `faults` runs, and checks what came of it.
+/// Lets three nodes use the names of a book while `faults` runs, and checks the result.
 fn use_names(site: &Site, book: &Book, acts: u64, pause: Duration, faults: impl FnOnce(&[Node; 3])) -> Totals {
     let nodes = ["eu-1", "eu-2", "eu-3"].map(|name| site.join(name));
     for node in &nodes {
@@ -196,7 +196,7 @@ fn use_names(site: &Site, book: &Book, acts: u64, pause: Duration, faults: impl 
     totals
 }
 
-/// A node is cut off for a moment, and one leaves in the middle of it all.
+/// Cuts a node off for a moment, and makes another one leave while the clients are at work.
 fn short_faults(book: &Book, nodes: &[Node; 3]) {
     thread::sleep(Duration::from_millis(100));
     book.fails(nodes[1].cluster.id());
@@ -208,7 +208,7 @@ fn short_faults(book: &Book, nodes: &[Node; 3]) {
     nodes[2].cluster.leave().wait();
 }
 
-/// A node is cut off until its names have passed on, and comes back; one leaves.
+/// Cuts a node off until its names have passed on, and heals it; then another node leaves.
 fn long_faults(book: &Book, nodes: &[Node; 3]) {
     thread::sleep(Duration::from_secs(2));
     book.fails(nodes[1].cluster.id());
@@ -247,8 +247,8 @@ fn names_are_linearizable_over_a_real_server() {
     check_names(&Site::Server(server));
 }
 
-/// Has a name given away while its holder lives: its entry is deleted behind the nodes' back. Both holders write.
-/// Returns what the checks find.
+/// Makes a name pass on while its holder lives: its entry is deleted behind the nodes' back. Both holders write.
+/// Returns the faults that the checks find.
 fn given_away_early(guard: Guard) -> Vec<String> {
     let broker = Broker::new();
     let rogue = broker.connect();
@@ -268,7 +268,7 @@ fn given_away_early(guard: Guard) -> Vec<String> {
     answers.recv().unwrap().unwrap();
 
     let mut next = book.register(&two.cluster, 0, second).unwrap();
-    // The first has no way to know.
+    // The first holder cannot know.
     let is_admitted = book.write(0, &mut held);
     assert_eq!(is_admitted, guard == Guard::Nothing);
     assert!(book.write(0, &mut next));

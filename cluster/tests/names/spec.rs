@@ -1,11 +1,11 @@
-//! What a name of the cluster is, in sequence: the specification that histories are compared with.
+//! The sequential specification of a name of the cluster, with which histories are compared.
 
 use postroom::Pid;
 use postroom_cluster::names::Token;
 use stateright::semantics::SequentialSpec;
 use std::sync::{Arc, OnceLock};
 
-/// A name: who holds it, and the greatest token that was given out.
+/// A name: its holder, and the greatest token so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Name {
     /// The token is unknown if the answer to the registration was lost.
@@ -15,21 +15,21 @@ pub(crate) struct Name {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// With those who may have lost the name when the history is over: when a registration without an answer happens
-    /// is not known.
+    /// With the holders that may have lost the name by the end of the history: it is not known when a registration
+    /// without an answer takes effect.
     Register(Pid, Arc<OnceLock<PerhapsFree>>),
     Release(Pid),
 }
 
-/// Holders that may have lost the name by themselves: they have given it up or ended, or their nodes have left or met a
-/// fault. A token is unknown if the answer to the registration was lost.
+/// Holders that may have lost the name on their own: they have released it or ended, or their nodes have left or met
+/// a fault. A token is unknown if the answer to the registration was lost.
 pub(crate) type PerhapsFree = Vec<(Pid, Option<Token>)>;
 
-/// What came of an act.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// Before the answer came.
+    /// The value before the answer arrived.
     pub(crate) perhaps_free: PerhapsFree,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Answer {
 pub(crate) enum Outcome {
     Token(Token),
     Taken(Pid),
-    /// Whether it had the name.
+    /// Whether the process had the name.
     Released(bool),
-    /// An error that says that nothing was done.
+    /// An error that guarantees that nothing was done.
     Nothing,
 }
 
@@ -62,7 +62,7 @@ impl SequentialSpec for Name {
     type Op = Act;
     type Ret = Answer;
 
-    /// Of what never returns: it has happened, with an unknown result.
+    /// Applies an operation that never returns: it takes effect with an unknown result.
     fn invoke(&mut self, act: &Act) -> Answer {
         if let Act::Register(pid, at_end) = act
             && self.may_be_free(at_end.get().map_or(&[], Vec::as_slice))
@@ -78,7 +78,7 @@ impl SequentialSpec for Name {
             (_, Outcome::Nothing) => true,
             (Act::Register(pid, _), Outcome::Token(token)) => {
                 if self.holder == Some((*pid, Some(*token))) {
-                    // Registered again: it finds what it has.
+                    // A repeated registration returns the existing token.
                     return true;
                 }
                 let is_free = self.may_be_free(perhaps_free) || self.holder == Some((*pid, None));
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
     use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
 
-    /// One has the name and ends, the answer to the registration of another one is lost, and a third one learns who has
-    /// the name.
+    /// Checks this history: one process has the name and ends, the answer to the registration of a second one is
+    /// lost, and a third one learns who has the name.
     fn taken_over(is_free_at_end: bool) -> bool {
         let [first, second, third]: [Pid; 3] = ["<1.0.1.1>", "<1.0.2.1>", "<1.0.3.1>"].map(|pid| pid.parse().unwrap());
         let (at_end, token) = (Arc::new(OnceLock::new()), Token(1));
@@ -117,7 +117,8 @@ mod tests {
         tester.is_consistent()
     }
 
-    /// Catches: a correct history that is refused, and one that is accepted although the first holder never lost it.
+    /// Catches: a correct history that is rejected, and one that is accepted although the first holder never lost the
+    /// name.
     #[test]
     fn a_registration_without_an_answer_takes_what_may_be_free_and_nothing_else() {
         assert!(taken_over(true));

@@ -1,13 +1,13 @@
 //! Nodes in programs of their own, over a real server: killed, paused, cut off, and behind a bad network, under load.
 //!
-//! Each node is this test program, started again, and reaches the server through a [`proxy`] of its own. **No test
-//! rests on how fast anything is**: each waits until something has happened, for two minutes at most. What is asserted
-//! of times are lower bounds by the machine's one clock, begun before the fault: what leases and graces forbid earlier.
-//! The times that were measured are printed (`--nocapture`).
+//! Each node is this test program, started again, and reaches the server through its own [`proxy`]. **No test depends
+//! on speed**: each waits until something has happened, for two minutes at most. Times are only compared with lower
+//! bounds on the machine's one clock, measured from before the fault: the times that leases and graces enforce. The
+//! measured times are printed (`--nocapture`).
 //!
-//! Messages carry numbers, each used once. What a source was told to be accepted, and what the account took, is
-//! compared as runs of numbers: nothing is taken that was not accepted, nothing twice or out of order, and within a
-//! session nothing is missing.
+//! Messages carry numbers, each used once. The numbers that a source was told to be accepted, and those that the
+//! account received, are compared as runs of numbers: every received number was accepted, none arrives twice or out
+//! of order, and within a session none is missing.
 //!
 //! Not covered: several machines, whose clocks differ, and networks that lose packets, which TCP hides.
 
@@ -22,10 +22,10 @@ use proxy::Direction;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For how long a test waits for what should come in seconds. It fails if that is not enough.
+/// The longest wait for events that should take seconds. The test fails if that is not enough.
 const GUARD: Duration = Duration::from_secs(120);
 
-/// How long a node must be unreachable before it counts as lost, if the server says that it is not connected.
+/// The time for which a node must be unreachable before it counts as lost, if the server reports it as not connected.
 const GRACE: Duration = Duration::from_secs(1);
 
 const LOST: &str = "its node was lost";
@@ -38,15 +38,15 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Says how long something took, and that it took no less than the protocol allows.
+/// Prints a duration, and checks that it is not shorter than the protocol allows.
 fn took(what: &str, began: Instant, least: Duration) {
     let time = began.elapsed();
     eprintln!("{what}: {:.2} s", time.as_secs_f64());
     assert!(time >= least, "{what} after {time:?}, and not before {least:?}");
 }
 
-/// The earliest that a name of a lost node may pass on: the broker counts the lease from the last renewal, which is not
-/// older than the time after which a node fences itself.
+/// Returns the earliest time at which a name of a lost node may pass on: the broker measures the lease from the last
+/// renewal, which is not older than the time after which a node fences itself.
 fn earliest_inheritance() -> Duration {
     let timing = Timing::default();
     timing.ttl - timing.fence
@@ -61,7 +61,8 @@ fn count(runs: &[(u64, u64)]) -> u64 {
     runs.iter().map(|(first, last)| last - first + 1).sum()
 }
 
-/// Stops a source, waits until the last of what was accepted has been taken, and returns both.
+/// Stops a source, waits until the last accepted number has been received, and returns the accepted and the received
+/// ones.
 fn settle(source: (&Program, &str), account: (&Program, &str)) -> [Vec<(u64, u64)>; 2] {
     let accepted = runs(&source.0.ask(&format!("halt {}", source.1)));
     let taken = || runs(&account.0.ask(&format!("taken {}", account.1)));
@@ -69,14 +70,14 @@ fn settle(source: (&Program, &str), account: (&Program, &str)) -> [Vec<(u64, u64
     [accepted, taken()]
 }
 
-/// Nothing was taken that was not accepted, nothing twice, and nothing out of order.
+/// Checks that only accepted numbers were received, none twice, and none out of order.
 fn check_order(accepted: &[(u64, u64)], taken: &[(u64, u64)]) {
     assert!(taken.is_sorted_by(|one, next| one.1 < next.0), "{taken:?}");
     let is_accepted = |run: &(u64, u64)| accepted.iter().any(|all| all.0 <= run.0 && run.1 <= all.1);
     assert!(taken.iter().all(is_accepted), "{taken:?} of {accepted:?}");
 }
 
-/// Registers a name until that is done. Returns the token.
+/// Registers a name repeatedly until that succeeds. Returns the token.
 fn take_over(node: &Program, name: &str, pid: &str) -> u64 {
     let mut token = None;
     wait_until("the name is free", || {
@@ -89,20 +90,20 @@ fn take_over(node: &Program, name: &str, pid: &str) -> u64 {
     token.unwrap()
 }
 
-/// Has a node hear the end of accounts on another: each is monitored, linked to and called.
+/// Makes a node observe accounts on another: each is monitored, linked to and called.
 fn observe(node: &Program, there: &str, accounts: usize) -> Vec<String> {
     let accounts: Vec<_> = (0..accounts).map(|_| node.ask(&format!("start {there}"))).collect();
     for pid in &accounts {
         for tie in ["watch", "tie", "keep"] {
             node.ask(&format!("{tie} {pid}"));
         }
-        // Behind what was sent: that has arrived.
+        // Handled after the earlier messages, so those have arrived.
         assert_eq!(node.ask(&format!("echo {pid}")), "7");
     }
     accounts
 }
 
-/// Each monitor, link and call has heard of the loss once.
+/// Checks that each monitor, link and call was notified of the loss once.
 fn check_heard_once(node: &Program, accounts: &[String]) {
     let heard = node.heard();
     for (pid, tie) in accounts.iter().flat_map(|pid| ["down", "exit", "kept"].map(|tie| (pid, tie))) {
@@ -112,7 +113,7 @@ fn check_heard_once(node: &Program, accounts: &[String]) {
     }
 }
 
-/// Fails if the driver does not tell a session's end, tells it twice, or frees a name before its lease is over.
+/// Fails if the driver does not report a session's end, reports it twice, or frees a name before the lease is over.
 #[test]
 fn a_program_that_is_killed_is_lost_once_and_its_name_passes_on() {
     let Some(scene) = Scene::start() else { return };
@@ -135,7 +136,7 @@ fn a_program_that_is_killed_is_lost_once_and_its_name_passes_on() {
     assert!(greater > token);
     wait_until("the others know it", || one.ask("holder acct-7") == format!("{next} {greater}"));
 
-    // A restart is another node.
+    // A restarted node is another node.
     let again = scene.program("eu-2");
     assert_ne!(again.id, two.id);
     for node in [&one, &three, &again] {
@@ -153,8 +154,8 @@ fn a_program_that_is_killed_is_lost_once_and_its_name_passes_on() {
     check_heard_once(&three, &accounts[1]);
 }
 
-/// Pauses one of two nodes until its name has passed on to the other, and resumes it. `before` has that node, and an
-/// account on the other that has taken the numbers up to 99 from it.
+/// Pauses one of two nodes until its name has passed on to the other, and resumes it. `before` is called with that
+/// node, and an account on the other that has received the numbers up to 99 from it.
 fn pause_beyond_the_lease(
     what: &str,
     before: impl FnOnce(&Program, &str),
@@ -195,10 +196,10 @@ fn pause_beyond_the_lease(
     check_heard_once(&two, &accounts[1]);
 }
 
-/// What it sends once it goes on is on no wire, unless it is of the next session.
+/// After the pause, the program's messages are not sent, unless they belong to the next session.
 ///
-/// Fails if a frame is published without a look at the lease after it was made: then the program's threads race, and
-/// the one that sends wins as a rule.
+/// Fails if a frame is published without a check of the lease after it was made: then the program's threads race, and
+/// usually the sender wins.
 #[test]
 fn a_program_that_is_paused_beyond_its_lease_is_fenced_before_it_sends() {
     let marks = [1, 2].map(|number| format!("mark-{number}-of-what-was-paused"));
@@ -208,7 +209,7 @@ fn a_program_that_is_paused_beyond_its_lease_is_fenced_before_it_sends() {
         |two| two.proxy.record(),
         |one, two, account| {
             two.hears("ambush", marks.len());
-            // Behind what was sent in this session.
+            // Handled after the messages sent earlier in this session.
             assert_eq!(two.ask(&format!("echo {account}")), "7");
             let notes = one.ask(&format!("notes {account}"));
             for mark in &marks {
@@ -218,7 +219,7 @@ fn a_program_that_is_paused_beyond_its_lease_is_fenced_before_it_sends() {
     );
 }
 
-/// A network that delivers late: the messages arrive at the server when their sender counts as lost.
+/// The network delivers late: the messages arrive at the server when their sender already counts as lost.
 #[test]
 fn what_was_on_its_way_when_a_program_was_paused_is_not_taken() {
     pause_beyond_the_lease(
@@ -236,8 +237,8 @@ fn what_was_on_its_way_when_a_program_was_paused_is_not_taken() {
     );
 }
 
-/// Has the server killed and its store replaced while a process holds a name. The next holder's token is greater, and
-/// is given when the first has ended; then all nodes know it, and each other.
+/// Kills the server and replaces its store while a process holds a name. The next holder's token is greater, and is
+/// granted after the first has ended; then all nodes know the holder, and each other.
 fn replace_the_store(has_copy: bool) {
     let Some(mut scene) = Scene::start() else { return };
     let [one, two, three] = scene.programs(["eu-1", "eu-2", "eu-3"]);
@@ -250,7 +251,7 @@ fn replace_the_store(has_copy: bool) {
         token = next;
         (pid, token)
     };
-    // What is in the copy, and not true any more.
+    // An entry in the copy that is out of date by then.
     let old = register(&one, "acct-6");
     scene.back_up();
     let renewed = Instant::now();
@@ -279,7 +280,7 @@ fn replace_the_store(has_copy: bool) {
     assert_eq!(two.ask(&format!("echo {}", two.ask("start eu-3"))), "7");
 }
 
-/// Fails if tables begin at 1, or a member registers in a store that does not have its lease.
+/// Fails if tables begin at 1, or if a member registers in a store that does not have its lease.
 #[test]
 fn a_name_outlives_a_server_that_is_killed_and_has_lost_its_store() {
     replace_the_store(false);
@@ -291,7 +292,7 @@ fn a_name_outlives_an_older_copy_of_the_store() {
     replace_the_store(true);
 }
 
-/// Has one of two nodes lose the other by a fault of its network, and find it again, under load in both directions.
+/// Separates two nodes by a network fault of one, and heals it, under load in both directions.
 fn network_fault(what: &str, least: Duration, fault: impl FnOnce(&Program)) {
     let Some(scene) = Scene::with_pings() else { return };
     let [one, two] = scene.programs(["eu-1", "eu-2"]);
@@ -323,7 +324,7 @@ fn network_fault(what: &str, least: Duration, fault: impl FnOnce(&Program)) {
     }
     took(&format!("{what}: they have found each other again"), began, Duration::ZERO);
     for ((from, to, _), (source, account)) in pairs.iter().zip(&sources) {
-        // One that is accepted now comes after those before the fault.
+        // A call that succeeds now follows all messages from before the fault.
         wait_until("something is accepted again", || from.ask(&format!("echo {account}")) == "7");
         let [accepted, taken] = settle((from, source), (to, account));
         check_order(&accepted, &taken);
@@ -348,7 +349,7 @@ fn a_node_that_hears_nothing_is_lost_and_comes_back() {
     network_fault("stalled from the server", Duration::ZERO, |node| node.proxy.stall(Direction::ToNode));
 }
 
-/// Whether a slow network costs a session is for its speed to decide; what arrives is not.
+/// Whether a slow network ends a session depends on its speed, but within a session no message is lost.
 #[test]
 fn a_slow_network_loses_nothing_within_a_session() {
     let Some(scene) = Scene::start() else { return };

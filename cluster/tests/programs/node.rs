@@ -1,7 +1,7 @@
-//! The program that the tests run as nodes: the test program itself, told by its environment to be one.
+//! The program that the tests run as nodes: the test program itself, which becomes a node if its environment says so.
 //!
-//! It obeys commands, a line of its input each, and writes a line with `= ` for each answer, and with `! ` for each
-//! thing that it hears. It ends with its input, and so with the test.
+//! It reads commands from its input, one per line, and writes a line with `= ` for each answer, and with `! ` for
+//! each event. It ends when its input ends, and so with the test.
 
 use super::GUARD;
 use postroom::error::SendFailure;
@@ -13,19 +13,19 @@ use std::io::{BufRead, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The server's address and the node's name: a program that has both is a node.
+/// The server's address and the node's name. A program with both is a node.
 pub(crate) const URL: &str = "POSTROOM_TEST_NODE_URL";
 pub(crate) const NAME: &str = "POSTROOM_TEST_NODE_NAME";
-/// The test that is the node, in a program that has them.
+/// The test that acts as the node in such a program.
 pub(crate) const TEST: &str = "node::a_program_joins_and_leaves";
 
-/// How long a program must have stood still to have been paused beyond its lease.
+/// The time for which a program must have been stopped to count as paused beyond its lease.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How many messages a source sends at a time, and how long it rests then.
+/// Number of messages that a source sends at a time, and the pause after them.
 const BATCH: u64 = 20;
 const REST: Duration = Duration::from_millis(1);
 
-/// Numbers without gaps, from the first to the last.
+/// A run of numbers without gaps: the first and the last.
 type Run = (u64, u64);
 
 fn add(runs: &mut Vec<Run>, number: u64) {
@@ -35,7 +35,7 @@ fn add(runs: &mut Vec<Run>, number: u64) {
     }
 }
 
-/// What other nodes start here, send to and call.
+/// A process that other nodes start here, send to and call.
 #[process]
 #[derive(Default)]
 pub(crate) struct Account {
@@ -81,7 +81,7 @@ impl Account {
     }
 }
 
-/// Says what it hears of the end of others.
+/// A process that prints the ends of other processes that it is notified of.
 #[process]
 struct Observer;
 
@@ -111,7 +111,7 @@ impl Observer {
     }
 }
 
-/// Sends numbers to an account without an end, each once, and notes which were accepted.
+/// A process that endlessly sends numbers to an account, each once, and records the accepted ones.
 #[process]
 struct Source {
     to: Address<Account>,
@@ -135,9 +135,9 @@ impl Source {
             }
             match self.to.take(self.next).send() {
                 Ok(()) => add(&mut self.accepted, self.next),
-                // Tried again.
+                // Tried again later.
                 Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => break,
-                // Its number is not used again: it must not arrive.
+                // The number is not used again, so it must not arrive.
                 Err(_) => {}
             }
             self.next += 1;
@@ -154,7 +154,7 @@ impl Source {
 
 fn say(line: &str) {
     let mut output = std::io::stdout().lock();
-    // The harness may have begun a line.
+    // The test harness may have begun a line.
     writeln!(output, "\n{line}").and_then(|()| output.flush()).expect("the test reads it");
 }
 
@@ -162,7 +162,8 @@ fn text<T: std::fmt::Debug, E: std::fmt::Display>(result: Result<T, E>) -> Strin
     result.map_or_else(|error| format!("error: {error}"), |value| format!("{value:?}"))
 }
 
-/// In a program of its own, the node that the tests command. Here, the least that they rest on.
+/// In a program of its own, this is the node that the tests command. Otherwise it checks the basics that they rely
+/// on.
 #[test]
 fn a_program_joins_and_leaves() {
     if let (Ok(url), Ok(name)) = (std::env::var(URL), std::env::var(NAME)) {
@@ -220,21 +221,21 @@ fn run(url: &str, name: &str) {
                 (sources.len() - 1).to_string()
             }
             ["halt", source] => text(sources[source.parse::<usize>().unwrap()].halt().wait()),
-            // Sends when the program has been paused, before anything else of it can know that.
+            // Sends as soon as the program continues after a pause, before any other part of it can notice the pause.
             ["ambush", pid, mark] => {
                 let account = Address::<Account>::assume(pid.parse().unwrap());
                 let mark = mark.to_owned();
-                // Here: the program may be paused before the thread has begun.
+                // Read here, since the program may be paused before the thread has started.
                 let mut last = Instant::now();
                 thread::spawn(move || {
                     loop {
-                        // Read once for both: a pause between two readings would not be seen.
+                        // Read once for both uses: a pause between two readings would be missed.
                         let now = Instant::now();
                         if now - last >= PAUSE {
                             break;
                         }
                         last = now;
-                        // Not asleep: it is to be the first that runs.
+                        // Does not sleep, so that it is the first thread to run.
                         thread::yield_now();
                     }
                     let sent = account.note(mark.clone()).send();

@@ -1,4 +1,4 @@
-//! The tests' side of a node's program: commands, answers, and what the node has heard.
+//! The tests' side of a node's program: commands, answers, and events of the node.
 
 use super::node::{NAME, TEST, URL};
 use super::proxy::Proxy;
@@ -9,30 +9,30 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// A server, for the nodes of one test.
+/// A server for the nodes of one test.
 pub(crate) struct Scene {
     server: Server,
 }
 
 impl Scene {
-    /// `None` if the tests are to be skipped.
+    /// Starts a server. Returns `None` if the tests are skipped.
     pub(crate) fn start() -> Option<Self> {
         Server::start().map(|server| Self { server })
     }
 
-    /// Like `start`, with a server that looks after its connections as the guide says.
+    /// Like `start`, with a server that checks its connections as the guide recommends.
     pub(crate) fn with_pings() -> Option<Self> {
         Server::with(&["-js"], "ping_interval: \"1s\"\nping_max: 2\n").map(|server| Self { server })
     }
 
-    /// Kills the server, and keeps a copy of what it has stored; it comes back with that.
+    /// Kills the server, copies its stored data, and restarts it with that data.
     pub(crate) fn back_up(&mut self) {
         self.server.kill();
         self.server.back_up();
         self.server.restart();
     }
 
-    /// Kills the server, which comes back with nothing, or with the copy that was kept.
+    /// Kills the server, and restarts it without data, or with the copy.
     pub(crate) fn replace_store(&mut self, has_copy: bool) {
         self.server.kill();
         if has_copy {
@@ -43,7 +43,7 @@ impl Scene {
         self.server.restart();
     }
 
-    /// Starts a node that reaches the server through a proxy of its own, and waits until it has joined.
+    /// Starts a node that reaches the server through its own proxy, and waits until it has joined.
     pub(crate) fn program(&self, name: &str) -> Program {
         Program::start(name, self.server.port())
     }
@@ -58,14 +58,14 @@ impl Scene {
     }
 }
 
-/// A node in a program of its own, which is killed when this is dropped.
+/// A node in a program of its own, which is killed on drop.
 pub(crate) struct Program {
     pub(crate) name: String,
     /// The node's ID.
     pub(crate) id: String,
     pub(crate) proxy: Proxy,
     child: Mutex<Child>,
-    /// Kills the program when the test program is gone, even if both were stopped or killed.
+    /// Kills the program when the test program ends, even if both were stopped or killed.
     guard: Mutex<Child>,
     input: Mutex<ChildStdin>,
     output: Arc<Output>,
@@ -122,7 +122,7 @@ impl Program {
         program
     }
 
-    /// Has the node do something, and returns its answer.
+    /// Sends a command to the node, and returns its answer.
     pub(crate) fn ask(&self, command: &str) -> String {
         writeln!(self.input.lock().unwrap(), "{command}").unwrap();
         self.answer(command)
@@ -136,12 +136,12 @@ impl Program {
         said.answers.remove(0)
     }
 
-    /// Returns what the node has heard.
+    /// Returns the events of the node.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.output.said.lock().unwrap().events.clone()
     }
 
-    /// Waits until the node has heard this, so many times.
+    /// Waits until the node has reported an event this many times.
     pub(crate) fn hears(&self, event: &str, times: usize) {
         let said = self.output.said.lock().unwrap();
         let is_missing = |said: &mut Said| said.events.iter().filter(|said| said.starts_with(event)).count() < times;
@@ -174,7 +174,7 @@ impl Program {
         assert!(Command::new("kill").args(["-s", signal, &process]).status().unwrap().success());
     }
 
-    /// Waits for the end of the program. Returns whether it was a success.
+    /// Waits for the end of the program. Returns whether it succeeded.
     pub(crate) fn ends(&self) -> bool {
         self.child.lock().unwrap().wait().unwrap().success()
     }
@@ -182,7 +182,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // First, so that it kills no other program of the same number. Either may have ended.
+        // The guard first: otherwise it might kill another program that gets the same number. Either may have ended.
         for process in [&self.guard, &self.child] {
             let mut process = process.lock().unwrap();
             let _ = process.kill();

@@ -6,18 +6,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Where bytes flow to.
+/// The direction of a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToServer,
     ToNode,
 }
 
-/// How much a slow network carries at a time, and how long that takes: 200 KB a second.
+/// The chunk size of a slow network, and the delay of each chunk: 200 KB a second.
 const SLOW_CHUNK: usize = 4_096;
 const SLOW_DELAY: Duration = Duration::from_millis(20);
 
-/// Passes all connections of one node on to the server. Its threads end with the test program.
+/// Forwards all connections of one node to the server. Its threads end with the test program.
 pub(crate) struct Proxy {
     shared: Arc<Shared>,
     port: u16,
@@ -34,10 +34,10 @@ struct Network {
     is_cut: bool,
     is_slow: bool,
     is_stalled: [bool; 2],
-    /// How often it was cut: connections from before the last cut are broken.
+    /// Number of cuts so far: connections from before the last cut are broken.
     cuts: u64,
     streams: Vec<TcpStream>,
-    /// What each connection has carried to the server since [`Proxy::record`].
+    /// The bytes that each connection has carried to the server since [`Proxy::record`].
     recorded: Option<Vec<Vec<u8>>>,
 }
 
@@ -82,7 +82,7 @@ impl Proxy {
         });
     }
 
-    /// Carries nothing in this direction; both ends believe that they are connected.
+    /// Forwards nothing in this direction; both ends consider themselves connected.
     pub(crate) fn stall(&self, direction: Direction) {
         self.shared.change(|network| network.is_stalled[direction as usize] = true);
     }
@@ -91,13 +91,13 @@ impl Proxy {
         self.shared.change(|network| network.is_slow = true);
     }
 
-    /// Carries everything again.
+    /// Forwards everything again.
     pub(crate) fn heal(&self) {
         self.shared
             .change(|network| (network.is_cut, network.is_slow, network.is_stalled) = (false, false, [false; 2]));
     }
 
-    /// Keeps what is carried to the server from now on.
+    /// Records the bytes that are carried to the server from now on.
     pub(crate) fn record(&self) {
         self.shared.change(|network| network.recorded = Some(Vec::new()));
     }

@@ -1,4 +1,4 @@
-//! The server of the unit tests of the engine.
+//! The server of the engine's unit tests.
 
 use postroom_cluster::nats::Nats;
 

@@ -1,4 +1,4 @@
-//! What a program with the key of one node tries, past this crate.
+//! Attacks by a program that has the key of one node and bypasses this crate.
 
 use super::secured::{Secured, frame, refusal};
 use super::{GUARD, channel, create, get, next, wait_until};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// A client with a node's key, that does what it likes.
+/// A client with a node's key and arbitrary behaviour.
 struct Attacker {
     runtime: Runtime,
     client: Client,
@@ -46,7 +46,7 @@ impl Attacker {
         serde_json::from_slice(&answer.ok()?.ok()?.payload).ok()
     }
 
-    /// Has the server deliver a table to a subject.
+    /// Makes the server deliver a table to a subject.
     fn deliver(&self, table: &str, subject: &str) -> Value {
         let configuration = json!({
             "deliver_subject": subject,
@@ -59,11 +59,12 @@ impl Attacker {
     }
 }
 
-/// How long the server has for an answer that must not come. No test fails if it is slower: it passes then.
+/// The time in which the server must not answer. If it is slower, a test passes although it should fail.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The server delivers to whatever a consumer names, and asks for no permission. What arrives has another subject, or
-/// is a sign of life. It goes to subscriptions that have no wildcard, which those of nodes have.
+/// The server delivers to any subject that a consumer names, and checks no permission. The delivered messages have
+/// another subject, or are heartbeats. They reach only subscriptions without wildcards; those of nodes have
+/// wildcards.
 #[test]
 fn what_a_consumer_delivers_is_no_frame() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2"]) else { return };
@@ -79,7 +80,7 @@ fn what_a_consumer_delivers_is_no_frame() {
         attacker.publish(&own, None, &[], "ready");
         frames.try_recv().is_ok()
     });
-    // A name whose key ends as the subject of a frame does; and the consumer's signs of life.
+    // A name whose key ends like the subject of a frame; and the heartbeats of the consumer.
     attacker.publish("$KV.bank_names.n.eu-1.1.d.eu-3.3", None, &[], "forged");
     let answer = attacker.deliver("names", &forged);
     assert!(answer.get("error").is_none(), "{answer}");
@@ -95,7 +96,7 @@ fn what_a_consumer_delivers_is_no_frame() {
     assert!(exact.try_recv().is_err());
 }
 
-/// Nor does it write where its creator may not.
+/// A consumer cannot write where its creator may not write either.
 #[test]
 fn what_a_consumer_delivers_is_no_lease() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2"]) else { return };
@@ -108,7 +109,7 @@ fn what_a_consumer_delivers_is_no_lease() {
     for subject in ["$KV.bank_leases.eu-1.1", "$KV.bank_nodes.eu-1.1.eu-1"] {
         let _ = attacker.deliver("names", subject);
     }
-    // Later than what the consumers have delivered: they began before.
+    // These writes follow everything that the consumers have delivered, as those began before.
     create(&one, Bucket::Leases, "eu-1.2", "last").unwrap();
     create(&one, Bucket::Nodes, "eu-1.2", "last").unwrap();
     for (bucket, changes, revision) in [(Bucket::Leases, leases, lease), (Bucket::Nodes, nodes, record)] {
@@ -119,7 +120,7 @@ fn what_a_consumer_delivers_is_no_lease() {
     }
 }
 
-/// A node answers a probe where the asker says. It must not be made to publish where only it may.
+/// A node answers a probe on the subject that the asker chooses. It must not be made to publish where only it may.
 #[test]
 fn no_node_publishes_for_another() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2"]) else { return };
@@ -151,20 +152,21 @@ fn the_store_is_asked_for_nothing_but_what_a_node_needs() {
         let answer = attacker.ask(&format!("$JS.API.{question}.KV_bank_leases"), &json!({ "seq": lease.0 }), PATIENCE);
         assert_eq!(answer, None, "{question}");
     }
-    // A table of another form is not made in the place of one that is there, nor beside it.
+    // A table with another configuration cannot replace an existing one, nor be created beside it.
     let republished = json!({ "name": "KV_bank_nodes", "subjects": ["$KV.bank_nodes.>"],
         "republish": { "src": ">", "dest": "pr1.bank.n.eu-1.1.d.eu-3.3" } });
     let answer = attacker.ask("$JS.API.STREAM.CREATE.KV_bank_nodes", &republished, GUARD).unwrap();
     assert!(answer.get("error").is_some(), "{answer}");
     assert_eq!(attacker.ask("$JS.API.STREAM.CREATE.KV_mine", &json!({ "name": "KV_mine" }), PATIENCE), None);
-    // One message that would take the place of all others of the table, which NATS calls a rollup.
+    // A message that would replace all others of the table, which NATS calls a rollup.
     attacker.publish("$KV.bank_nodes.eu-2.2.eu-2", None, &[("Nats-Rollup", "all")], "x");
     create(&one, Bucket::Nodes, "eu-1.2", "later").unwrap();
     assert_eq!(get(&one, Bucket::Nodes, "eu-1.1").unwrap().unwrap().revision, record);
     assert_eq!(get(&one, Bucket::Leases, "eu-1.1").unwrap().unwrap().revision, lease);
 }
 
-/// The server answers nothing then, but says so beside it: that is found out before the request has run out of time.
+/// The server does not answer a refused request, but reports the refusal separately: the engine notices that before
+/// the request times out.
 #[test]
 fn a_refused_request_is_answered_by_its_refusal() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2"]) else { return };

@@ -1,10 +1,10 @@
-//! Certificates for one test: an authority of its own, and a server's certificate that it has signed. They are X.509
-//! with Ed25519 (RFC 5280, RFC 8410), written out here so that no crate and no file is needed for them.
+//! Certificates for one test: an authority, and a server certificate that it has signed. They are X.509 with Ed25519
+//! (RFC 5280, RFC 8410), encoded by hand so that no crate and no file is needed for them.
 
 use nkeys::{KeyPair, decode_seed, from_public_key};
 use std::path::{Path, PathBuf};
 
-/// What a certificate is signed with, and what its key is for: `id-Ed25519`.
+/// The algorithm of the signatures and of the keys: `id-Ed25519`.
 const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
 /// `id-at-commonName`, `id-ce-subjectAltName`, `id-ce-basicConstraints`.
 const COMMON_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x04, 0x03];
@@ -25,17 +25,17 @@ pub(in crate::nats) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes an authority, and a certificate of it for 127.0.0.1.
+    /// Creates an authority, and a certificate for 127.0.0.1 that it has signed.
     pub(in crate::nats) fn make() -> Self {
         let folder = super::server::directory();
         let [authority, server] = [KeyPair::new_user(), KeyPair::new_user()];
         let is_authority = extension(BASIC_CONSTRAINTS, &der(SEQUENCE, &[&[0x01, 0x01, 0xff]]));
-        // An address, with the tag of its kind.
+        // An address, with the tag for IP addresses.
         let address = der(SEQUENCE, &[&der(0x87, &[&[127, 0, 0, 1]])]);
         let root = certificate("authority", &authority, &authority, &is_authority);
         let leaf = certificate("server", &server, &authority, &extension(ALTERNATIVE_NAME, &address));
         let (_, seed) = decode_seed(&server.seed().unwrap()).unwrap();
-        // A string in a string: the outer one is of PKCS 8.
+        // A nested string: the outer one is part of PKCS 8.
         let key = der(OCTET_STRING, &[&der(OCTET_STRING, &[&seed])]);
         let key = der(SEQUENCE, &[&[INTEGER, 1, 0], &der(SEQUENCE, &[ED25519]), &key]);
         let this = Self { folder };
@@ -53,7 +53,7 @@ impl Certificates {
         self.folder.join("server.pem")
     }
 
-    /// A folder beside them.
+    /// Returns the path of a folder beside the certificates.
     pub(in crate::nats) fn store(&self) -> PathBuf {
         self.folder.join("store")
     }
@@ -111,7 +111,7 @@ fn bits(bytes: &[u8]) -> Vec<u8> {
     der(BIT_STRING, &[&[0], bytes])
 }
 
-/// A value of DER: its tag, its length and its parts.
+/// Encodes a DER value: its tag, its length and its parts.
 fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = content.len();

@@ -1,4 +1,4 @@
-//! Connections that break, come back, or are not there at all.
+//! Connections that break, recover, or cannot be established.
 
 use super::proxy::Proxy;
 use super::server::Server;
@@ -49,7 +49,7 @@ fn a_server_may_come_later() {
     create(&engine, Bucket::Names, "name", "value").unwrap();
 }
 
-/// Of two addresses one is enough.
+/// One of two addresses is enough.
 #[test]
 fn a_server_that_is_not_there_is_passed_over() {
     let Some(server) = Server::start() else { return };
@@ -66,7 +66,7 @@ fn a_server_that_is_killed_and_comes_back_is_found_again() {
     let first = create(&engine, Bucket::Names, "before", "value").unwrap();
     next(&changes);
 
-    // What is asked while the server dies is answered once, by what is known.
+    // Each question that is asked while the server dies is answered once, with the best available knowledge.
     let (sender, answers) = mpsc::channel();
     let asked: u32 = 500;
     for number in 0..asked {
@@ -103,11 +103,11 @@ fn a_server_that_is_killed_and_comes_back_is_found_again() {
         assert!(!there || written.contains(&number) || unknown.contains(&number), "n{number} was not written");
     }
     let last = update(&engine, "before", "again", first).unwrap();
-    // The watch goes on, from a snapshot or from where it was; either way it reports this.
+    // The watch continues, from a snapshot or from its position; either way it reports this change.
     while next(&changes) != super::put("before", "again", last) {}
 }
 
-/// The client library must not go on with what it had begun, even if the server is there again at once.
+/// The client library must not continue its earlier work, even if the server is available again at once.
 #[test]
 fn each_connection_has_a_client_of_its_own() {
     let Some(server) = Server::start() else { return };
@@ -121,7 +121,7 @@ fn each_connection_has_a_client_of_its_own() {
     }
 }
 
-/// A write whose caller was told that it is unknown must not be made by a later connection.
+/// A write that was reported as unknown must not be performed by a later connection.
 #[test]
 fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
     let Some(server) = Server::with(&["-js", "-m", "-1"], "") else { return };
@@ -142,7 +142,7 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
         drop(sender);
         let unknown: Vec<_> = answers.iter().filter(|(_, result)| *result == Err(StoreError::Unknown)).collect();
         wait_until_down(&here);
-        // The server has taken all that came from the broken connections, and has written it: this comes after it.
+        // The server has read everything from the broken connections, and has written it: this write comes after it.
         wait_until(|| server.connections() == 2);
         create(&there, Bucket::Names, &format!("r{round}fence"), "value").unwrap();
         let before: Vec<_> = unknown.iter().map(|(key, _)| get(&there, Bucket::Names, key).unwrap()).collect();
@@ -154,8 +154,8 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
     }
 }
 
-/// Bulk in one lane does not delay the other, where it is sent and where it arrives: while nothing of it gets through,
-/// messages and probes of the other do.
+/// Bulk in one lane does not delay the other, at the sender or at the receiver: while none of it gets through,
+/// messages and probes of the other lane do.
 #[test]
 fn bulk_does_not_delay_the_control_lane() {
     let Some(server) = Server::start() else { return };
@@ -166,7 +166,8 @@ fn bulk_does_not_delay_the_control_lane() {
         let (control, _control) = subscribe(&there, Lane::Control, "control");
         proxies[held].hold(Lane::Data);
         let long = Bytes::from(vec![0; 1 << 20]);
-        // Where it is sent, until no more is taken. Held for long, the connection counts as broken, which is as good.
+        // Publishes until no more is accepted. If this takes long, the connection counts as broken, which is fine
+        // too.
         let sent = (0..most).take_while(|_| here.publish(Lane::Data, "bulk", long.clone()).is_ok()).count();
         assert!(sent > 0);
         wait_until(|| {
@@ -217,10 +218,10 @@ fn messages_that_wait_are_bounded() {
     assert_eq!(engine.counts().unsent, 0);
 }
 
-/// A callback that returns at once is quick enough for whatever has piled up before the connection.
+/// A callback that returns at once is fast enough for any number of messages that have accumulated in the connection.
 #[test]
 fn a_flood_is_received_whole() {
-    // The server would give up a connection that it cannot write to.
+    // Otherwise the server would give up a connection that it cannot write to.
     let Some(server) = Server::with(&["-js"], "write_deadline: \"5m\"") else { return };
     let (here, there) = (connect(server.nats()), connect(server.nats()));
     let (messages, _subscription) = subscribe(&here, Lane::Data, "flood");
@@ -264,7 +265,7 @@ fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
     assert_eq!(slow.counts().dropped, 0);
     go.send(()).unwrap();
     wait_until(|| slow.counts().dropped > 0);
-    // What comes later is heard, in order, and nothing else was lost.
+    // Later messages are received, in order, and nothing else was lost.
     wait_until(|| {
         quick.publish(Lane::Data, "flood", "end".into()).unwrap();
         heard.try_iter().any(|payload| payload == "end")
@@ -273,18 +274,17 @@ fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
     assert_eq!((slow.counts().connections, quick.counts().dropped), (2, 0));
 }
 
-/// The arithmetic at the head of [`nats`](crate::nats), with what the server takes by its own rules.
+/// The calculation at the head of [`nats`](crate::nats), with the server's delay by its own rules.
 #[test]
 fn a_silent_network_is_heard_within_six_seconds() {
-    // It looks every `ping_interval`, and closes at the third look without a sign of life; the first may come just too
-    // early to count.
+    // The server checks every `ping_interval`, and closes the connection at the third check without a sign of life.
+    // The first check may come just too early to count.
     let server = Duration::from_secs(1) * (1 + 3);
     let given_up = server.max(PING_INTERVAL * 3);
     assert!(given_up + PROBE_TIMEOUT + PROBE_AGAIN + GRACE < Duration::from_secs(6));
 }
 
-/// The error of a join that comes to nothing lists each server that was tried, and why there is no connection. No
-/// server is needed for that.
+/// The error of a failed join lists each server that was tried, and why there is no connection. This needs no server.
 #[test]
 fn a_join_without_a_server_says_which_were_tried_and_why_in_vain() {
     let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());

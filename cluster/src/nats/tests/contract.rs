@@ -1,4 +1,4 @@
-//! The contract of engines, and the rest of what it promises on NATS.
+//! The contract of engines, and further guarantees of the engine on NATS.
 
 use super::server::Server;
 use super::{GUARD, block, channel, connect, create, delete, get, kept, next, subscribe, wait_until, watch};
@@ -56,7 +56,7 @@ fn callbacks_may_panic_and_drop_their_own_subscription() {
     for _ in 0..4 {
         engine.publish(Lane::Data, "calls", Bytes::new()).unwrap();
     }
-    // The end of the channel: the callback was dropped.
+    // The channel ends because the callback was dropped.
     let mut called: Vec<_> = calls.iter().collect();
     called.retain(|count| *count > 0);
     assert_eq!(called, [1, 2]);
@@ -75,7 +75,7 @@ fn callbacks_may_panic_and_drop_their_own_subscription() {
     wait_until(|| engine.counts().panics == 4);
 }
 
-/// A callback may own what panics when it is dropped, and what asks the engine again.
+/// A callback may own values that panic when they are dropped, or that use the engine again.
 #[test]
 fn callbacks_may_panic_when_they_are_dropped() {
     struct Bomb(mpsc::Sender<&'static str>);
@@ -100,7 +100,7 @@ fn callbacks_may_panic_when_they_are_dropped() {
     assert_eq!(engine.counts().panics, 1);
 }
 
-/// Asks everything that can be asked, and returns the answers.
+/// Asks every kind of question, and returns the answers.
 fn ask_all(engine: &NatsEngine) -> mpsc::Receiver<(&'static str, bool)> {
     let (sender, answers) = mpsc::channel();
     let then = |what: &'static str| {
@@ -127,7 +127,7 @@ fn all_are_closed(answers: mpsc::Receiver<(&'static str, bool)>) {
     all.sort();
     let expected = ["create", "delete", "get", "probe", "update"].map(|what| (what, true));
     assert_eq!(all, expected);
-    // The callbacks are gone, so none can run again.
+    // The callbacks have been dropped, so none can run again.
     assert_eq!(answers.recv_timeout(GUARD), Err(RecvTimeoutError::Disconnected));
 }
 
@@ -137,7 +137,7 @@ fn what_is_asked_of_a_closed_engine_is_answered_once() {
     let engine = connect(server.nats());
     let (messages, _subscription) = subscribe(&engine, Lane::Data, "a");
     let (changes, _watch) = watch(&engine, Bucket::Names);
-    // So that nothing can be answered before the engine is closed.
+    // So that no question can be answered before the engine is closed.
     server.pause();
     let pending = ask_all(&engine);
     engine.close();
@@ -146,7 +146,7 @@ fn what_is_asked_of_a_closed_engine_is_answered_once() {
     assert_eq!(engine.publish(Lane::Data, "a", Bytes::new()), Err(PublishError::Closed));
     assert!(matches!(engine.subscribe(Lane::Data, "a", Box::new(|_| {})), Err(SubscribeError::Closed)));
     assert!(matches!(engine.watch(Bucket::Names, None, Box::new(|_| {})), Err(SubscribeError::Closed)));
-    // The callbacks of subscriptions are gone too.
+    // The callbacks of subscriptions have been dropped too.
     assert_eq!(messages.recv_timeout(GUARD), Err(RecvTimeoutError::Disconnected));
     assert_eq!(changes.recv_timeout(GUARD), Err(RecvTimeoutError::Disconnected));
     assert!(!engine.is_connected());
@@ -162,7 +162,7 @@ fn what_was_asked_of_a_dropped_engine_is_answered_once() {
     all_are_closed(pending);
 }
 
-/// A callback may hold the last reference to the engine, which then ends on its own thread.
+/// A callback may own the last reference to the engine, which is then dropped on its own thread.
 #[test]
 fn an_engine_may_be_dropped_by_its_own_callback() {
     let Some(server) = Server::start() else { return };
@@ -189,10 +189,10 @@ fn what_was_published_before_the_engine_was_dropped_is_sent() {
     let Some(server) = Server::start() else { return };
     let here = connect(server.nats());
     let (messages, _subscription) = subscribe(&here, Lane::Data, "goodbye");
-    // Many of them, and more bytes than are written at once.
+    // Many messages, and more bytes than are written at once.
     for (count, length) in [(1_000_u32, 4), (15, 1 << 20)] {
         let there = connect(server.nats());
-        // So that all of them wait when the engine is dropped.
+        // So that all of them are still queued when the engine is dropped.
         let blocked = block(&there);
         for number in 0..count {
             let mut payload = number.to_be_bytes().to_vec();
@@ -262,7 +262,7 @@ fn a_closed_engine_leaves_no_tombstones() {
         let created = create(&here, Bucket::Nodes, &key, "value").unwrap();
         delete(&here, Bucket::Nodes, &key, created).unwrap();
     }
-    // One is there again, and was not to be purged.
+    // This key has been created again, and must not be purged.
     let again = create(&there, Bucket::Nodes, "n7", "again").unwrap();
     assert_eq!(kept(&there, Bucket::Nodes), 21);
     drop(here);

@@ -1,9 +1,8 @@
-//! The engine on a real server: the contract of engines, and what happens when the server, the network or a callback
-//! does not do as it should.
+//! The engine on a real server: the contract of engines, and failures of the server, the network or a callback.
 //!
-//! Each test starts a server of its own ([`server`]). No test rests on how fast anything is: each waits until something
-//! has happened, for a minute at most. `nightly` has the tests of several servers and of servers that are stopped,
-//! which `.ci/run` leaves out.
+//! Each test starts its own server ([`server`]). No test depends on speed: each waits until something has happened,
+//! for a minute at most. `nightly` contains the tests with several servers and with stopped servers, which `.ci/run`
+//! leaves out.
 
 mod attacks;
 mod certificates;
@@ -26,10 +25,10 @@ use bytes::Bytes;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// For how long a test waits for what should come in milliseconds. It fails if that is not enough.
+/// The longest wait for events that should take milliseconds. The test fails if that is not enough.
 const GUARD: Duration = Duration::from_secs(60);
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 fn wait_until(mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -38,7 +37,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends all that a callback receives to a channel.
+/// Returns a callback that sends its arguments to a channel, and the channel.
 fn channel<T: Send + 'static>() -> (Box<dyn FnMut(T) + Send>, mpsc::Receiver<T>) {
     let (sender, receiver) = mpsc::channel();
     (Box::new(move |value| drop(sender.send(value))), receiver)
@@ -48,7 +47,7 @@ fn next<T>(receiver: &mpsc::Receiver<T>) -> T {
     receiver.recv_timeout(GUARD).expect("nothing has come")
 }
 
-/// Waits until both connections are known to be broken.
+/// Waits until the engine has noticed that both connections are broken.
 fn wait_until_down(engine: &NatsEngine) {
     wait_until(|| Lane::ALL.iter().all(|&lane| !engine.shared.lane(lane).is_connected()));
 }
@@ -95,7 +94,7 @@ fn subscribe(engine: &dyn Engine, lane: Lane, subject: &str) -> (mpsc::Receiver<
     (messages, subscription)
 }
 
-/// Publishes until a message arrives, and takes all that have arrived.
+/// Publishes until a message arrives, and takes all messages that have arrived.
 fn reaches(from: &dyn Engine, subject: &str, messages: &mpsc::Receiver<Message>) {
     wait_until(|| {
         let _ = from.publish(Lane::Data, subject, Bytes::from_static(b"try"));
@@ -105,7 +104,7 @@ fn reaches(from: &dyn Engine, subject: &str, messages: &mpsc::Receiver<Message>)
     while next(messages).payload != "last try" {}
 }
 
-/// Begins a watch, and takes the snapshot.
+/// Begins a watch, and reads its snapshot.
 fn watch(engine: &dyn Engine, bucket: Bucket) -> (mpsc::Receiver<Change>, Subscription) {
     let (push, changes) = channel();
     let watch = engine.watch(bucket, None, push).unwrap();
@@ -127,7 +126,7 @@ fn block(engine: &dyn Engine) -> mpsc::Sender<()> {
     go
 }
 
-/// The revisions that the server keeps of a table.
+/// Returns the number of messages that the server stores for a table.
 fn kept(engine: &NatsEngine, bucket: Bucket) -> u64 {
     let table = StoreTable::new("postroom", bucket);
     let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);

@@ -1,4 +1,4 @@
-//! Several servers, and servers that are stopped: these tests take longer.
+//! Tests with several servers, and with stopped servers: these take longer.
 
 mod bank;
 mod leaders;
@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Until a write was on its way twice when that happened. On a machine that stands still for seconds the connection may
-/// be given up before anything is asked.
+/// Repeats until a write was in flight twice when the server stopped. On a machine that stalls for seconds the
+/// connection may be given up before anything is asked.
 #[test]
 fn a_server_that_stops_is_given_up_and_found_again() {
     let Some(server) = Server::start() else { return };
@@ -37,7 +37,7 @@ fn a_server_that_stops_is_given_up_and_found_again() {
         engine.get(Bucket::Names, &key, push);
         let (push, probed) = channel();
         engine.probe("again", push);
-        // Whether it was written is not known, or it never left; a read has done nothing.
+        // The write is unknown if it was sent, and unavailable if it was not; a read has done nothing.
         let written = next(&written).unwrap_err();
         assert!(matches!(written, StoreError::Unknown | StoreError::Unavailable), "{written}");
         assert_eq!(next(&read), Err(StoreError::Unavailable));
@@ -64,7 +64,7 @@ fn a_server_that_stops_is_given_up_and_found_again() {
     }
 }
 
-/// Creates an entry that may be there, by an earlier attempt.
+/// Creates an entry that an earlier attempt may already have created.
 fn wait_for_create(engine: &dyn Engine, key: &str) -> Revision {
     let mut revision = None;
     wait_until(|| {
@@ -77,7 +77,7 @@ fn wait_for_create(engine: &dyn Engine, key: &str) -> Revision {
     revision.unwrap()
 }
 
-/// The store goes on with two of three servers, whichever was the leader, and has lost nothing that it has confirmed.
+/// The store continues with two of three servers, whichever was the leader, and has lost no confirmed write.
 #[test]
 fn the_store_survives_the_loss_of_its_leaders() {
     let Some(mut servers) = cluster(3) else { return };
@@ -90,7 +90,7 @@ fn the_store_survives_the_loss_of_its_leaders() {
     let mut confirmed = vec![last];
     for (killed, server) in servers.iter_mut().enumerate() {
         server.kill();
-        // Some of these meet a store without a leader.
+        // Some of these writes find a store without a leader.
         for _ in 0..20 {
             let key = format!("k{killed}-{}", confirmed.len());
             wait_for_create(&there, &key);
@@ -102,7 +102,7 @@ fn the_store_survives_the_loss_of_its_leaders() {
                     true
                 }
                 Err(StoreError::Unavailable) => false,
-                // An attempt whose answer was lost.
+                // The answer of an earlier attempt was lost.
                 Err(_) => {
                     if let Ok(Some(entry)) = get(&there, Bucket::Names, "kept") {
                         assert!(entry.revision >= last, "what was confirmed is gone");
@@ -123,7 +123,7 @@ fn the_store_survives_the_loss_of_its_leaders() {
         there.wait(GUARD).unwrap();
         reaches(&there, "again", &messages);
     }
-    // Without a resync between them, the changes have no gaps; in any case the last comes.
+    // Without a resync between them, the changes have no gaps; in any case the last one arrives.
     let mut seen = None;
     while seen != Some(last) {
         match next(&changes) {
@@ -138,13 +138,14 @@ fn the_store_survives_the_loss_of_its_leaders() {
     }
 }
 
-/// As in the test that `.ci/run` has, so often that each engine is the first to come back in some.
+/// Like the test that `.ci/run` runs, but repeated so often that each engine is the first to reconnect in some
+/// rounds.
 #[test]
 fn revisions_grow_from_one_store_to_the_next_each_time() {
     super::replaced::check_that_revisions_grow(10);
 }
 
-/// This takes as long as tombstones stay, a minute.
+/// This takes as long as tombstones are kept, a minute.
 #[test]
 fn tombstones_are_purged_in_time() {
     let Some(server) = Server::start() else { return };
@@ -160,16 +161,16 @@ fn tombstones_are_purged_in_time() {
         assert!(began.elapsed() < KEPT + GUARD, "they are still there");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // The watch has missed nothing by it.
+    // The watch has missed nothing because of the purge.
     let revision = create(&engine, Bucket::Names, "one", "again").unwrap();
     assert_eq!(next(&changes), put("one", "again", revision));
 }
 
-/// A file system of its own, of a few megabytes.
+/// A separate file system of a few megabytes.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where this program may not mount one, which it says.
+    /// Mounts the file system. Prints a message and returns `None` where this program may not mount one.
     fn mount() -> Option<Self> {
         let place = directory();
         let mut mount = Command::new("mount");
@@ -177,12 +178,12 @@ impl SmallDisk {
         if mount.status().is_ok_and(|status| status.success()) {
             return Some(Self(place));
         }
-        // Past the capture of the test's output.
+        // Bypasses the capture of the test's output.
         let _ = writeln!(std::io::stderr(), "SKIPPED, since it must mount a file system, as root: a full disk");
         None
     }
 
-    /// Fills it to the last byte.
+    /// Fills the disk to the last byte.
     fn fill(&self) {
         let mut file = File::create(self.0.join("filler")).unwrap();
         while file.write_all(&[0; 4_096]).is_ok() {}
@@ -200,7 +201,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Every write gets an answer, if only a refusal; all that was confirmed is still there when the disk has room again.
+/// Every write gets an answer, if only a refusal; all confirmed writes are still there when the disk has room again.
 #[test]
 fn a_server_whose_disk_is_full_loses_nothing_that_it_has_confirmed() {
     let Some(disk) = SmallDisk::mount() else { return };
@@ -213,7 +214,7 @@ fn a_server_whose_disk_is_full_loses_nothing_that_it_has_confirmed() {
     for number in 0.. {
         let key = format!("n{number}");
         match create(&engine, Bucket::Names, &key, "value") {
-            // The file system may have had room within a block that was there.
+            // The file system may have had room within an existing block.
             Ok(revision) => confirmed.push((key, revision)),
             Err(StoreError::Full { .. } | StoreError::Unavailable | StoreError::Unknown) => refused += 1,
             Err(other) => panic!("{other:?} of a full disk"),

@@ -1,4 +1,4 @@
-//! Whole nodes on a real server, which goes away.
+//! Whole nodes on a real server that fails.
 
 use super::server::Server;
 use super::{GUARD, wait_until};
@@ -26,8 +26,8 @@ pub(super) fn runtime() -> Runtime {
     Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap()
 }
 
-/// It cannot tell anyone, nor delete its record, its lease and its names: it ends all the same, with its holders, and
-/// the next program of its name takes over when the lease is over.
+/// The node cannot notify anyone, nor delete its record, its lease and its names. It ends nevertheless, with its
+/// holders, and the next program with its name takes over when the lease is over.
 #[test]
 fn a_node_leaves_while_its_server_is_gone() {
     let Some(mut server) = Server::start() else { return };
@@ -61,7 +61,7 @@ fn a_node_leaves_while_its_server_is_gone() {
     assert!(taken > Some(token));
 }
 
-/// Catches: a node that the broker does not take any more, and that only says that it was late.
+/// Catches: a node that the broker no longer accepts, and that reports only that it was late.
 #[test]
 fn a_node_that_is_kept_out_by_its_server_says_why_and_comes_back() {
     let Some(mut server) = Server::start() else { return };

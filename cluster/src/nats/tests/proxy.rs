@@ -1,4 +1,4 @@
-//! A connection that a test can cut, or hold up.
+//! A TCP proxy whose connections a test can cut or hold up.
 
 use crate::engine::Lane;
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
 
-/// Passes connections on to a server.
+/// Forwards connections to a server.
 pub(super) struct Proxy {
     shared: Arc<Shared>,
     port: u16,
@@ -21,7 +21,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     is_cut: bool,
-    /// The lane on whose connections nothing is passed on.
+    /// The lane whose connections forward nothing.
     held: Option<Lane>,
     streams: Vec<TcpStream>,
 }
@@ -32,7 +32,7 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let shared: Arc<Shared> = Arc::default();
         let passing = Arc::clone(&shared);
-        // It ends with the test program.
+        // The thread ends with the test program.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
@@ -73,12 +73,12 @@ impl Proxy {
         self.shared.state.lock().unwrap().is_cut = false;
     }
 
-    /// Passes nothing more on, either way, on the connections of this lane, those to come included.
+    /// Forwards nothing more in either direction on the connections of this lane, including future ones.
     pub(super) fn hold(&self, lane: Lane) {
         self.shared.state.lock().unwrap().held = Some(lane);
     }
 
-    /// Passes on what was held up.
+    /// Forwards what was held up.
     pub(super) fn release(&self) {
         self.shared.state.lock().unwrap().held = None;
         self.shared.released.notify_all();
@@ -94,8 +94,8 @@ impl State {
 }
 
 impl Shared {
-    /// Passes on what comes, while the lane of the connection is not held. The client names the lane in the first line
-    /// that it sends.
+    /// Forwards the bytes of one direction while the lane of the connection is not held. The first line that the
+    /// client sends contains the name of the lane.
     fn pass(&self, mut from: TcpStream, mut to: TcpStream, lane: &OnceLock<Lane>, is_client: bool) {
         let (mut buffer, mut line) = ([0; 65_536], Vec::new());
         while let Ok(length @ 1..) = from.read(&mut buffer) {

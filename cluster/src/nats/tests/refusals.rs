@@ -1,4 +1,4 @@
-//! What is refused, and by which error.
+//! Refusals, and their errors.
 
 use super::server::Server;
 use super::{GUARD, connect, create, next, subscribe};
@@ -35,7 +35,7 @@ fn an_nkey_is_proved_to_the_server() {
     let Some(server) = Server::with(&["-js"], &users) else { return };
     assert!(matches!(problem(server.nats()), Problem::Refused { .. }));
     assert!(matches!(problem(server.nats().token(SEED)), Problem::Refused { .. }));
-    // Its checksum is wrong.
+    // The checksum is wrong.
     let damaged = SEED.replace("XIEDN", "XIEDM");
     assert!(matches!(problem(server.nats().nkey(damaged)), Problem::BadKey { .. }));
     connect(server.nats().nkey(SEED));
@@ -67,14 +67,14 @@ fn what_is_too_long_is_refused_by_the_servers_limit() {
     let (push, answers) = super::channel();
     engine.create(Bucket::Names, "long", vec![1; 68_973].into(), push);
     assert_eq!(next(&answers), Err(StoreError::TooLarge { bytes: 68_977, limit: 68_976 }));
-    // With the longest key, what fits the limit fits the server.
+    // With the longest key, an entry of the maximum length is accepted by the server too.
     let key = "k".repeat(256);
     let (push, answers) = super::channel();
     engine.create(Bucket::Names, &key, vec![1; 68_976 - 256].into(), push);
     next(&answers).unwrap();
 }
 
-/// Such a server would take the handshake and small messages, and each longer one would end a session.
+/// Such a server would accept the handshake and small messages, but each longer message would end a session.
 #[test]
 fn a_server_that_takes_no_frames_is_refused_when_a_node_joins() {
     for (limit, is_enough) in [(MAX_FRAME - 1, false), (MAX_FRAME, true)] {
@@ -90,7 +90,7 @@ fn a_server_that_takes_no_frames_is_refused_when_a_node_joins() {
     }
 }
 
-/// Catches: a node that waits for a store, and says that it has tried no server.
+/// Catches: a node that waits for a store, and reports that it has tried no server.
 #[test]
 fn a_join_that_waits_for_the_store_names_its_server() {
     let Some(server) = Server::with(&[], "") else { return };

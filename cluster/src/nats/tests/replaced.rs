@@ -1,4 +1,4 @@
-//! The server's store is lost, replaced by an older copy, or deleted by someone: [`floor`](crate::floor) has the
+//! The server's store is lost, replaced by an older copy, or deleted by someone. [`floor`](crate::floor) contains the
 //! argument.
 
 use super::server::Server;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a server comes back with.
+/// The state of the server's store after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
     Empty,
@@ -25,22 +25,22 @@ fn reconnected(engine: &NatsEngine) {
     engine.wait(GUARD).unwrap();
 }
 
-/// Reads what a watch reports until it has taken a snapshot.
+/// Reads the reports of a watch up to the end of a snapshot.
 fn snapshot(changes: &Receiver<Change>) -> (Vec<Change>, Revision) {
     while next(changes) != Change::Resync {}
     let mut entries = Vec::new();
     loop {
         match next(changes) {
             Change::Synced { revision } => return (entries, revision),
-            // It has been interrupted once more.
+            // The watch has been interrupted once more.
             Change::Resync => entries.clear(),
             change => entries.push(change),
         }
     }
 }
 
-/// Whichever engine comes back first, what is written then has a greater revision than all that was, and the watches of
-/// all report what there is: nothing of what was.
+/// Whichever engine reconnects first, its writes have greater revisions than all earlier ones, and the watches of all
+/// engines report the current entries, and no earlier ones.
 pub(super) fn check_that_revisions_grow(rounds: usize) {
     let Some(mut server) = Server::start() else { return };
     let (here, there) = (connect(server.nats()), connect(server.nats()));
@@ -58,7 +58,7 @@ pub(super) fn check_that_revisions_grow(rounds: usize) {
         server.back_up();
         server.restart();
         [&here, &there].into_iter().for_each(reconnected);
-        // So that the copy is an older one.
+        // So that the copy is older than the store.
         for key in ["new", "newer"] {
             let revision = create(&here, Bucket::Names, key, "value").unwrap();
             assert!(revision > last, "{revision} after {last}");
@@ -90,7 +90,7 @@ fn revisions_grow_from_one_store_to_the_next() {
     check_that_revisions_grow(2);
 }
 
-/// If no engine is left that knows the old store, the clock does.
+/// If no engine is left that knows the old store, the clock ensures the order.
 #[test]
 fn an_empty_store_begins_at_the_clock() {
     let Some(mut server) = Server::start() else { return };
@@ -106,7 +106,7 @@ fn an_empty_store_begins_at_the_clock() {
     assert!(create(&connect(server.nats()), Bucket::Names, "name", "value").unwrap() > last);
 }
 
-/// A restart with what was stored is no loss: nothing is emptied.
+/// A restart with the stored data is no loss: nothing is emptied.
 #[test]
 fn a_store_that_comes_back_as_it_was_is_kept() {
     let Some(mut server) = Server::start() else { return };
@@ -125,14 +125,14 @@ fn a_store_that_comes_back_as_it_was_is_kept() {
     delete(&engine, Bucket::Names, "name", created).unwrap();
 }
 
-/// Asks the server something about the table of names.
+/// Sends a request about the table of names to the server.
 fn ask(engine: &NatsEngine, question: &str, payload: &str) -> Result<Value, Failure> {
     let connected = engine.shared.lane(Lane::Control).connected().unwrap();
     let subject = format!("$JS.API.STREAM.{question}.KV_postroom_names");
     engine.runtime.block_on(requests::request(&connected, subject, None, payload.to_owned().into(), GUARD))
 }
 
-/// Deletes the table of names, and has another that differs in one field take its place.
+/// Deletes the table of names, and replaces it with one that differs in one field.
 fn replace_names(engine: &NatsEngine, field: &str, value: Value) {
     let mut configuration = StoreTable::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
     configuration[field] = value;
@@ -140,7 +140,7 @@ fn replace_names(engine: &NatsEngine, field: &str, value: Value) {
     ask(engine, "CREATE", &configuration.to_string()).unwrap();
 }
 
-/// Leases are written all the time, by this engine and by others.
+/// Runs `work` while this engine and another one continually write leases.
 fn while_leases_are_written(here: &NatsEngine, there: &NatsEngine, work: impl FnOnce()) {
     let (changes, _watch) = watch(here, Bucket::Leases);
     let is_over = AtomicBool::new(false);
@@ -156,7 +156,7 @@ fn while_leases_are_written(here: &NatsEngine, there: &NatsEngine, work: impl Fn
                 }
             });
         }
-        // Both have begun.
+        // Wait until both have begun.
         for _ in 0..10 {
             next(&changes);
         }
@@ -166,8 +166,8 @@ fn while_leases_are_written(here: &NatsEngine, there: &NatsEngine, work: impl Fn
     });
 }
 
-/// Catches: an answer that is compared with what was seen since it was asked for, by which a healthy store looks like
-/// an older one, and is emptied.
+/// Catches: an answer compared with revisions that were seen after the question, which makes a healthy store look
+/// like an older one, so that it is emptied.
 #[test]
 fn a_store_that_is_written_to_while_it_is_prepared_is_kept() {
     let Some(server) = Server::start() else { return };
@@ -183,7 +183,7 @@ fn a_store_that_is_written_to_while_it_is_prepared_is_kept() {
     });
 }
 
-/// Catches: the same, in a watch that begins.
+/// Catches: the same mistake when a watch begins.
 #[test]
 fn a_watch_that_begins_while_much_is_written_does_not_doubt_the_store() {
     let Some(server) = Server::start() else { return };
@@ -198,7 +198,7 @@ fn a_watch_that_begins_while_much_is_written_does_not_doubt_the_store() {
     assert!(!store.has_changed().unwrap());
 }
 
-/// Catches: a table that was replaced while the connection stands, and gives out revisions from its own beginning.
+/// Catches: a table that was replaced while the connection lasts, and assigns revisions from its own beginning.
 #[test]
 fn a_write_to_a_table_that_was_replaced_is_not_confirmed() {
     let Some(server) = Server::start() else { return };
@@ -217,7 +217,7 @@ fn a_write_to_a_table_that_was_replaced_is_not_confirmed() {
     assert!(next > last, "{next} after {last}");
 }
 
-/// Catches: a preparation that a watch has caused, and whose problem it keeps to itself.
+/// Catches: a preparation that was caused by a watch, and whose problem is not reported.
 #[test]
 fn a_table_that_was_replaced_by_one_that_differs_is_named() {
     let Some(server) = Server::start() else { return };
@@ -227,7 +227,7 @@ fn a_table_that_was_replaced_by_one_that_differs_is_named() {
     replace_names(&engine, "max_msgs", json!(5));
     wait_until(|| matches!(engine.problem(), Some(Problem::BucketDiffers { field: "max_msgs", .. })));
     assert!(engine.problem().unwrap().is_lasting());
-    // An operator puts it right.
+    // An operator corrects the configuration.
     let configuration = StoreTable::new("postroom", Bucket::Names).configuration(&engine.shared.settings);
     ask(&engine, "UPDATE", &configuration.to_string()).unwrap();
     wait_until(|| engine.problem().is_none());
@@ -236,7 +236,7 @@ fn a_table_that_was_replaced_by_one_that_differs_is_named() {
     assert!(create(&engine, Bucket::Names, "name", "value").unwrap() > last);
 }
 
-/// A table that is deleted while all are connected is created anew by those that watch it.
+/// A table that is deleted while all are connected is created again by the engines that watch it.
 #[test]
 fn a_table_that_is_deleted_is_created_anew() {
     let Some(server) = Server::start() else { return };

@@ -1,4 +1,4 @@
-//! Nodes with keys, on a server with the configuration that is made for them.
+//! Nodes with keys, on a server with the generated configuration.
 
 use super::certificates::Certificates;
 use super::server::Server;
@@ -21,7 +21,7 @@ pub(super) struct Secured {
 }
 
 impl Secured {
-    /// Starts a server for these nodes of the cluster `bank`. `None` if the tests are to be skipped.
+    /// Starts a server for these nodes of the cluster `bank`. Returns `None` if the tests are skipped.
     pub(super) fn start(nodes: &[&str]) -> Option<Self> {
         let certificates = Certificates::make();
         let file = |path: std::path::PathBuf| path.display().to_string();
@@ -31,13 +31,13 @@ impl Secured {
         Some(Self { server, certificates, keys })
     }
 
-    /// What a program has that was given the key of `key`.
+    /// Returns the settings of a program that was given the key of `key`.
     pub(super) fn with_key_of(&self, key: &str) -> Nats {
         let nats = Nats::at(format!("tls://127.0.0.1:{}", self.server.port()));
         nats.cluster("bank").root_certificates(self.certificates.authority()).nkey(self.keys.seed(key).unwrap())
     }
 
-    /// The engine of a node, without the rest of it.
+    /// Returns the engine of a node, without the rest of the node.
     pub(super) fn engine(&self, node: &str) -> NatsEngine {
         connect(self.with_key_of(node).node(node))
     }
@@ -51,7 +51,7 @@ pub(super) fn frame(to: &str, from: &str) -> String {
     Subjects::of("bank").frame(&identity(to), Lane::Data, &identity(from))
 }
 
-/// Waits until the server has refused so much, and returns the last of it.
+/// Waits until the server has refused `count` requests, and returns the last refusal.
 pub(super) fn refusal(engine: &NatsEngine, count: u64) -> String {
     wait_until(|| engine.counts().refused == count);
     engine.last_refusal().unwrap()
@@ -109,7 +109,7 @@ fn nodes_with_their_keys_are_a_cluster() {
     wait_until(|| one.cluster.holder("acct-7").is_some());
     assert!(two.cluster.release("acct-7", account).wait());
 
-    // One is gone without a word, and the other says so, in the subject of a record that is not its own.
+    // One node disappears silently; the other announces that, in the subject of a record that is not its own.
     two.engine.close();
     wait_until(|| one.cluster.members().is_empty());
     let again = join(&secured, "eu-2");
@@ -131,10 +131,10 @@ fn a_wrong_key_is_an_error_that_says_which_is_right() {
         let runtime = runtime();
         Cluster::builder("bank").node("eu-1").join(&runtime, nats).map(drop).unwrap_err()
     };
-    // That of another node.
+    // The key of another node.
     let JoinError::Broker { problem } = join(secured.with_key_of("eu-2")) else { panic!("another error") };
     assert!(problem.contains("use the key that was made for node `eu-1` of cluster `bank`"), "{problem}");
-    // One that the server does not know, and none.
+    // A key that the server does not know, and none.
     let unknown = Plan::new("bank", ["eu-1"]).make().unwrap();
     for nats in
         [secured.with_key_of("eu-1").nkey(unknown.seed("eu-1").unwrap()), secured.with_key_of("eu-1").token("x")]
@@ -142,7 +142,7 @@ fn a_wrong_key_is_an_error_that_says_which_is_right() {
         let JoinError::Broker { problem } = join(nats) else { panic!("another error") };
         assert!(problem.contains("refuses this node") && problem.contains("`.nkey(…)`"), "{problem}");
     }
-    // That of another cluster.
+    // The key of another cluster.
     let engine = secured.with_key_of("eu-1").cluster("other").node("eu-1").start().unwrap();
     let problem = engine.wait(GUARD).unwrap_err();
     assert!(matches!(&problem, Problem::Forbidden { cluster, .. } if cluster == "other"), "{problem}");
@@ -166,7 +166,7 @@ fn a_node_cannot_send_as_another_nor_hear_what_is_sent_to_it() {
     assert_eq!(two.problem(), None, "it can do without");
     assert_eq!(two.refused(), 1);
 
-    // What is sent to another, and what the store answers to it.
+    // Messages to another node, and the store's answers to it.
     for (count, pattern) in (1..).zip(["pr1.bank.n.eu-1.1.d.*.*", "pr1.bank.n.>", "pr1.bank.i.eu-1.>", ">", "$KV.>"]) {
         let (push, overheard) = channel();
         let _overheard = three.subscribe(Lane::Data, pattern, push).unwrap();
@@ -177,7 +177,7 @@ fn a_node_cannot_send_as_another_nor_hear_what_is_sent_to_it() {
         create(&one, Bucket::Names, &format!("name-{count}"), "value").unwrap();
         assert!(overheard.try_recv().is_err(), "{pattern}");
     }
-    // The probes of a node are answered by the one that it asks.
+    // The probes of a node are answered by the node that they ask.
     let (push, outcomes) = channel();
     two.probe(&own, push);
     assert_eq!(next(&outcomes), ProbeOutcome::Responders);
@@ -210,7 +210,7 @@ fn a_node_writes_no_record_and_no_lease_but_its_own() {
     assert_eq!(two.problem(), None);
 }
 
-/// The store compares what the node itself and others have written of one record.
+/// The store compares the writes of the node itself and of others to one record.
 #[test]
 fn a_record_is_removed_by_others_once_and_written_again_by_its_node() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2", "eu-3"]) else { return };
@@ -233,7 +233,7 @@ fn a_record_is_removed_by_others_once_and_written_again_by_its_node() {
     let expected =
         [super::put(key, "first", first), deleted(removed), super::put(key, "second", second), deleted(last)];
     assert_eq!([(); 4].map(|()| next(&changes)), expected);
-    // A watch that begins now.
+    // For a watch that begins now.
     let third = create(&one, Bucket::Nodes, key, "third").unwrap();
     delete(&two, Bucket::Nodes, key, third).unwrap();
     let fourth = create(&one, Bucket::Nodes, key, "fourth").unwrap();

@@ -8,26 +8,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What installs the server, as an error says it.
+/// Instructions for installing the server, as part of an error.
 const INSTALL: &str = "run `cluster/tools/fetch-nats-server`, which puts it into target/tools, or set NATS_SERVER to \
                        its path; POSTROOM_NATS=skip skips these tests";
 
-/// A server that is killed when this is dropped, with its files.
+/// A server, which is killed when this is dropped, together with its files.
 pub(crate) struct Server {
     process: Option<Child>,
-    /// Kills the server when the test program is gone, even if that was killed itself: its input ends then.
+    /// Kills the server when the test program ends, even if that was killed itself: then the guard's input ends.
     guard: Option<Child>,
     directory: PathBuf,
     port: u16,
-    /// The port that tells of the server's state, if the arguments ask for one.
+    /// The port that reports the server's state, if the arguments request one.
     monitoring: Option<u16>,
     arguments: Vec<String>,
-    /// Its configuration says where its store is.
+    /// Whether its configuration sets the folder of the store.
     has_store: bool,
 }
 
 impl Server {
-    /// Starts a server with a store, at a port of its choice. `None` if the tests are to be skipped.
+    /// Starts a server with a store, at a port of its choice. Returns `None` if the tests are skipped.
     pub(crate) fn start() -> Option<Self> {
         Self::with(&["-js"], "")
     }
@@ -35,7 +35,7 @@ impl Server {
     /// Starts a server with these arguments and this configuration.
     pub(crate) fn with(arguments: &[&str], configuration: &str) -> Option<Self> {
         if std::env::var("POSTROOM_NATS").is_ok_and(|value| value == "skip") {
-            // Past the capture of the test's output.
+            // Bypasses the capture of the test's output.
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
             let _ = writeln!(std::io::stderr(), "SKIPPED, because of POSTROOM_NATS=skip: {test}");
             return None;
@@ -58,7 +58,7 @@ impl Server {
         Some(server)
     }
 
-    /// Starts a server at this port; there was none.
+    /// Starts a server at this port, where none was running.
     pub(super) fn at(port: u16) -> Option<Self> {
         let mut server = Self::start()?;
         server.kill();
@@ -116,7 +116,7 @@ impl Server {
         self.port
     }
 
-    /// Returns how many connections the server has. It needs the arguments `-m -1`.
+    /// Returns the number of connections of the server, which must have the arguments `-m -1`.
     pub(super) fn connections(&self) -> u64 {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.monitoring.unwrap())).unwrap();
         stream.write_all(b"GET /connz HTTP/1.0\r\n\r\n").unwrap();
@@ -133,52 +133,52 @@ impl Server {
 
     /// Ends the server at once.
     pub(crate) fn kill(&mut self) {
-        // First, so that it kills no other process of the same number.
+        // The guard first: otherwise it might kill another process that gets the same number.
         if let Some(mut guard) = self.guard.take() {
             let _ = guard.kill();
             let _ = guard.wait();
         }
         if let Some(mut process) = self.process.take() {
-            // It may be stopped, and dies all the same.
+            // The process may be stopped, and is killed nevertheless.
             let _ = process.kill();
             let _ = process.wait();
         }
     }
 
-    /// Starts the server again, with what it has stored.
+    /// Starts the server again, with its stored data.
     pub(crate) fn restart(&mut self) {
         self.kill();
         self.launch();
     }
 
-    /// The same, with other arguments.
+    /// Starts the server again, with other arguments.
     pub(super) fn restart_with(&mut self, arguments: &[&str]) {
         self.arguments = arguments.iter().map(ToString::to_string).collect();
         self.restart();
     }
 
-    /// Deletes what the server has stored. It must not run.
+    /// Deletes the server's stored data. The server must not be running.
     pub(crate) fn forget(&self) {
         std::fs::remove_dir_all(self.directory.join("store")).unwrap();
     }
 
-    /// Keeps a copy of what the server has stored, in the place of an earlier one. It must not run.
+    /// Makes a copy of the server's stored data, which replaces an earlier copy. The server must not be running.
     pub(crate) fn back_up(&self) {
         let copy = self.directory.join("copy");
         let _ = std::fs::remove_dir_all(&copy);
         copy_all(&self.directory.join("store"), &copy);
     }
 
-    /// Puts the copy in the place of what the server has stored. It must not run.
+    /// Replaces the server's stored data with the copy. The server must not be running.
     pub(crate) fn restore(&self) {
         self.forget();
         copy_all(&self.directory.join("copy"), &self.directory.join("store"));
     }
 
-    /// Stops the server, as if its machine had stopped.
+    /// Pauses the server, as if its machine had stopped.
     pub(super) fn pause(&self) {
         self.signal("STOP");
-        // Each thread stops when it comes to it. Where that cannot be seen, the tests may see an answer too many.
+        // Each thread stops at some later point. Where that cannot be observed, the tests may see an answer too many.
         let threads = format!("/proc/{}/task", self.process.as_ref().unwrap().id());
         if Path::new("/proc/self/task").exists() {
             let all_are_stopped = |threads: ReadDir| threads.flatten().all(|thread| is_stopped(&thread.path()));
@@ -196,7 +196,7 @@ impl Server {
     }
 }
 
-/// Starts servers that form a cluster. `None` if the tests are to be skipped.
+/// Starts servers that form a cluster. Returns `None` if the tests are skipped.
 pub(super) fn cluster(size: usize) -> Option<Vec<Server>> {
     // Each must know the ports of the others before it starts.
     let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
@@ -246,7 +246,7 @@ pub(super) fn directory() -> PathBuf {
     directory
 }
 
-/// `$NATS_SERVER`, or the first `nats-server` on the path, or that in `target/tools`.
+/// Returns `$NATS_SERVER`, or the first `nats-server` on the path, or the one in `target/tools`.
 fn executable() -> PathBuf {
     if let Some(named) = std::env::var_os("NATS_SERVER") {
         let named = PathBuf::from(named);
@@ -259,7 +259,7 @@ fn executable() -> PathBuf {
     found.into_iter().find(|file| file.is_file()).unwrap_or_else(|| panic!("there is no `nats-server`: {INSTALL}"))
 }
 
-/// The file of ports is named after the executable.
+/// Returns the file name of the executable, after which the file of ports is named.
 fn name() -> String {
     executable().file_name().unwrap().to_string_lossy().into_owned()
 }

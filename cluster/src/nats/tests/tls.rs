@@ -1,4 +1,4 @@
-//! TLS with a real server, and nodes that show a JWT.
+//! TLS with a real server, and nodes that authenticate with a JWT.
 
 use super::certificates::Certificates;
 use super::server::Server;
@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 
-/// The block of a server's configuration, with the newest version that it speaks.
+/// Returns the block `tls` of a server's configuration, with additional settings.
 fn block(certificates: &Certificates, more: &str) -> String {
     let (certificate, key) = (certificates.certificate(), certificates.key());
     format!("tls {{ cert_file: {certificate:?}, key_file: {key:?} {more} }}")
@@ -38,33 +38,33 @@ fn a_server_is_trusted_by_its_certificate() {
     let [certificates, others] = [Certificates::make(), Certificates::make()];
     let Some(server) = Server::with(&["-js"], &block(&certificates, "")) else { return };
     connect(tls(&server).root_certificates(certificates.authority()));
-    // Without the scheme, the server says that it wants TLS; with it, it must have it.
+    // Without the scheme, the server announces that it requires TLS; with it, the client requires TLS.
     connect(server.nats().root_certificates(certificates.authority()));
     connect(server.nats().tls_required().root_certificates(certificates.authority()));
-    // That of another authority, and those of the operating system, which do not know it.
+    // Another authority, and those of the operating system, which do not know the certificate.
     for nats in [tls(&server).root_certificates(others.authority()), tls(&server)] {
         let (_, text) = problem(nats);
         assert!(text.contains(".root_certificates(…)"), "{text}");
     }
-    // A name that the certificate does not have.
+    // A host name that the certificate does not contain.
     let (_, text) =
         problem(Nats::at(format!("tls://localhost:{}", server.port())).root_certificates(certificates.authority()));
     assert!(text.contains("127.0.0.1") || text.contains("localhost") || text.contains("name"), "{text}");
-    // No certificate at all.
+    // A file without a certificate, and no file.
     for (file, reason) in [(certificates.key(), "has no certificate"), ("/nowhere.pem".into(), "cannot be read")] {
         let (_, text) = problem(tls(&server).root_certificates(file));
         assert!(text.contains(reason), "{text}");
     }
 }
 
-/// A server that speaks TLS 1.2 only. None can be had from the real one, so this is what one says: it asks for TLS, and
-/// finds no version that it knows among those that the client offers.
+/// A server that supports only TLS 1.2. The real server cannot be configured so, so this test imitates one: it asks
+/// for TLS, and finds no version that it knows among those that the client offers.
 #[test]
 fn a_server_without_tls_1_3_is_refused() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, hellos) = mpsc::channel();
-    // It ends with the test program.
+    // The thread ends with the test program.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -91,11 +91,11 @@ fn a_server_without_tls_1_3_is_refused() {
     assert!(hello.windows(versions.len()).any(|window| window == versions), "{hello:x?}");
 }
 
-/// The operator of a server, one account and its users: what `nsc` makes, without it.
+/// The operator of a server, one account and its users: a replacement for the output of `nsc`.
 struct Operator {
     operator: KeyPair,
     account: KeyPair,
-    /// That of the server itself.
+    /// The account of the server itself.
     system: KeyPair,
 }
 
@@ -125,7 +125,7 @@ impl Operator {
         )
     }
 
-    /// The contents of the credentials file of a node.
+    /// Returns the contents of the credentials file of a node.
     fn credentials(&self, node: &str) -> String {
         let (user, rights) = (KeyPair::new_user(), Rights::of("bank", node));
         let claims = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1,
@@ -160,7 +160,7 @@ fn a_node_may_show_a_jwt_with_its_rights() {
     assert_eq!(forbidden, Err(StoreError::Forbidden { key: "eu-2.2".into() }));
     engine.publish(Lane::Data, &super::secured::frame("eu-2.2", "eu-3.3"), "forged".into()).unwrap();
     super::secured::refusal(&engine, 2);
-    // That of another node, and one that another account has signed.
+    // Credentials of another node, and credentials that another account has signed.
     let problem = nats(operator.credentials("eu-2")).start().unwrap().wait(GUARD).unwrap_err();
     assert!(matches!(problem, Problem::Forbidden { .. }), "{problem}");
     let problem = nats(Operator::new().credentials("eu-1")).start().unwrap().wait(GUARD).unwrap_err();

@@ -11,7 +11,7 @@ fn an_interrupted_watch_goes_on_where_it_was() {
     let Some(server) = Server::start() else { return };
     let proxy = Proxy::to(server.port());
     let (here, there) = (connect(Nats::at(format!("127.0.0.1:{}", proxy.port()))), connect(server.nats()));
-    // By the last message a watch knows that the store is the same one.
+    // A watch recognises the store by the last message.
     create(&there, Bucket::Names, "before", "one").unwrap();
     let (changes, _watch) = watch(&here, Bucket::Names);
     for _ in 0..3 {
@@ -37,7 +37,7 @@ fn a_watch_that_has_missed_something_begins_anew() {
     let (changes, _watch) = watch(&here, Bucket::Names);
     proxy.cut();
     wait_until_down(&here);
-    // More than the server keeps.
+    // More revisions than the server keeps.
     let mut last = kept;
     for _ in 0..100 {
         last = update(&there, "kept", "two", last).unwrap();
@@ -132,7 +132,7 @@ fn watches_see_leases_expire_once() {
     seen.retain(|change| !matches!(change, Change::Deleted { .. }));
     let puts = [("expires", expires), ("deleted", deleted), ("last", last)];
     assert_eq!(seen, puts.map(|(key, revision)| put(key, "value", revision)));
-    // It can be taken anew, over the marker, and only leases expire.
+    // The key can be created again, over the marker. Only leases expire.
     create(&engine, Bucket::Leases, "expires", "value").unwrap();
     assert!(create(&engine, Bucket::Nodes, "expires", "value").is_err());
 }

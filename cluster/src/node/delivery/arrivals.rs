@@ -1,4 +1,4 @@
-//! The queue of the delivery, and how what is put into it wakes the delivery.
+//! The queue of the delivery, and its wake-up.
 
 use super::Delivery;
 use crate::frame::Table;
@@ -13,30 +13,30 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What follows when the policy has allowed something, or not.
+/// The continuation after the policy has allowed or denied a request.
 pub(crate) type AfterDecision = Box<dyn FnOnce(&mut Delivery, bool) + Send>;
 
-/// What the driver hands over, in order.
+/// An input to the delivery. Inputs are handled in order.
 pub(crate) enum Arrival {
-    /// A session begins: processes may send there.
+    /// A session begins: processes may send to the peer.
     Begun(Arc<Peer>),
-    /// The session is open: the peer has this table.
+    /// The session is open, and the peer has this table.
     Opened(Arc<Peer>, Table),
     /// A message of a session.
     Item(Arc<Peer>, Item),
-    /// The policy has decided on something that the peer has asked: whether it is allowed, and what follows.
+    /// The policy has decided whether a request of the peer is allowed; with the continuation.
     Decided(Arc<Peer>, bool, AfterDecision),
-    /// There is room for some that wait to send.
+    /// There is room for senders that wait.
     Room(Room),
-    /// Calls to a peer whose callers have given up, to be dropped here: a pool goes on by that.
+    /// Calls to a peer whose callers have given up. They are dropped here, since that may resume a pool.
     Abandoned(Vec<Answerer>),
     /// The session is over.
     Ended(Arc<Peer>),
-    /// The node leaves, behind all that has arrived.
+    /// The node leaves. Handled after everything that has arrived.
     Closed(Vec<Completer<()>>),
 }
 
-/// The queue of the delivery. Bounded by the windows of the sessions.
+/// The queue of the delivery. It is bounded by the windows of the sessions.
 #[derive(Default)]
 pub(crate) struct Arrivals {
     queue: Mutex<ArrivalQueue>,
@@ -49,16 +49,16 @@ pub(crate) struct Arrivals {
 #[derive(Default)]
 struct ArrivalQueue {
     arrivals: VecDeque<Arrival>,
-    /// The delivery sleeps, and has not been woken. Waking costs a system call, even when no thread sleeps.
+    /// Whether the delivery sleeps and has not been woken. A wake-up is a system call even when no thread sleeps.
     is_waiting: bool,
-    /// The delivery has ended.
+    /// Whether the delivery has ended.
     is_closed: bool,
 }
 
-/// Wakes the delivery when it is dropped, if something was put into its queue that it sleeps for.
+/// Wakes the delivery when dropped, if the delivery sleeps and something was added to its queue.
 ///
-/// For those that hold the lock of a peer, which the delivery takes first of all: woken earlier, it would have to sleep
-/// again.
+/// Intended for code that holds the lock of a peer, which the delivery takes first of all: if woken earlier, it would
+/// have to sleep again.
 pub(crate) struct WakeLater<'a> {
     arrivals: &'a Arrivals,
     is_due: bool,
@@ -68,7 +68,8 @@ impl WakeLater<'_> {
     pub(crate) fn push(&mut self, arrival: Arrival) {
         let mut queue = self.arrivals.lock();
         if queue.is_closed && matches!(arrival, Arrival::Decided(..)) {
-            // By a policy that has blocked until the node had left. Without the lock: it may hold a user's values.
+            // Sent by a policy that blocked until the node had left. Dropped without the lock, as it may contain user
+            // values.
             drop(queue);
             return drop(arrival);
         }
@@ -96,7 +97,8 @@ impl Arrivals {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before the lock is taken that the wake-up is to come behind.
+    /// Returns a guard for a later wake-up. Must be called before the lock is taken after whose release the delivery
+    /// is to wake.
     pub(crate) fn wake_later(&self) -> WakeLater<'_> {
         WakeLater { arrivals: self, is_due: false }
     }
@@ -117,7 +119,8 @@ impl Arrivals {
         if self.lock().arrivals.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// The delivery ends. Returns what has come behind that, to be dropped without the lock.
+    /// Closes the queue: the delivery has ended. Returns the remaining inputs, which must be dropped without the
+    /// lock.
     pub(super) fn close(&self) -> VecDeque<Arrival> {
         let mut queue = self.lock();
         queue.is_closed = true;
@@ -128,7 +131,7 @@ impl Arrivals {
         self.lock().arrivals.pop_front()
     }
 
-    /// Waits until there is something, for at most `time`; `None` is without a limit.
+    /// Waits until the queue has an input, for at most `time`; `None` means no limit.
     pub(super) fn wait(&self, time: Option<Duration>) {
         let mut queue = self.lock();
         if !queue.arrivals.is_empty() {
@@ -148,7 +151,7 @@ impl Arrivals {
 mod tests {
     use super::*;
 
-    /// Fails if what is put into the queue does not wake the one that sleeps, or if the flag outlives a sleep.
+    /// Fails if an input does not wake the sleeping delivery, or if the flag stays set after a sleep.
     #[test]
     fn what_arrives_wakes_the_delivery_when_the_lock_is_free() {
         let (arrivals, lock) = (Arrivals::default(), Mutex::new(()));
@@ -162,7 +165,7 @@ mod tests {
                 });
                 let mut wake = arrivals.wake_later();
                 let held = lock.lock().unwrap();
-                // In some rounds it sleeps by then, in some not yet.
+                // In some rounds the delivery already sleeps at this point, in others it does not.
                 std::thread::yield_now();
                 wake.push(Arrival::Closed(Vec::new()));
                 drop((held, wake));

@@ -1,4 +1,4 @@
-//! What arrives for the directory, and broadcasts, which are handed out here.
+//! Messages to the directory, and broadcasts, which are delivered here.
 
 use super::Delivery;
 use crate::codec::Agreement;
@@ -30,7 +30,8 @@ impl Delivery {
         }
     }
 
-    /// A peer asks for the process of a key, which may start it: a start as any other for the policy.
+    /// Handles a peer's request for the process of a key. It may start the process, so the policy treats it as a
+    /// start.
     fn asked_for_key(&self, peer: &Arc<Peer>, number: u64, (process, entry, key): (String, String, String)) -> bool {
         let (node, directory) = (peer.node(), Arc::clone(&self.directory));
         let Some((exported, its_entry)) = directory.codecs.entry_names(&process, &entry) else {
@@ -49,12 +50,13 @@ impl Delivery {
         true
     }
 
-    /// Delivers a broadcast to each member of this node. One without room gets none, as with a broadcast within a node.
+    /// Delivers a broadcast to each member on this node. A member without room does not get it, as with a broadcast
+    /// within a node.
     fn broadcast(&mut self, peer: &Arc<Peer>, group: &str, content: &Content) {
         let members = self.directory.lock().groups.own_members(group);
         for member in members {
             let Ok((_, payload)) = self.decode(peer, content.clone(), Agreement::decode) else { return };
-            // Not past what is kept for it.
+            // A broadcast must not overtake messages that are stored for the member.
             let is_delivered = !self.slow.contains_key(&(member, peer.node()))
                 && self.node.try_deliver(Package::with_payload(member, payload)).is_ok();
             if !is_delivered {

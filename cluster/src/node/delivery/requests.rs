@@ -1,4 +1,4 @@
-//! What peers ask of this node: decided by its [`Policy`](crate::node::policy::Policy), and done.
+//! Requests of peers to this node: decided by its [`Policy`](crate::node::policy::Policy), and performed.
 
 use super::Arrival;
 use super::slow::Kept;
@@ -17,17 +17,17 @@ use postroom::{ExitReason, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How a start is asked for.
+/// The kind of a start request.
 pub(super) enum StartKind {
     Plain,
-    /// A repetition returns the process of the first.
+    /// With a key: a repetition returns the process of the first start.
     Keyed(String),
-    /// By a supervisor.
+    /// Requested by a supervisor.
     Child,
 }
 
 impl Delivery {
-    /// Starts a process for a peer, if it may.
+    /// Starts a process for a peer, if the policy allows it.
     pub(super) fn start(&self, peer: &Arc<Peer>, number: u64, kind: StartKind, content: Content) {
         let is_child = matches!(kind, StartKind::Child);
         let length = content.bytes.len();
@@ -66,7 +66,7 @@ impl Delivery {
                 let on_end = move |reason: &ExitReason, handling: Option<&'static str>| {
                     ends.ended(ward);
                     if is_child {
-                        // Its supervisor has not asked for it: as far as that knows, the node is lost.
+                        // The supervisor has not requested this end, so to the supervisor it is the loss of the node.
                         let is_lost = reason.is_normal() && host.is_shutting_down();
                         ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason }, handling);
                     }
@@ -90,7 +90,7 @@ impl Delivery {
                 StartKind::Keyed(key) => keys.start(key, process, tell, begin),
                 StartKind::Plain | StartKind::Child => tell(begin()),
             });
-            // Refused, or dropped before it has run, it answers all the same.
+            // If the job is refused, or dropped before it has run, the answer is sent nevertheless.
             let _ = starter.run(job).send();
         };
         match self.policy.verdict(peer.node(), Ask::Start { process, entry, is_child }) {
@@ -99,7 +99,7 @@ impl Delivery {
         }
     }
 
-    /// Has the policy decide. What follows takes its place behind what has arrived from the peer by then.
+    /// Lets the policy decide. `then` runs after all messages that have arrived from the peer by then.
     pub(super) fn decide(
         &self,
         peer: &Arc<Peer>,
@@ -116,7 +116,7 @@ impl Delivery {
         if is_end && peer.is_charge(pid) { Verdict::Now(true) } else { self.policy.verdict(peer.node(), ask) }
     }
 
-    /// Answers what a peer asks about a process. Returns whether it is kept, with its credit.
+    /// Handles a request of a peer about a process. Returns whether the request is stored, with its credit.
     pub(super) fn asked(
         &mut self,
         peer: &Arc<Peer>,
@@ -127,13 +127,13 @@ impl Delivery {
         cost: u64,
     ) -> bool {
         if number > 0 && peer.owes_too_much() {
-            // A flood whose answers are not taken. The peer's requests time out.
+            // A flood whose answers the peer does not take. Its requests time out.
             self.counters.undelivered.fetch_add(1, Ordering::Relaxed);
             return false;
         }
         let answer = AskAnswer { peer: Arc::clone(peer), number, is_given: false };
         if !self.node.enter(|| to.is_alive()) {
-            // No question of who may: there is nothing to do.
+            // There is nothing to do, so the policy is not consulted.
             answer.give(ToldKind::Gone, Bytes::new());
             return false;
         }
@@ -150,7 +150,7 @@ impl Delivery {
             Verdict::Later(hearing) => {
                 let asker = Arc::clone(peer);
                 self.decide(peer, hearing, move |delivery, is_allowed| match is_allowed {
-                    // Its credit was given back when it began to wait.
+                    // The credit was returned when the request began to wait.
                     true => _ = delivery.perform(&asker, to, ask, answer, (lane, 0)),
                     false => answer.give(ToldKind::Denied, Bytes::new()),
                 });
@@ -159,7 +159,7 @@ impl Delivery {
         false
     }
 
-    /// Does what a peer may ask for. Returns whether it is kept, with its credit.
+    /// Performs an allowed request. Returns whether the request is stored, with its credit.
     fn perform(
         &mut self,
         peer: &Arc<Peer>,
@@ -189,10 +189,10 @@ impl Delivery {
         false
     }
 
-    /// A peer has answered a request.
+    /// Handles the answer of a peer to a request.
     pub(super) fn told(&self, peer: &Arc<Peer>, number: u64, told: ToldKind, bytes: &[u8]) {
         if number == 0 {
-            // No one waits for it.
+            // No one waits for the answer.
             self.counters.policy.denied.fetch_add(u64::from(told == ToldKind::Denied), Ordering::Relaxed);
             return;
         }
@@ -209,7 +209,7 @@ impl Delivery {
     }
 }
 
-/// The duty to answer a peer that has asked about a process.
+/// The obligation to answer a peer's request about a process.
 struct AskAnswer {
     peer: Arc<Peer>,
     number: u64,
@@ -219,7 +219,7 @@ struct AskAnswer {
 impl AskAnswer {
     fn give(mut self, told: ToldKind, bytes: Bytes) {
         self.is_given = true;
-        // To one that no one waits for, only that it is not allowed.
+        // If no one waits for the answer, only a denial is sent.
         if self.number > 0 || told == ToldKind::Denied {
             self.peer.say(Envelope::Told { number: self.number, told, bytes });
         }
@@ -227,7 +227,7 @@ impl AskAnswer {
 }
 
 impl Drop for AskAnswer {
-    /// The node ends before its policy has decided.
+    /// Denies the request: the node ends before its policy has decided.
     fn drop(&mut self) {
         if !self.is_given && self.number > 0 {
             self.peer.say(Envelope::Told { number: self.number, told: ToldKind::Denied, bytes: Bytes::new() });
@@ -235,19 +235,19 @@ impl Drop for AskAnswer {
     }
 }
 
-/// The duty to answer a peer that has asked for a process.
+/// The obligation to answer a peer's request to start a process.
 struct StartAnswer {
     peer: Arc<Peer>,
     number: u64,
-    /// It was asked for by a supervisor.
+    /// Whether a supervisor requested the process.
     is_child: bool,
     is_given: bool,
-    /// The length of its inputs, if it is [noted](Peer::begin_start).
+    /// The length of its inputs, if the start is [recorded](Peer::begin_start).
     noted: Option<usize>,
 }
 
 impl StartAnswer {
-    /// Returns false if the process must not live: it is a child, and the session is over.
+    /// Answers the request. Returns false if the process must be killed: it is a child, and the session is over.
     fn give(mut self, started: Started) -> bool {
         self.put(started)
     }

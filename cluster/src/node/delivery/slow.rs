@@ -1,4 +1,4 @@
-//! What is kept for processes whose mailboxes are full.
+//! Messages for processes whose mailboxes are full.
 
 use super::Delivery;
 use crate::engine::Lane;
@@ -12,11 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit: what is on
-/// its way when a first process falls behind, and as much again for others.
+/// The size of the messages stored for slow processes of this node, per peer, beyond which the peer gets no more
+/// credit: all messages in flight when a first process falls behind, and as much again for others.
 pub(super) const MAX_KEPT: u64 = 64 << 20;
 
-/// What waits for a process whose mailbox was full, in the order in which it came.
+/// A message that waits for a process whose mailbox was full. Messages wait in order of arrival.
 pub(super) enum Kept {
     Package(Package),
     Link { from: Pid, message: LinkMessage<ExitReason> },
@@ -26,11 +26,11 @@ pub(super) enum Kept {
 pub(super) struct Slow {
     peer: Arc<Peer>,
     pub(super) kept: VecDeque<KeptMessage>,
-    /// What is kept, in bytes.
+    /// The size of the stored messages, in bytes.
     bytes: u64,
-    /// The peer knows that it has fallen behind.
+    /// Whether the peer knows that the process has fallen behind.
     is_told: bool,
-    /// A stop is kept: it needs no other.
+    /// Whether a stop is stored, so that no other is needed.
     is_stopping: bool,
 }
 
@@ -39,7 +39,7 @@ impl Slow {
         Self { peer: Arc::clone(peer), kept: VecDeque::new(), bytes: 0, is_told: false, is_stopping: false }
     }
 
-    /// Tells the peer when too much is kept, and again when half of that is left.
+    /// Notifies the peer when too much is stored, and again when only half of that is left.
     fn tell(&mut self, pid: Pid) {
         let is_above = |share| self.kept.len() >= SLOW_MESSAGES / share || self.bytes >= SLOW_BYTES / share as u64;
         let is_slow = is_above(if self.is_told { 2 } else { 1 });
@@ -54,7 +54,7 @@ pub(super) struct KeptMessage {
     what: Kept,
     lane: Lane,
     cost: u64,
-    /// Its credit has not been given back.
+    /// Whether its credit has not been returned yet.
     holds_credit: bool,
 }
 
@@ -64,8 +64,8 @@ impl Delivery {
         self.max_kept = bytes;
     }
 
-    /// Delivers `what` to a process, after anything that is already kept for that process. Returns whether `what` is
-    /// kept, and its credit with it.
+    /// Delivers `what` to a process, after anything that is already stored for that process. Returns whether `what`
+    /// is stored, and its credit with it.
     pub(super) fn deliver(&mut self, peer: &Arc<Peer>, to: Pid, what: Kept, lane: Lane, cost: u64) -> bool {
         let key = (to, peer.node());
         let back = match self.slow.contains_key(&key) {
@@ -86,7 +86,7 @@ impl Delivery {
         holds_credit
     }
 
-    /// Delivers to a process. Returns it if the mailbox is full.
+    /// Delivers `what` to a process. Returns `what` if the mailbox is full.
     fn try_deliver(&self, to: Pid, what: Kept) -> Option<Kept> {
         match what {
             Kept::Package(package) => match self.node.try_deliver(package) {
@@ -110,18 +110,18 @@ impl Delivery {
         }
     }
 
-    /// Like [`try_deliver`](Self::try_deliver), under guard: what panics here costs its own message, and not the others
-    /// that are kept.
+    /// Like [`try_deliver`](Self::try_deliver), but contains panics: a panic costs its own message, and not the
+    /// others that are stored.
     fn try_again(&self, to: Pid, what: Kept) -> Option<Kept> {
         catch_unwind(AssertUnwindSafe(|| self.try_deliver(to, what))).unwrap_or_else(|panic| {
-            // Its drop may panic again.
+            // Dropping the payload may panic again.
             std::mem::forget(panic);
             self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
             None
         })
     }
 
-    /// Tries again what found a full mailbox.
+    /// Tries again to deliver the stored messages.
     pub(super) fn retry(&mut self) {
         let keys: Vec<_> = self.slow.keys().copied().collect();
         for key in keys {

@@ -1,5 +1,5 @@
-//! What the state machines of a directory want done, by the driver: requests to the store, what peers are told, and
-//! which processes of this node are told something, started or stopped.
+//! The actions of a directory's state machines, performed by the driver: requests to the store, messages to peers,
+//! and notifications, starts and stops of processes of this node.
 
 use super::{Directory, DirectoryState};
 use crate::clock::Moment;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The wait before a peer without room is told again.
+/// The wait before messages are offered again to a peer without room.
 const BUSY: Duration = Duration::from_millis(5);
 
-/// Which state machine a message is of.
+/// The state machine that a message belongs to.
 #[derive(Clone, Copy)]
 enum DirectoryPart {
     Groups,
@@ -25,21 +25,21 @@ enum DirectoryPart {
     Keys,
 }
 
-/// What a process was told.
+/// Notifications that had no room in the mailbox of their process.
 enum Told {
     Events(Vec<(u64, postroom::GroupEvent)>),
     Lost(Vec<crate::eventual::NameLost>),
 }
 
 impl Directory {
-    /// Does all that there is to do; by the driver, which says whether this node is a member.
+    /// Performs all pending actions. Called by the driver, which passes this node's epoch if it is a member.
     pub(crate) fn advance(
         self: &Arc<Self>,
         now: Moment,
         epoch: Option<Revision>,
         members: &BTreeMap<NodeId, Revision>,
     ) {
-        // First: what comes from now on is announced again.
+        // First, so that changes from now on are announced again.
         let is_announced = self.is_announced.swap(false, Ordering::AcqRel);
         let mut state = self.lock();
         let is_changed = state.groups.set_membership(epoch, members);
@@ -83,7 +83,7 @@ impl Directory {
                 let now = directory.now();
                 directory.change(|state| state.groups.handle(now, request.number, answer));
             };
-            // The driver has it while it calls this.
+            // Succeeds: the driver owns the engine while it calls this.
             if let Some(engine) = self.engine.upgrade() {
                 request.access.perform(&*engine, Bucket::Groups, &request.key, then);
             }
@@ -98,17 +98,17 @@ impl Directory {
         to_tell.into_iter().for_each(|node| self.talk(now, node));
     }
 
-    /// Tells a peer what there is to tell, as far as its session has room.
+    /// Sends the pending messages to a peer, as far as its session has room.
     fn talk(&self, now: Moment, node: NodeId) {
         loop {
             let mut state = self.lock();
-            // Under one lock: what is to be told in a session is not passed to the one before.
+            // Under one lock, so that a message for this session is not sent in an earlier one.
             let Some(peer) = state.peers.get(&node).cloned() else { return };
             let message = state.poll_message(node);
             drop(state);
             let Some((part, message)) = message else { return };
             match peer.offer(&message) {
-                // A session that is over is told of soon, which forgets what it was to be told.
+                // The end of a session is reported soon, and then its pending messages are forgotten.
                 Ok(()) | Err(SendFailure::UnknownNode(_)) => {}
                 Err(SendFailure::Full(_)) => {
                     let mut state = self.lock();
@@ -123,8 +123,9 @@ impl Directory {
                     }
                     return;
                 }
-                // The limits of names and of members keep each message short enough, unless the peer takes shorter
-                // ones than this node. Who has asked for the members there gets an answer all the same.
+                // The limits of names and of members keep each message short enough, unless the peer accepts only
+                // shorter ones than this node. The peer's request for members is then still answered, with an empty
+                // list.
                 Err(_) => {
                     self.counters.missed.fetch_add(1, Ordering::Relaxed);
                     if let DirectoryMessage::Members { group, .. } = message {
@@ -135,7 +136,8 @@ impl Directory {
         }
     }
 
-    /// Sends messages to a process of this node, which may run a user's code. `then` gets those without room.
+    /// Sends notifications to a process of this node, which may run user code. `told` wraps those without room, which
+    /// then return to their state machine.
     fn tell<T: Send + 'static, M: Clone + Send + 'static>(
         self: &Arc<Self>,
         pid: Pid,
@@ -147,7 +149,7 @@ impl Directory {
         self.run(Box::new(move || {
             let mut refused = Vec::new();
             for notice in messages {
-                // Behind one that was refused, the others wait too.
+                // After a refused notification, the others wait too.
                 let is_refused = !refused.is_empty()
                     || matches!(
                         directory.host.try_send(pid, message(&notice).clone()),
@@ -181,7 +183,7 @@ impl Directory {
                 let result = match started {
                     Ok(result) => result.map_err(|error| error.to_string()),
                     Err(panic) => {
-                        // Its drop may panic again.
+                        // Dropping the payload may panic again.
                         std::mem::forget(panic);
                         Err("the start has panicked".into())
                     }
@@ -192,7 +194,7 @@ impl Directory {
                     state.is_over
                 });
                 match pid {
-                    // The driver, which stops others, may have ended.
+                    // The driver, which would stop the process, may have ended.
                     Some(pid) if is_over => _ = pid.stop(),
                     Some(pid) => _ = directory.watch(pid),
                     None => {}
@@ -203,7 +205,7 @@ impl Directory {
 }
 
 impl DirectoryState {
-    /// Returns the processes of keys that are to be stopped.
+    /// Returns the processes of keys that have to be stopped.
     pub(super) fn take_stops(&mut self) -> Vec<Pid> {
         std::iter::from_fn(|| self.keys.poll_stop()).collect()
     }

@@ -1,13 +1,14 @@
-//! Which peers the driver has to look at, so that a turn costs what is to be done and not what there is.
+//! The peers that the driver has to check, so that the cost of a turn depends on the work and not on the number of
+//! peers.
 //!
 //! # Why no peer is overlooked
-//! A peer has something to do when it has an event, a frame to transmit, or a timeout that is over. Events and frames
-//! are announced ([`Input::Ready`](crate::node::inbox::Input::Ready)). The timeout of a peer changes under its lock,
-//! where some thread has done something with it. If that is the driver, the peer stands in `looked_at`, and its timeout
-//! is read again before the driver sleeps ([`Driver::note_timeouts`](super::Driver::note_timeouts)). If it is another,
-//! that thread announces the peer, or reminds the driver of it behind the change
-//! ([`Inbox::remind`](crate::node::inbox::Inbox::remind)), and does not let it sleep past that moment. A timeout that
-//! has become later is found out when the earlier one is over.
+//! A peer has something to do when it has an event, a frame to transmit, or an expired timeout. Events and frames are
+//! announced ([`Input::Ready`](crate::node::inbox::Input::Ready)). The timeout of a peer changes under its lock, in
+//! some thread. If that is the driver, the peer is in `looked_at`, and its timeout is read again before the driver
+//! sleeps ([`Driver::note_timeouts`](super::Driver::note_timeouts)). If it is another thread, that thread announces
+//! the peer, or reminds the driver of it after the change ([`Inbox::remind`](crate::node::inbox::Inbox::remind)),
+//! which keeps the driver from sleeping past that moment. If a timeout becomes later, the driver notices when the
+//! earlier one expires.
 
 use crate::clock::Moment;
 use postroom::NodeId;
@@ -16,22 +17,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The peers with something to do.
 #[derive(Default)]
 pub(super) struct Agenda {
-    /// To be looked at now.
+    /// Peers to check now.
     now: BTreeSet<NodeId>,
-    /// Looked at in this turn, whose timeouts have to be read again.
+    /// Peers that were checked in this turn, whose timeouts have to be read again.
     looked_at: BTreeSet<NodeId>,
-    /// The timeouts as they were last read, in their order.
+    /// The timeouts as last read, in order.
     due: BTreeSet<(Moment, NodeId)>,
     due_of: BTreeMap<NodeId, Moment>,
 }
 
 impl Agenda {
-    /// Has a peer looked at in this turn, or in the next.
+    /// Makes the driver check a peer in this turn or the next.
     pub(super) fn look_at(&mut self, node: NodeId) {
         self.now.insert(node);
     }
 
-    /// Takes the peers that are to be looked at: those with something to do, and those whose timeout is over.
+    /// Returns the peers to check: those with something to do, and those whose timeout has expired.
     pub(super) fn take(&mut self, now: Moment) -> BTreeSet<NodeId> {
         let due = self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, node)| *node);
         self.now.extend(due);
@@ -40,17 +41,17 @@ impl Agenda {
         nodes
     }
 
-    /// A peer was changed, so that its timeout has to be read again.
+    /// Records that a peer was changed, so that its timeout has to be read again.
     pub(super) fn changed(&mut self, node: NodeId) {
         self.looked_at.insert(node);
     }
 
-    /// Takes the peers whose timeouts have to be read again.
+    /// Returns the peers whose timeouts have to be read again.
     pub(super) fn take_changed(&mut self) -> BTreeSet<NodeId> {
         std::mem::take(&mut self.looked_at)
     }
 
-    /// Notes when a peer is due next; never, if it has no timeout or there is no such peer.
+    /// Records when a peer is due next: never, if it has no timeout or does not exist.
     pub(super) fn note(&mut self, node: NodeId, at: Option<Moment>) {
         if let Some(before) = self.due_of.remove(&node) {
             self.due.remove(&(before, node));
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Catches: a peer that is due at the same moment as another and takes its place, or an earlier moment that stays.
+    /// Catches: a peer that replaces another one due at the same moment, or an earlier timeout that remains.
     #[test]
     fn each_peer_is_due_once_and_in_order() {
         let nodes = [1, 2, 3].map(|number| NodeId::new(number).unwrap());

@@ -1,4 +1,4 @@
-//! What the driver does for the directory.
+//! The driver's work for the directory.
 
 use super::Driver;
 use crate::clock::Moment;

@@ -1,4 +1,4 @@
-//! How a node leaves: step by step, so that nothing that was accepted is lost, and no name has two holders.
+//! Leaving the cluster, step by step, so that no accepted message is lost, and no name has two holders.
 
 use super::Driver;
 use super::ends::{Leaving, LeavingStep};
@@ -7,7 +7,7 @@ use crate::node::delivery::Arrival;
 use crate::reply::Completer;
 use std::time::Duration;
 
-/// How long it waits for the store.
+/// The time that a leaving node waits for the store.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Driver {
@@ -27,7 +27,7 @@ impl Driver {
         self.condemn(held, why, now, now + self.setup.timing.grace);
     }
 
-    /// Goes on with leaving. Returns whether that is done.
+    /// Continues to leave. Returns whether the node has left.
     pub(super) fn has_left(&mut self, now: Moment) -> bool {
         let is_refused = self.setup.view.lock().is_over.is_some();
         let Some(Leaving { step, until, awaits_children, .. }) = self.leaving else {
@@ -36,11 +36,12 @@ impl Driver {
         let is_late = now >= until;
         let awaits_children = || awaits_children && self.peers.values().any(|connected| connected.peer.has_children());
         match step {
-            // One whose step does not end is left to the fencing token.
+            // A holder whose step does not end is left to the fencing token.
             LeavingStep::Holders if is_late || self.condemned.is_empty() && !awaits_children() => {
-                // Those that have ended may not have been reported yet, and are not when the runtime is shut down.
+                // Holders that have ended may not have been reported yet, and are not reported when the runtime is
+                // shut down.
                 let holders = self.setup.view.names().leave();
-                // Asked without the lock.
+                // Checked without the lock.
                 let ended: Vec<_> = holders.into_iter().filter(|pid| !pid.is_alive()).collect();
                 let mut names = self.setup.view.names();
                 ended.into_iter().for_each(|pid| names.ended(pid));
@@ -84,7 +85,7 @@ impl Driver {
     pub(super) fn end(&mut self) -> bool {
         self.has_ended = true;
         self.setup.gate.set(None);
-        // If this is early, for whatever reason, none may act as the holder of a name any longer.
+        // If the node ends early for any reason, no process may act as the holder of a name any longer.
         let held = self.setup.view.names().fenced();
         held.into_iter().chain(self.condemned.drain(..).map(|condemned| condemned.pid)).for_each(|pid| _ = pid.kill());
         self.give_registrations_up();

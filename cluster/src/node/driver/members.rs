@@ -1,4 +1,4 @@
-//! The members of the cluster, as a node follows them: its own membership and lease, and the loss of others.
+//! The members of the cluster from the view of a node: its own membership and lease, and the loss of others.
 
 use super::{AGAIN, Driver, JoinAttempt};
 use crate::access::Answer;
@@ -18,15 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often a node probes its neighbours. With the grace of a second, a node whose connection is closed counts as lost
-/// within 1.5 s.
+/// The interval at which a node probes its neighbours. With the grace of a second, a node whose connection is closed
+/// counts as lost within 1.5 s.
 const PROBE_EVERY: Duration = Duration::from_millis(400);
-/// How many neighbours it probes: the next ones in the order of the IDs, in a ring. So each node is probed by two,
-/// however many there are, and what they find in the store is seen by all.
+/// Number of neighbours that a node probes: the next ones in a ring ordered by ID. So each node is probed by two
+/// others, whatever the size of the cluster, and all nodes see their findings in the store.
 const NEIGHBOURS: usize = 2;
 
 impl Driver {
-    /// Has the neighbours probed if that is due.
+    /// Probes the neighbours if that is due.
     pub(super) fn probe_neighbours(&mut self, now: Moment) {
         if now < self.probe_at || !self.may_send(now) {
             return;
@@ -46,7 +46,7 @@ impl Driver {
             return;
         }
         if self.leases.contains_key(&self.own) {
-            // That of the earlier membership: this node could get no other yet.
+            // The lease of the earlier membership still exists, so this node could not acquire another yet.
             self.join_at = Some(now + AGAIN);
             return;
         }
@@ -55,7 +55,7 @@ impl Driver {
         let run = (self.setup.draw)();
         let record = match Record::new(self.setup.name.clone(), run) {
             Ok(record) => record,
-            // The builder has checked the name.
+            // Impossible: the builder has checked the name.
             Err(error) => unreachable!("{error}"),
         };
         let mut membership = match self.epoch_before {
@@ -68,7 +68,7 @@ impl Driver {
             membership.expect(known.clone(), *over_at);
         }
         self.attempt = Some(JoinAttempt { number: self.last_attempt, membership, epoch: None, lease: None });
-        // What the watch has reported, the earlier attempt has heard.
+        // The earlier attempt has consumed the reports of the watch, so a new watch is needed.
         if self.last_attempt > 1 {
             self.watch_members_anew();
         }
@@ -114,7 +114,7 @@ impl Driver {
         match event {
             MembershipEvent::Entered(epoch) => {
                 if let Some(before) = self.epoch_before.replace(epoch) {
-                    // Its holders have ended with it, and its lease is over.
+                    // The holders of the earlier membership have ended with it, and its lease is over.
                     self.setup.view.names().membership_over(self.setup.node, before);
                 }
                 self.setup.view.change(|view| view.own = Some((self.own.name.clone(), epoch)));
@@ -140,7 +140,7 @@ impl Driver {
                 self.begun.remove(&(node, revision));
                 self.end_session(node);
                 self.setup.view.change(|view| view.lost(node));
-                // One that was lost otherwise may not know it until its lease is over.
+                // A node that was lost for another reason may not know it until its lease is over.
                 if cause == Loss::Left {
                     self.setup.view.names().membership_over(node, revision);
                 }
@@ -157,13 +157,14 @@ impl Driver {
         }
     }
 
-    /// Returns whether an ID belongs to this name. Any node may write a lease that begins with its own name.
+    /// Returns whether an ID belongs to its claimed name. Any node may write a lease whose key begins with its own
+    /// name.
     pub(super) fn is_bound(&self, identity: &Identity) -> bool {
         self.attempt.as_ref().map_or(&self.bindings, |attempt| attempt.membership.bindings()).has(identity)
     }
 
-    /// Leaves if the cluster has no room for this node. Of several that join at once the earlier ones stay, by the
-    /// order of their records in the store; one that was a member before comes back in any case.
+    /// Leaves if the cluster has no room for this node. Of several nodes that join at once the earlier ones stay, by
+    /// the order of their records in the store. A node that was a member before is never refused.
     pub(super) fn refuse_if_full(&mut self, now: Moment) {
         let attempt = self.attempt.as_ref().filter(|_| !self.was_member && self.leaving.is_none());
         let Some(epoch) = attempt.and_then(|attempt| attempt.epoch) else { return };
@@ -181,7 +182,8 @@ impl Driver {
                 if let (Some(identity), Ok(epoch)) = (Identity::parse(&entry.key), epoch) {
                     match &mut self.lease_snapshot {
                         Some(snapshot) => _ = snapshot.insert(identity.clone()),
-                        // Written now, so that node lives: it is not what is left of one that was restarted.
+                        // Written just now, so that node is alive, and its lease is not a leftover of a restarted
+                        // node.
                         None => self.note_namesake(&identity),
                     }
                     self.leases.insert(identity, (epoch, self.now()));
@@ -206,7 +208,7 @@ impl Driver {
                 let missing: Vec<_> = self.leases.keys().filter(|key| !snapshot.contains(key)).cloned().collect();
                 for identity in missing {
                     self.leases.remove(&identity);
-                    // The snapshot may be older than the lease: no proof, but a hint.
+                    // The snapshot may be older than the lease, so this is only a hint.
                     if let Some(attempt) = &mut self.attempt {
                         attempt.membership.suspect(identity.id);
                     }
@@ -215,7 +217,7 @@ impl Driver {
         }
     }
 
-    /// Has the log say, once, that a node of another ID runs under this node's name.
+    /// Logs once that a node with another ID runs under this node's name.
     fn note_namesake(&mut self, identity: &Identity) {
         let is_namesake = identity.name == self.own.name && *identity != self.own;
         if is_namesake && self.was_member && self.namesakes.insert(identity.id) {
@@ -238,7 +240,7 @@ impl Driver {
         self.sweep_at = now + AGAIN;
         let mut names = self.setup.view.names();
         let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).map(|epoch| (self.setup.node, epoch));
-        // Under whatever name, of an ID that this node may never have seen.
+        // Under any name, and of IDs that this node may never have seen.
         let leases: BTreeSet<_> = self.leases.iter().map(|(identity, (epoch, _))| (identity.id, *epoch)).collect();
         let is_over = |&(node, epoch): &(NodeId, Revision)| {
             own != Some((node, epoch)) && self.members.get(&node) != Some(&epoch) && !leases.contains(&(node, epoch))
@@ -247,14 +249,14 @@ impl Driver {
         self.orphaned.retain(|membership, _| over.contains(membership));
         for (node, epoch) in over {
             let since = *self.orphaned.entry((node, epoch)).or_insert(now);
-            // Its lease may exist and not have been seen; it is over by then.
+            // A lease may exist that this node has not seen; it is over by then.
             if now.since(since) > self.setup.timing.ttl {
                 names.membership_over(node, epoch);
             }
         }
     }
 
-    /// Says more of a name that is taken, if its holder is lost.
+    /// Extends the error of a taken name if its holder is lost.
     pub(super) fn taken(&self, now: Moment, error: RegisterError, holder: Holder) -> RegisterError {
         let RegisterError::Taken { name, holder: pid } = error else { return error };
         let (node, epoch) = (pid.node(), holder.epoch);
@@ -267,7 +269,7 @@ impl Driver {
         let mut leases = self.leases.iter().filter(|(identity, _)| identity.id == node);
         let seen = leases.find_map(|(_, (of, seen))| (*of == epoch).then_some(*seen));
         let free_within = match self.setup.view.names().is_over(node, epoch) {
-            // It is being deleted.
+            // The name is being deleted.
             true => Some(Duration::ZERO),
             false => seen.map(|seen| self.setup.timing.ttl.saturating_sub(now.since(seen))),
         };
@@ -296,7 +298,7 @@ impl Driver {
                 (LeaseEvent::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
                     (self.was_member, self.failures) = (true, 0);
-                    // First: who waits to be a member may ask for a key at once.
+                    // First: a caller that waits for the membership may request a key at once.
                     self.advance_directory(now);
                     self.setup.view.change(|view| (view.is_member, view.outage) = (true, None));
                 }
@@ -309,7 +311,7 @@ impl Driver {
         }
     }
 
-    /// This node is no member any more, and joins again.
+    /// Ends the membership of this node, which then rejoins.
     pub(super) fn fenced(&mut self, now: Moment, outage: Outage) {
         let fence = self.fence(now);
         let Some(mut attempt) = self.attempt.take() else { return };
@@ -319,7 +321,7 @@ impl Driver {
         self.out(now, outage);
         let own = attempt.epoch.map(|epoch| (self.setup.node, epoch));
         let known = std::mem::take(&mut self.members).into_iter().chain(own).collect();
-        // What was a member with this node has fenced itself by then, and its holders have ended.
+        // All members of that time have fenced themselves by then, and their holders have ended.
         self.known_before = (known, fence + self.setup.timing.ttl);
         self.begin_at.clear();
         self.begun.clear();
@@ -330,8 +332,9 @@ impl Driver {
         self.condemn(held, why, fence, fence + self.setup.timing.grace);
     }
 
-    /// This node's lease or record is gone, before it could know that its lease is over: the store may be another one,
-    /// in which it must not be a member before all leases of the old one are over.
+    /// Handles the loss of this node's lease or record before the node could know that its lease is over. The store
+    /// may have been replaced, and this node must not be a member of the new one before all leases of the old one are
+    /// over.
     pub(super) fn store_is_another(&mut self, now: Moment, outage: Outage) {
         if self.attempt.is_some() {
             self.fenced(now, outage);
@@ -339,8 +342,8 @@ impl Driver {
         }
     }
 
-    /// Returns when this node had to be fenced, if it is now. One that was suspended may have no grace left after it,
-    /// and others the names.
+    /// Returns when this node had to be fenced, if it is fenced now. After a suspension no grace may be left, and
+    /// others may have the names.
     pub(super) fn fence(&self, now: Moment) -> Moment {
         let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
         lease.and_then(Lease::valid_until).map_or(now, |until| until.min(now))

@@ -1,4 +1,4 @@
-//! The names of the cluster, as a node has them registered: the protocol is at the head of [`names`](crate::names).
+//! The registration of a node's names of the cluster. The head of [`names`](crate::names) describes the protocol.
 
 use super::Driver;
 use crate::access::{Access, Answer};
@@ -37,7 +37,7 @@ impl Driver {
         }
     }
 
-    /// Answers the registrations that are left when the node ends.
+    /// Answers the remaining registrations when the node ends.
     pub(super) fn give_registrations_up(&mut self) {
         let mut names = self.setup.view.names();
         names.give_up();
@@ -50,7 +50,8 @@ impl Driver {
         }
     }
 
-    /// Makes an access to the entry of a name. What a registration finds there is confirmed by this node's record.
+    /// Performs an access to the entry of a name. An entry that a registration finds is confirmed by this node's
+    /// record.
     fn ask_of_name(&self, NameRequest { number, key, access }: NameRequest) {
         let (inbox, engine) = (Arc::clone(&self.setup.inbox), Arc::clone(&self.setup.engine));
         let (own, is_deletion) = (self.own.to_string(), matches!(access, Access::Delete(_)));
@@ -64,7 +65,7 @@ impl Driver {
                 let (answer, unconfirmed) = match (record, answer) {
                     (Ok(Some(record)), answer) if record.revision == epoch => (answer, None),
                     (Ok(_), answer) => (answer, Some(attempt)),
-                    // As if there had been no answer: it is asked again, or is told so.
+                    // As if there had been no answer: the read is repeated, or the failure is reported.
                     (Err(_), Answer::Written(_)) => (Answer::Written(Err(StoreError::Unknown)), None),
                     (Err(_), Answer::Read(_)) => (Answer::Read(Err(StoreError::Unavailable)), None),
                 };
@@ -75,11 +76,11 @@ impl Driver {
         access.perform(&*self.setup.engine, Bucket::Names, &key, answered);
     }
 
-    /// An access to the entry of a name was answered, by a store that does not have the record of an attempt to join if
-    /// that is `unconfirmed`.
+    /// Handles the answer to an access to the entry of a name. If `unconfirmed` is given, the store does not have the
+    /// record of that attempt to join.
     pub(super) fn name_answered(&mut self, now: Moment, number: u64, answer: Answer, unconfirmed: Option<u64>) {
         if unconfirmed.is_some() && unconfirmed == self.attempt.as_ref().map(|attempt| attempt.number) {
-            // First: then the answer is that of no member.
+            // First, so that the answer is handled as that of a node that is not a member.
             self.store_is_another(now, Outage::Evicted);
         }
         self.setup.view.names().handle(now, number, answer);

@@ -1,15 +1,16 @@
-//! The time in which this node is no member: it says why, joins again, and ends what it held.
+//! The time in which this node is not a member: it reports the reason, tries to rejoin, and ends the holders of its
+//! names.
 //!
 //! # It never gives up
-//! A node that was a member once joins again for as long as it runs, whatever the store says: what refuses it may be
-//! put right by an operator hours later, and its program cannot start another. Only the first join ends with a refusal,
-//! which [`Builder::join`](crate::Builder::join) returns. Each way out of a membership passes [`Driver::out`], which
-//! sets the time of the next attempt; so there is none without.
+//! A node that was once a member tries to rejoin while it runs, whatever the store answers: an operator may correct
+//! the cause hours later, and its program cannot start another node. Only the first join ends with a refusal, which
+//! [`Builder::join`](crate::Builder::join) returns. Each end of a membership calls [`Driver::out`], which sets the
+//! time of the next attempt; so there is always a next attempt.
 //!
-//! # Holders that go on
-//! A killed process ends when its step returns. One whose step does not return acts as the holder of its names though
-//! they pass to others: nothing in this program can stop it, and only its fencing token makes it harmless. The log
-//! names it when its lease is over at the latest, and when it has ended.
+//! # Holders that do not end
+//! A killed process ends when its step returns. A process whose step does not return acts as the holder of its names
+//! even after they pass to others: nothing in this program can stop it, and only its fencing token makes it harmless.
+//! It is logged at the latest when its lease is over, and again when it has ended.
 
 use super::Driver;
 use super::ends::Condemned;
@@ -22,20 +23,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The wait before this node joins again. It doubles with each attempt that fails, up to the second value.
+/// The wait before this node tries to rejoin. It doubles with each failed attempt, up to the second value.
 const PAUSES: [Duration; 2] = [super::AGAIN, Duration::from_secs(60)];
 
-/// After how long a process that was killed is said to go on: when the lease of its node is over at the latest.
+/// The time after which a killed process is reported as still running: at the latest when the lease of its node is
+/// over.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Has the log say something. Its subscriber is a user's code, which may block.
+    /// Writes to the log. Its subscriber is user code, which may block.
     pub(super) fn say(&self, say: impl FnOnce(&str, &str) + Send + 'static) {
         let (cluster, node) = (self.setup.cluster.clone(), self.setup.name.clone());
         users_code(move || say(&cluster, &node));
     }
 
-    /// This node is no member, for this reason, and joins again later. Its attempt is over.
+    /// Records why this node is not a member, and schedules the next attempt to join. The current attempt is over.
     pub(super) fn out(&mut self, now: Moment, outage: Outage) {
         let [first, longest] = PAUSES;
         let pause = first.saturating_mul(1 << self.failures.min(10)).min(longest);
@@ -70,8 +72,8 @@ impl Driver {
         }
     }
 
-    /// Notes what keeps this node from the broker while it is out, as soon as the engine knows it: to the lease it is
-    /// a connection like any other that is lost.
+    /// Records the problem that keeps this node from the broker while it is not a member, as soon as the engine knows
+    /// it: the lease cannot distinguish it from any other lost connection.
     pub(super) fn note_obstacle(&mut self, now: Moment) {
         let is_out = self.was_member && self.leaving.is_none() && !self.may_send(now);
         let is_out = is_out && !self.setup.view.lock().is_member;
@@ -89,7 +91,7 @@ impl Driver {
         });
     }
 
-    /// An attempt to join was refused.
+    /// Handles the refusal of an attempt to join.
     pub(super) fn refused(&mut self, now: Moment, error: JoinRefusal) {
         let Some(attempt) = self.attempt.take() else { return };
         if !self.was_member {
@@ -101,7 +103,7 @@ impl Driver {
         self.out(now, Outage::Refused(error));
     }
 
-    /// Has processes end that hold names: by `at`, when they are killed.
+    /// Ends processes that hold names: cancels them now, and kills them at `at`.
     pub(super) fn condemn(&mut self, held: BTreeSet<Pid>, why: &str, since: Moment, at: Moment) {
         let mut names: BTreeMap<Pid, Vec<String>> = BTreeMap::new();
         for (name, pid) in self.setup.view.names().iter().filter(|(_, pid)| held.contains(pid)) {
@@ -114,7 +116,7 @@ impl Driver {
         }
     }
 
-    /// Kills those whose time is over, and says which of them go on.
+    /// Kills the processes whose time is over, and reports those that continue.
     pub(super) fn end_condemned(&mut self, now: Moment) {
         for mut condemned in std::mem::take(&mut self.condemned) {
             let Condemned { pid, since, at, is_overdue, .. } = condemned;

@@ -1,4 +1,4 @@
-//! The sessions with the other members: when they begin, what is transmitted, and what follows when they end.
+//! The sessions with the other members: their beginning, transmission, and their end.
 
 use super::{AGAIN, ConnectedPeer, Driver};
 use crate::clock::Moment;
@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Driver {
-    /// A frame came without a session, or before this node has begun it: the sender repeats what it is asked to.
+    /// Handles a frame without a session, or from before this node has begun the session. The sender repeats frames
+    /// that are answered.
     pub(super) fn stray(&self, now: Moment, from: Identity, payload: bytes::Bytes) {
         if self.peers.contains_key(&from.id) {
             return;
@@ -22,7 +23,7 @@ impl Driver {
         let answer = refusal(payload).filter(|_| self.may_send(now));
         if let Some(Transmit { lane, payload }) = answer {
             let subject = self.subjects.frame(&from, lane, &self.own);
-            // Lost, it is asked for again.
+            // If the answer is lost, the sender repeats its frame.
             let _ = self.setup.engine.publish(lane, &subject, payload);
         }
     }
@@ -82,7 +83,7 @@ impl Driver {
         });
     }
 
-    /// Does what the peers have to do that have something to do.
+    /// Handles the peers that have something to do.
     pub(super) fn advance_sessions(&mut self, now: Moment) {
         self.setup.inbox.take_reminded().into_keys().for_each(|node| self.agenda.look_at(node));
         for node in self.agenda.take(now) {
@@ -94,7 +95,7 @@ impl Driver {
                 peer.handle_timeout(now);
                 self.ready.insert(node);
             }
-            // A message that comes now stands behind the opening, and before the end.
+            // A message that arrives now is queued after the opening, and before the end.
             while let Some(event) = peer.poll_event() {
                 self.session_event(now, node, &peer, event);
             }
@@ -114,7 +115,7 @@ impl Driver {
                 }
             }
             SessionEvent::Ended(end) => {
-                // What is left to say is said by the last frames.
+                // Transmits the last frames.
                 peer.transmit();
                 let Some(connected) = self.peers.remove(&node) else { return };
                 if let (SessionEnd::Left, Some(attempt)) = (&end, &mut self.attempt) {

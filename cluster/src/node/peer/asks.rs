@@ -1,4 +1,4 @@
-//! What users ask of the peer about one of its processes, with an answer and a limit of time.
+//! Requests of users to the peer about one of its processes, with an answer and a time limit.
 
 use super::Peer;
 use super::sending::Refusal;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
-/// Who waits for the answer.
+/// The recipient of an answer.
 pub(crate) enum Asker {
     Done(Completer<Result<(), AskError>>),
     Info(Completer<Result<RemoteInfo, AskError>>),
@@ -30,7 +30,7 @@ impl Asker {
 
 struct OpenAsk {
     to: Pid,
-    /// When it has timed out.
+    /// The time at which the request times out.
     until: Moment,
     within: Duration,
     asker: Asker,
@@ -49,7 +49,7 @@ impl Asks {
 impl Peer {
     /// Asks the peer about its process `to`.
     pub(crate) fn ask(&self, to: Pid, ask: AskKind, reason: Bytes, within: Duration, asker: Asker) {
-        // A stop comes after the messages that were sent before it; the others overtake them.
+        // A stop follows the messages that were sent before it; the others overtake them.
         let lane = if ask == AskKind::Stop { Lane::Data } else { Lane::Control };
         let until = (self.port.clock)() + within;
         let mut state = self.lock();
@@ -68,13 +68,13 @@ impl Peer {
         self.port.inbox.remind(self.node, until);
     }
 
-    /// The peer has answered. Returns false if nothing of that number was asked.
+    /// Handles an answer of the peer. Returns false if no request has its number.
     pub(crate) fn told(&self, number: u64, told: ToldKind, bytes: &[u8]) -> bool {
         let Some(OpenAsk { to: pid, asker, .. }) = self.lock().asks.0.remove(&number) else { return false };
         match (told, asker) {
             (ToldKind::Done, Asker::Done(then)) => then.complete(Ok(())),
             (ToldKind::Info, Asker::Info(then)) => {
-                // A peer speaks of its own processes only; an alias is answered for by its process.
+                // A peer reports only on its own processes. The answer for an alias comes from its process.
                 let info = RemoteInfo::decode(bytes).filter(|info| info.pid.node() == pid.node());
                 then.complete(info.ok_or(AskError::Unreadable { pid }));
             }
@@ -95,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// The session is over.
+    /// Fails all requests: the session is over.
     pub(super) fn lose_asks(&self) {
         let asks = mem::take(&mut self.lock().asks);
         asks.0.into_values().for_each(|OpenAsk { to: pid, asker, .. }| asker.fail(AskError::Lost { pid }));

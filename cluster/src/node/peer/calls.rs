@@ -1,4 +1,4 @@
-//! Calls in both directions: their answers, and their callers that give up.
+//! Calls in both directions: their answers, and callers that give up.
 
 use super::sending::content;
 use super::{Peer, PeerState};
@@ -12,28 +12,28 @@ use postroom::{CallError, Payload};
 use std::ops;
 use std::time::Duration;
 
-/// How often the open calls are searched for those whose callers have given up: none of them tells.
+/// The interval at which open calls are searched for callers that have given up, since callers do not report that.
 pub(super) const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
 
-/// How many calls are looked at each time, which bounds how long the lock is held.
+/// Number of calls that are checked in each search, which bounds the time for which the lock is held.
 const LOOK_AT_MOST: usize = 4_096;
 
 impl Peer {
-    /// Notes a call of the peer, before it is delivered.
+    /// Records a call of the peer before it is delivered.
     pub(crate) fn begin_answering(&self, number: u64, abandonment: Abandonment) {
         self.lock().answering.insert(number, abandonment);
     }
 
-    /// Answers a call that was noted, unless its caller has given up.
+    /// Answers a recorded call, unless its caller has given up.
     pub(crate) fn answer_noted(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
         let is_wanted = self.lock().answering.remove(&number).is_some();
-        // What is dropped otherwise is a user's: outside the lock.
+        // Otherwise `result` is dropped here, outside the lock, as its drop is user code.
         if is_wanted {
             self.answer(number, message, result);
         }
     }
 
-    /// The caller of a call of the peer has given up.
+    /// Abandons a call of the peer whose caller has given up.
     pub(crate) fn abandoned(&self, number: u64) {
         let abandonment = self.lock().answering.remove(&number);
         if let Some(abandonment) = abandonment {
@@ -41,10 +41,10 @@ impl Peer {
         }
     }
 
-    /// Answers a call of the peer, which asked for `message`.
+    /// Answers a call of the peer for `message`.
     pub(crate) fn answer(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
         let result = result.and_then(|mut value| {
-            // Without a session there is no one to be told.
+            // Without a session no one can receive the answer.
             let agreement = self.agreement().ok_or(CallError::Dropped)?;
             agreement.encode_answer(message, &mut value).map_err(|error| {
                 self.codecs.report(&error);
@@ -60,14 +60,14 @@ impl Peer {
         );
     }
 
-    /// Takes a call that has been answered.
+    /// Removes a call that has been answered, and returns it.
     pub(crate) fn take_call(&self, number: u64) -> Option<Answerer> {
         self.lock().calls.remove(&number)
     }
 }
 
 impl PeerState {
-    /// Takes calls whose callers have given up, and tells the peer.
+    /// Removes the calls whose callers have given up, and notifies the peer.
     pub(super) fn take_abandoned(&mut self, now: Moment) -> Vec<Answerer> {
         if self.look_at.is_none_or(|at| at > now) {
             return Vec::new();
@@ -79,7 +79,8 @@ impl PeerState {
             .range(after)
             .take(LOOK_AT_MOST)
             .inspect(|(number, _)| (looked_at, self.looked_to) = (looked_at + 1, **number))
-            // Asks the caller's slot, or takes the lock that its answer goes through: neither comes back here.
+            // `is_abandoned` checks the caller's slot, or takes the lock for its answer; neither calls back into this
+            // peer.
             .filter(|(_, answerer)| answerer.is_abandoned())
             .map(|(number, _)| *number)
             .collect();
@@ -89,7 +90,7 @@ impl PeerState {
         let mut abandoned = Vec::new();
         for number in numbers {
             abandoned.extend(self.calls.remove(&number));
-            // Behind the call.
+            // Sent after the call.
             self.must_put(Lane::Data, &Envelope::Abandon { number }, Why::Owed);
         }
         self.look_at = (!self.calls.is_empty()).then(|| now + LOOK_FOR_ABANDONED);

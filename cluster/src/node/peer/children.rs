@@ -1,16 +1,16 @@
 //! Children of supervisors, in both directions: those that the peer runs for this node, and those that this node runs
 //! for the peer.
 //!
-//! A child belongs to the session in which it was started. When that ends, each side acts on its own: here the
-//! supervisors are told that the node is lost, there the processes are killed. Whether a process was started before or
-//! after the end is decided under the lock of the session, so none is left that no supervisor knows:
+//! A child belongs to the session in which it was started. When the session ends, each side acts on its own: the
+//! supervisors' side reports to them that the node is lost, the other side kills the processes. The lock of the
+//! session decides whether a process was started before or after the end, so no process is left without a supervisor:
 //!
-//! 1. the process has been started: [`Peer::adopt`] notes it, and has the answer queued, if the session is not over;
-//!    else the process is killed;
-//! 2. the end of the session takes all that are noted, and they are killed ([`Peer::take_charges`]).
+//! 1. the process has been started: [`Peer::adopt`] records it, and queues the answer, if the session is not over;
+//!    otherwise the process is killed;
+//! 2. the end of the session takes all recorded processes, and they are killed ([`Peer::take_charges`]).
 //!
-//! A process may end before its start is answered. Its end is kept then, and sent behind the answer. Both travel in the
-//! data lane, behind what the process has sent.
+//! A process may end before its start is answered. Its end is then stored, and sent after the answer. Both are sent
+//! in the data lane, after the messages of the process.
 
 use super::sending::content;
 use super::{Peer, Phase};
@@ -24,28 +24,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
-/// How much of the name of a message is told in which a child failed, in bytes.
+/// Maximum length of the reported name of the message in which a child failed, in bytes.
 const MAX_HANDLING: usize = 256;
 
 /// The children of one session, by the numbers of their starts.
 #[derive(Default)]
 pub(super) struct Children {
-    /// Asked of the peer, and not answered; with the name of the node.
+    /// Starts that were requested from the peer and are not answered, with the name of the node.
     starting: BTreeMap<u64, (StartReport, Arc<str>)>,
-    /// Running at the peer.
+    /// Children that run on the peer.
     running: BTreeMap<u64, EndReport>,
-    /// Running here, for the peer.
+    /// Children that run here for the peer.
     charges: BTreeMap<u64, Pid>,
-    /// The same, by PID.
+    /// The PIDs of `charges`.
     charged: BTreeSet<Pid>,
-    /// Those that have ended here before their start was answered.
+    /// The ends of children that ended here before their start was answered.
     early: BTreeMap<u64, Envelope>,
-    /// The number of the last start that the peer has asked for.
+    /// The number of the last start that the peer requested.
     last_asked: u64,
 }
 
 impl Peer {
-    /// Asks the peer, which is called `name`, to start a child.
+    /// Requests the start of a child from the peer, whose name is `name`.
     pub(crate) fn start_child(&self, name: &Arc<str>, start: ChildStart) {
         let (process, entry, inputs, report) = start.take_apart();
         let unreachable = || StartError::Unreachable { node: name.to_string() };
@@ -70,10 +70,10 @@ impl Peer {
         }
     }
 
-    /// The peer has answered the start of a child.
+    /// Handles the peer's answer to the start of a child.
     pub(crate) fn child_started(&self, number: u64, started: Started) {
         let Some((report, name)) = self.lock().children.starting.remove(&number) else { return };
-        // Outside the lock, which a report that kills needs.
+        // Outside the lock, since a report may kill the child, which needs the lock.
         match started {
             Ok(pid) => {
                 let report = report.started(pid);
@@ -83,7 +83,7 @@ impl Peer {
         }
     }
 
-    /// The peer says that a child has ended.
+    /// Reports the end of a child on the peer.
     pub(crate) fn child_ended(&self, number: u64, reason: ExitReason, handling: &str) {
         let report = self.lock().children.running.remove(&number);
         if let Some(report) = report {
@@ -91,13 +91,13 @@ impl Peer {
         }
     }
 
-    /// Returns whether supervisors of this node have children at the peer.
+    /// Returns whether supervisors of this node have children on the peer.
     pub(crate) fn has_children(&self) -> bool {
         let state = self.lock();
         !state.children.starting.is_empty() || !state.children.running.is_empty()
     }
 
-    /// The session is over: tells the supervisors of this node.
+    /// Reports the loss of all children to the supervisors of this node: the session is over.
     pub(super) fn lose_children(&self) {
         let mut state = self.lock();
         let (starting, running) = (mem::take(&mut state.children.starting), mem::take(&mut state.children.running));
@@ -109,8 +109,8 @@ impl Peer {
         running.into_values().for_each(|report| report.ended(ExitReason::NodeLost));
     }
 
-    /// Notes that the peer asks for a child. Returns false if the number is not larger than those before: it would be
-    /// the number of two.
+    /// Records that the peer requests a child. Returns false if the number is not larger than all before: two
+    /// children would have it.
     pub(crate) fn is_next_child(&self, number: u64) -> bool {
         let mut state = self.lock();
         let is_next = number > state.children.last_asked;
@@ -118,7 +118,8 @@ impl Peer {
         is_next
     }
 
-    /// Answers the start of a child for the peer. Returns false if the session is over: the process is to be killed.
+    /// Answers the start of a child for the peer. Returns false if the session is over: then the process has to be
+    /// killed.
     pub(crate) fn adopt(&self, number: u64, started: Started) -> bool {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Over) {
@@ -144,11 +145,12 @@ impl Peer {
         true
     }
 
-    /// A process that was started for a supervisor of the peer has ended, perhaps in a message of this type.
+    /// Reports the end of a process that was started for a supervisor of the peer, possibly while it handled this
+    /// type of message.
     pub(crate) fn charge_ended(&self, number: u64, reason: &ExitReason, handling: Option<&str>) {
         let handling = handling.unwrap_or_default();
         let handling = handling[..handling.floor_char_boundary(MAX_HANDLING)].to_owned();
-        // Without the lock: the text of an error is a user's code.
+        // Outside the lock: the text of an error is user code.
         let ended = Envelope::ChildEnded { number, handling, reason: encode_exit_reason(reason) };
         let mut state = self.lock();
         if matches!(state.phase, Phase::Over) {
@@ -164,12 +166,12 @@ impl Peer {
         self.transmit_queued(state, was_idle);
     }
 
-    /// Returns whether the process runs here as the child of a supervisor of the peer.
+    /// Returns whether the process runs here as a child of a supervisor of the peer.
     pub(crate) fn is_charge(&self, pid: Pid) -> bool {
         self.lock().children.charged.contains(&pid)
     }
 
-    /// The session is over: returns the processes that were started for supervisors of the peer.
+    /// Returns the processes that were started for supervisors of the peer: the session is over.
     pub(crate) fn take_charges(&self) -> Vec<Pid> {
         let mut state = self.lock();
         state.children.early.clear();

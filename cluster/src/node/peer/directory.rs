@@ -1,4 +1,4 @@
-//! What the directory tells a peer.
+//! Messages of the directory to a peer.
 
 use super::{Peer, Phase};
 use crate::directory::message::DirectoryMessage;
@@ -8,7 +8,7 @@ use postroom::Pid;
 use postroom::error::SendFailure;
 
 impl Peer {
-    /// Ends the session: the peer asks for, or says, more than is kept of one.
+    /// Ends the session because the peer requests or sends more than is stored for one.
     pub(crate) fn end_flood(&self) {
         let mut state = self.lock();
         state.is_flooding = true;
@@ -16,17 +16,17 @@ impl Peer {
         self.announce(state);
     }
 
-    /// Returns whether the session was ended for that.
+    /// Returns whether the session was ended for that reason.
     pub(crate) fn is_flooding(&self) -> bool {
         self.lock().is_flooding
     }
 
-    /// Returns a PID for what is for the node and not for a process.
+    /// Returns a PID for messages to the node and not to a process.
     pub(crate) fn anyone(&self) -> Pid {
         self.lock().anyone
     }
 
-    /// Queues a message of the directory, behind what was sent to processes there.
+    /// Queues a message of the directory, after the messages sent to processes there.
     ///
     /// # Errors
     /// [`SendFailure::Full`] if there is no room, and [`SendFailure::UnknownNode`] if the session is not open.

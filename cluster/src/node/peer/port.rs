@@ -1,4 +1,4 @@
-//! The way to a peer: where its frames go, and whether this node may send any.
+//! The path to a peer: the destination of its frames, and whether this node may send any.
 
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -6,12 +6,12 @@ use crate::node::delivery::Arrivals;
 use crate::node::inbox::Inbox;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether this node may send, by its lease: what the driver knows, for those that send.
+/// The driver's permission for senders to send, derived from the lease.
 #[derive(Debug, Default)]
 pub(crate) struct Gate(Mutex<Option<Moment>>);
 
 impl Gate {
-    /// The node may send before this moment; not at all, if there is none.
+    /// Permits sending before this moment, or forbids it if there is none.
     pub(crate) fn set(&self, until: Option<Moment>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
@@ -21,7 +21,7 @@ impl Gate {
     }
 }
 
-/// Where frames to a peer go, and who is told.
+/// The means to send frames to a peer, and the components to notify.
 #[derive(Clone)]
 pub(crate) struct Port {
     pub(crate) engine: Arc<dyn Engine>,

@@ -1,4 +1,4 @@
-//! What leaves for the peer, as the runtime's transport to it: accepted, refused, or made to wait for room.
+//! Sending to the peer, as the runtime's transport to it: messages are accepted, refused, or wait for room.
 
 use super::calls::LOOK_FOR_ABANDONED;
 use super::{AwaitingSession, Peer, PeerState, Phase};
@@ -13,23 +13,24 @@ use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transpo
 use postroom::{CallError, ExitReason, Package, Pid};
 use std::sync::Arc;
 
-/// The most packages that wait for a session to open; twice as many with those of processes that are suspended for it.
+/// Number of packages that may wait for a session to open; twice as many including those whose processes are
+/// suspended.
 const MAX_WAITING: usize = 1_024;
 
-/// How many bytes of answers may wait for room in the session before further calls are refused.
+/// Maximum number of bytes of answers that wait for room in the session before further calls are refused.
 const MAX_OWED: usize = 16 << 20;
 
-/// How many bytes may wait for room in the session in any case: answers, links, and what suspended processes have sent.
+/// Number of bytes that may wait for room in the session at all: answers, links, and messages of suspended processes.
 pub(super) const MOST_OWED: usize = 64 << 20;
 
-/// Whether a message is accepted for which there is no room.
+/// Whether a message is accepted if there is no room for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It is not.
+    /// No.
     IfRoom,
     /// Up to a second bound: the sending process is suspended for it.
     Beyond,
-    /// It was accepted before, and is not refused now.
+    /// Yes: it was accepted before, and is not refused now.
     Accepted,
 }
 
@@ -53,7 +54,7 @@ impl Refusal {
         }
     }
 
-    /// Returns why a process was not started.
+    /// Returns the text for a process that was not started.
     pub(super) fn into_text(self) -> String {
         match self {
             Self::Full => "too much waits to be sent there; try again when some of it has been".into(),
@@ -66,7 +67,7 @@ impl Refusal {
 }
 
 impl Peer {
-    /// Sends a package, or has it wait for the session to open.
+    /// Sends a package, or makes it wait for the session to open.
     fn accept(&self, package: Package, admission: Admission) -> Result<(), Undeliverable> {
         let to = package.to();
         let mut state = self.lock();
@@ -152,20 +153,20 @@ impl Peer {
             None => Some(answerer),
         };
         self.transmit_queued(state, was_idle);
-        // Outside the lock. The message is on its way, and nothing more is known of it.
+        // Outside the lock. The message was sent, and no answer follows.
         drop(sent);
         Ok(())
     }
 
-    /// Sends an answer to a request, in the data lane, where what is owed is bounded: a peer that does not take its
-    /// answers gets no more.
+    /// Sends an answer to a request in the data lane, unless too many answers wait there already: a peer that does
+    /// not take its answers gets no more.
     pub(crate) fn say(&self, envelope: Envelope) {
         if !self.owes_too_much() {
             self.must_send(Lane::Data, envelope);
         }
     }
 
-    /// Queues what may not be refused. Returns false if the session is over.
+    /// Queues an envelope that may not be refused. Returns false if the session is over.
     pub(super) fn must_send(&self, lane: Lane, envelope: Envelope) -> bool {
         let mut state = self.lock();
         let was_idle = state.is_idle();
@@ -176,7 +177,7 @@ impl Peer {
         is_queued
     }
 
-    /// Returns whether so many answers wait for room that no more calls should be taken.
+    /// Returns whether so many answers wait for room that no more calls should be accepted.
     pub(crate) fn owes_too_much(&self) -> bool {
         self.lock().overflow.owed() > MAX_OWED
     }
@@ -188,7 +189,7 @@ impl Peer {
 }
 
 impl PeerState {
-    /// Queues what may be refused; its sender then waits for room in the data lane, if that is what is missing.
+    /// Queues an envelope that may be refused. Its sender then waits for room in the data lane, if there was none.
     pub(super) fn queue(&mut self, lane: Lane, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
         if matches!(self.phase, Phase::Over) {
             return Err(Refusal::Over);
@@ -213,7 +214,7 @@ impl PeerState {
         }
     }
 
-    /// Queues a message of a process that waits for room after it.
+    /// Queues a message of a process that is suspended for it.
     fn queue_beyond(&mut self, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
         if matches!(self.phase, Phase::Over) || self.session.is_closed() {
             return Err(Refusal::Over);
@@ -231,8 +232,8 @@ impl PeerState {
         Ok(())
     }
 
-    /// Queues what may not be refused. A peer that takes none of its answers loses the session, before they fill the
-    /// memory.
+    /// Queues an envelope that may not be refused. A peer that takes none of its answers loses the session before the
+    /// answers fill the memory.
     pub(super) fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
         if self.overflow.since_opened() > self.most_owed && !self.session.has_ended() {
             self.is_flooding = true;
@@ -246,8 +247,8 @@ impl PeerState {
         true
     }
 
-    /// As [`put`](Self::put). What is too long, though it may not be refused, ends the session: that tells those who
-    /// wait for it. Possible only with limits that are set very low.
+    /// Like [`put`](Self::put), but ends the session if the envelope is too long, which notifies everyone who waits
+    /// for it. Possible only with very low limits.
     pub(super) fn must_put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
         let is_put = self.put(lane, envelope, why);
         if !is_put {
@@ -256,11 +257,11 @@ impl PeerState {
         is_put
     }
 
-    /// Queues what may not be refused, behind what waits already. Returns false if it is too long.
+    /// Queues an envelope after the waiting ones. Returns false if it is too long.
     fn put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
         let (mut bytes, limit) = (envelope.encode(), self.session.longest(lane));
         if bytes.len() > limit {
-            // Its caller is told that there is an answer, or why there is none, and not what.
+            // The caller learns that there is an answer, or why there is none, but not its content.
             let (Envelope::Answer { number, .. } | Envelope::Failed { number, .. }) = *envelope else { return false };
             let error = CallError::AnswerTooLong { bytes: bytes.len(), limit };
             bytes = Envelope::Failed { number, error: encode_call_error(&error) }.encode();
@@ -270,14 +271,14 @@ impl PeerState {
         true
     }
 
-    /// Returns whether a message to `to` may have room, or is refused for another reason. Asked before it is encoded: a
-    /// message without room may be tried again and again.
+    /// Returns whether a message to `to` may have room, or is refused for another reason. Checked before the message
+    /// is encoded: a message without room may be tried again and again.
     fn may_have_room(&self, to: Pid) -> bool {
         self.session.is_closed()
             || self.overflow.is_clear(Lane::Data) && !self.overflow.is_slow(to) && self.session.has_room(Lane::Data)
     }
 
-    /// Moves what waits into the session as far as that has room.
+    /// Moves waiting messages into the session while it has room.
     pub(super) fn flush(&mut self) {
         self.overflow.flush(&mut self.session, self.anyone);
     }
@@ -308,11 +309,11 @@ impl Transport for Peer {
             LinkMessage::Down(number, why) => (LinkKind::Down, *number, Some(why)),
             LinkMessage::Exit(why) => (LinkKind::Exit, 0, Some(why)),
             LinkMessage::Failed(why) => (LinkKind::Failed, 0, Some(why)),
-            // A process owns what it has spawned on its own node only.
+            // A process owns only processes that it has spawned on its own node.
             LinkMessage::Disowned => return Ok(()),
         };
         let reason = why.map_or_else(Bytes::new, encode_exit_reason);
-        // In the data lane, behind the messages that came before it.
+        // In the data lane, after all earlier messages.
         let is_sent = self.must_send(Lane::Data, Envelope::Link { from, to, link, number, reason });
         if is_sent { Ok(()) } else { Err(message) }
     }
@@ -324,7 +325,7 @@ impl Transport for Peer {
             ControlMessage::Kill => (AskKind::Kill, Bytes::new()),
             _ => return false,
         };
-        // A stop comes after the messages that were sent before it; the others overtake them.
+        // A stop follows the messages that were sent before it; the others overtake them.
         let lane = if ask == AskKind::Stop { Lane::Data } else { Lane::Control };
         self.must_send(lane, Envelope::Ask { number: 0, to, ask, reason })
     }

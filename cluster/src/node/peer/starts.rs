@@ -1,4 +1,4 @@
-//! Starts of processes at the peer, and the answers to its own.
+//! Starts of processes on the peer, and answers to the peer's own starts.
 
 use super::Peer;
 use super::sending::content;
@@ -10,17 +10,17 @@ use crate::starts::{NotStarted, Started};
 use bytes::Bytes;
 use postroom::Payloads;
 
-/// The most of the reason why a process was not started, in bytes.
+/// Maximum length of the reason why a process was not started, in bytes.
 const MAX_REASON: usize = 16 << 10;
 
-/// How many starts of one peer may wait to be made: for the policy, and for others whose `Default` takes its time.
+/// Maximum number of waiting starts of one peer. They wait for the policy, and for others whose `Default` is slow.
 const MAX_STARTS: usize = 4_096;
 
-/// How long their inputs may be together, in bytes.
+/// Maximum total length of their inputs, in bytes.
 const MAX_START_BYTES: usize = 16 << 20;
 
 impl NotStarted {
-    /// Returns the answer to the start.
+    /// Converts the failure to the answer of start `number`.
     pub(super) fn into_envelope(self, number: u64) -> Envelope {
         match self {
             Self::Said(mut reason) => {
@@ -35,10 +35,10 @@ impl NotStarted {
 }
 
 impl Peer {
-    /// Asks the peer to start a process.
+    /// Requests the start of a process from the peer.
     ///
     /// # Errors
-    /// If the inputs do not fit.
+    /// If the inputs do not fit the entry.
     pub(crate) fn start(
         &self,
         process: &str,
@@ -80,7 +80,7 @@ impl Peer {
         self.must_send(Lane::Control, envelope);
     }
 
-    /// Notes a start of the peer, with inputs of this length. Returns false if too many wait.
+    /// Records a start of the peer, with inputs of this length. Returns false if too many are waiting.
     pub(crate) fn begin_start(&self, length: usize) -> bool {
         let mut state = self.lock();
         let (count, bytes) = &mut state.waiting_starts;
@@ -91,7 +91,7 @@ impl Peer {
         has_room
     }
 
-    /// A start that was noted has been made, or will not be.
+    /// Removes a recorded start that has been performed, or will not be.
     pub(crate) fn end_start(&self, length: usize) {
         let (count, bytes) = &mut self.lock().waiting_starts;
         (*count, *bytes) = (*count - 1, *bytes - length);

@@ -1,13 +1,13 @@
-//! Calls whose callers on another node do not wait any longer.
+//! Calls whose callers on another node no longer wait.
 
 use super::*;
 use std::pin::pin;
 use std::task::{Context as TaskContext, Waker};
 
-/// Longer than any test: it is not the deadline that ends a call here.
+/// Longer than any test, so that no call here ends by its deadline.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// Does not handle what no one waits for.
+/// A process that skips calls that no one waits for.
 #[process(skip_abandoned)]
 #[derive(Default)]
 struct Marked {
@@ -51,7 +51,7 @@ impl Asks {
     }
 }
 
-/// Without the notice the called process would handle them: there is no deadline that has passed. Fails if
+/// Without the notice the called process would handle these calls, since no deadline has passed. Fails if
 /// `take_abandoned` finds nothing.
 #[test]
 fn a_call_whose_caller_has_given_up_is_not_handled_on_another_node() {

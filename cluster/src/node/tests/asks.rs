@@ -1,4 +1,4 @@
-//! What one node asks of another, and what that allows.
+//! Requests of one node to another, and their policy.
 
 use super::children::{Worker, all_meet, join_with};
 use super::*;
@@ -9,7 +9,7 @@ use std::sync::Condvar;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// Two nodes, of which the second has that policy.
+/// Returns two nodes. The second is configured by `set`.
 fn two(set: impl FnOnce(Builder) -> Builder) -> (Nodes, [Node; 2]) {
     let nodes = Nodes::new();
     let two = [join_with(&nodes, "eu-1", |builder| builder), join_with(&nodes, "eu-2", set)];
@@ -42,7 +42,7 @@ fn a_snapshot_of_a_process_comes_from_its_node() {
     assert_eq!(one.cluster.info(worker, SOON).wait(), Err(AskError::Unreachable { pid: worker }));
 }
 
-/// What is shown is what the local snapshot shows.
+/// A remote snapshot equals the local one.
 #[test]
 fn a_snapshot_shows_the_mailbox_and_the_work_of_its_process() {
     let (_nodes, [one, two]) = two(|builder| builder);
@@ -78,7 +78,7 @@ fn a_request_that_is_not_answered_ends_at_its_deadline_or_with_the_session() {
     gate.open();
 }
 
-/// Has threads wait until it is opened.
+/// A gate at which threads block until it is opened.
 #[derive(Default)]
 pub(super) struct Gate {
     is_open: Mutex<bool>,
@@ -99,7 +99,7 @@ impl Gate {
         });
     }
 
-    /// Returns how many have come to it.
+    /// Returns the number of threads that have reached the gate.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -119,11 +119,11 @@ fn without_a_policy_a_node_ends_only_what_it_has_started() {
     assert_eq!(one.cluster.stop(other, SOON).wait(), denied);
     assert_eq!(one.cluster.cancel(other, "no reason", SOON).wait(), denied);
     assert_eq!((two.cluster.statistics().refused, one.cluster.statistics().denied), (3, 0));
-    // Those that no one waits for are accepted by the transport, refused there, and counted here.
+    // Requests that no one waits for are accepted by the transport, refused by the peer, and counted here.
     assert_eq!(on(&one, || (other.kill(), other.stop(), other.cancel("no reason"))), (true, true, true));
     until("the refusals are told", || one.cluster.statistics().denied == 3);
     assert_eq!(two.cluster.statistics().refused, 6);
-    // Nor is the cluster's own process ended that starts others.
+    // The cluster's own process that starts others cannot be ended either.
     let pid = one.cluster.info(own, SOON).wait().unwrap().parent.unwrap();
     assert_eq!(one.cluster.kill(pid, SOON).wait(), Err(AskError::Denied { pid }));
     assert!(other.is_alive());
@@ -131,7 +131,7 @@ fn without_a_policy_a_node_ends_only_what_it_has_started() {
 
     assert!(on(&one, || own.pid().stop()));
     until("its own has ended", || !own.pid().is_alive());
-    // What a node has started, another may not end; nor may it itself when it is a new one.
+    // A process that one node has started cannot be ended by another, nor by a new node in place of the first.
     let three = join_with(&nodes, "eu-3", |builder| builder);
     all_meet(&[&one, &two, &three]);
     let own = worker(&one, "eu-2");
@@ -159,7 +159,7 @@ fn a_policy_decides_on_each_kind_of_request_with_the_peer_that_asks() {
     let (_nodes, [one, two]) = two(|builder| {
         builder.allow(move |peer, ask| {
             hears.lock().unwrap().push((peer.name.clone(), ask.clone()));
-            // The reverse of what is usual, but for snapshots.
+            // The reverse of the usual answer, except for snapshots.
             match ask {
                 Ask::Start { entry, .. } => *entry == "serve",
                 Ask::Info(_) => false,
@@ -203,7 +203,7 @@ fn a_child_that_a_policy_refuses_is_a_failed_start() {
     assert!(worker(&one, "eu-2").pid().is_alive(), "others may be started");
 }
 
-/// To start a child is to let its supervisor end it.
+/// A node that allows the start of a child allows its supervisor to end it.
 #[test]
 fn a_supervisor_ends_its_children_whatever_the_policy_says_of_ends() {
     let (_nodes, [one, two]) = two(|builder| builder.allow(|_, ask| matches!(ask, Ask::Start { .. })));
@@ -237,7 +237,8 @@ fn a_policy_that_panics_refuses() {
     assert_eq!(one.cluster.stop(own, SOON).wait(), Ok(()), "it goes on deciding");
 }
 
-/// It blocks its own process: neither the lease nor the messages of others wait, and what waits is bounded.
+/// A policy that blocks delays neither the lease nor the messages of others, and the number of waiting requests is
+/// bounded.
 #[test]
 fn a_policy_that_blocks_stops_nothing_else() {
     let gate = Arc::new(Gate::default());
@@ -256,7 +257,7 @@ fn a_policy_that_blocks_stops_nothing_else() {
     nodes.pass(Duration::from_secs(60));
     assert!(two.cluster.is_member(), "its lease was renewed");
     assert_eq!(on(&one, || busy.touch().wait()), Ok(1), "messages arrive");
-    // A flood of requests: a thousand wait with the first, the others are refused at once.
+    // A flood of requests: a thousand wait behind the first, the others are refused at once.
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
     for number in 0..2_000 {
         peer.say(Envelope::Ask { number, to: condemned, ask: AskKind::Info, reason: bytes::Bytes::new() });
@@ -269,7 +270,7 @@ fn a_policy_that_blocks_stops_nothing_else() {
     assert_eq!(two.cluster.statistics().refused, 2_000 - 1_023);
 }
 
-/// A link is no kill: it is for the process to say that it outlives others.
+/// A link is no kill: a process may decide to survive others.
 #[test]
 fn a_link_from_elsewhere_ends_no_process_that_traps_exits() {
     let (_nodes, [one, two]) = two(|builder| builder.allow(|_, _| false));
@@ -316,7 +317,7 @@ fn a_process_that_is_refused_an_end_still_serves() {
     assert_eq!(two.cluster.statistics().refused, 1);
 }
 
-/// Counts what it handles, where that can be seen after its end.
+/// A process whose count of handled messages is visible after its end.
 #[process]
 #[derive(Default)]
 struct Counting {
@@ -333,14 +334,15 @@ impl Counting {
         self.handled.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps it busy until the gate opens.
+    /// Keeps the process busy until the gate opens.
     #[message(local)]
     fn stand(&mut self, gate: Arc<Gate>) {
         gate.pass();
     }
 }
 
-/// Its mailbox is full when they arrive. (This has failed: with a policy, a stop went past what waits for room.)
+/// The mailbox is full when the requests arrive. (This has failed: with a policy, a stop overtook messages that
+/// waited for room.)
 #[test]
 fn what_was_sent_before_a_stop_is_handled_before_it_though_a_policy_decides() {
     for asks in [false, true] {
@@ -359,7 +361,7 @@ fn what_was_sent_before_a_stop_is_handled_before_it_though_a_policy_decides() {
             assert_eq!(one.cluster.stop(slow, SOON).wait(), Ok(()));
         } else {
             assert!(on(&one, || slow.pid().stop()));
-            // Decided after it.
+            // The answer shows that the stop has been decided.
             assert!(one.cluster.info(slow, SOON).wait().is_ok());
         }
         gate.open();
@@ -368,7 +370,7 @@ fn what_was_sent_before_a_stop_is_handled_before_it_though_a_policy_decides() {
     }
 }
 
-/// What was allowed too late is counted, and nothing is done: neither is a process ended nor one started.
+/// A request that is allowed too late is counted and ignored: no process is ended or started.
 #[test]
 fn a_decision_that_comes_after_the_end_of_the_session_does_nothing() {
     let gate = Arc::new(Gate::default());
@@ -384,7 +386,7 @@ fn a_decision_that_comes_after_the_end_of_the_session_does_nothing() {
     let (condemned, busy) = (worker(&one, "eu-2").pid(), worker(&one, "eu-2"));
     let killed = one.cluster.kill(condemned, Duration::from_secs(3_600));
     until("the policy blocks", || gate.waiting() == 1);
-    // Behind it.
+    // Requests that wait behind the first.
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
     let inputs = peer.agreement().unwrap().encode_inputs("Worker", "serve", payloads![0_u64, "w".to_owned()]).unwrap();
     let content = crate::envelope::Content { message: inputs.id.0, bytes: inputs.bytes };

@@ -1,4 +1,4 @@
-//! Users' code that blocks where a thread of the cluster has an answer for it.
+//! User code that blocks when a thread of the cluster answers it.
 
 use super::*;
 use postroom::__private::ThreadKind;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A waker that blocks until it is let go, or the test has failed.
+/// A waker that blocks until it is released, or the test has failed.
 struct Blocks {
     inside: Sender<ThreadKind>,
     until: Mutex<Receiver<()>>,
@@ -20,8 +20,8 @@ impl Wake for Blocks {
     }
 }
 
-/// Has the waker of `future`, which waits, block. Returns on which thread it does, once it is inside, and what lets it
-/// go.
+/// Polls `future`, which must be pending, with a waker that blocks. Returns a channel that reports the kind of the
+/// thread on which it blocks, and a sender that releases it when dropped.
 fn blocks_when_answered<F: Future + Unpin>(future: &mut F) -> (Receiver<ThreadKind>, Sender<()>) {
     let ((inside, is_inside), (end, until)) = (channel(), channel());
     let waker = Waker::from(Arc::new(Blocks { inside, until: Mutex::new(until) }));
@@ -29,7 +29,7 @@ fn blocks_when_answered<F: Future + Unpin>(future: &mut F) -> (Receiver<ThreadKi
     (is_inside, end)
 }
 
-/// Mutation: in `Completer::put`, wake on this thread. The driver waits for the waker, and the node is fenced.
+/// Mutation: in `Completer::put`, wake on this thread. The driver then waits for the waker, and the node is fenced.
 #[test]
 fn a_waker_that_blocks_delays_neither_the_driver_nor_what_arrives() {
     let (_nodes, [one, _two, _three]) = three();
@@ -42,7 +42,7 @@ fn a_waker_that_blocks_delays_neither_the_driver_nor_what_arrives() {
     let mut called = Box::pin(account.deposit(1).into_future());
     let by_delivery = on(&one, || blocks_when_answered(&mut called));
     assert_eq!(by_delivery.0.recv(), Ok(ThreadKind::Notifier));
-    // While both block, others are answered.
+    // While both block, other requests are answered.
     let (name, done) = (one.cluster.register("second", second), Arc::new(AtomicBool::new(false)));
     let (id, is_done) = (one.cluster.id(), Arc::clone(&done));
     let others = std::thread::spawn(move || {

@@ -1,7 +1,7 @@
-//! What may wait at a node in all, for one other or because of it. The limits are set lower than those that nodes have,
-//! and the limits of the sessions are small.
+//! Bounds of everything that may wait on a node for a peer or because of it. The limits are lower than those of real
+//! nodes, and the limits of the sessions are small.
 //!
-//! Each was seen to fail when its limit was not looked at.
+//! Each test was seen to fail when its limit was not checked.
 
 use super::asks::Gate;
 use super::*;
@@ -45,19 +45,19 @@ impl Laggard {
         vec![0; length as usize]
     }
 
-    /// Keeps it busy until the gate opens.
+    /// Keeps the process busy until the gate opens.
     #[message(local)]
     fn stand(&mut self, gate: Arc<Gate>) {
         gate.pass();
     }
 }
 
-/// Two nodes whose sessions have little room.
+/// Returns two nodes whose sessions have little room.
 fn two() -> (Nodes, [Node; 2]) {
     two_with(64 << 10)
 }
 
-/// As [`two`], with messages of at most that length.
+/// Like [`two`], with messages of at most this length.
 fn two_with(message: usize) -> (Nodes, [Node; 2]) {
     let nodes = Nodes::new();
     let lane = LaneLimits { window: WINDOW, queue: QUEUE, message };
@@ -69,8 +69,8 @@ fn two_with(message: usize) -> (Nodes, [Node; 2]) {
     (nodes, two)
 }
 
-/// Each of them may have more kept for it than all together: then the other node gets no more credit, until they go on.
-/// Nothing is lost by that.
+/// The messages stored for each slow process alone may exceed the limit for all: then the other node gets no more
+/// credit until the processes continue. No message is lost.
 #[test]
 fn what_is_kept_for_all_slow_processes_has_a_limit() {
     const LIMIT: u64 = 512 << 10;
@@ -99,10 +99,10 @@ fn what_is_kept_for_all_slow_processes_has_a_limit() {
         nodes.pass(Duration::from_secs(1));
     }
     let accepted = sent.iter().sum::<u64>() * LENGTH as u64;
-    // The mailboxes, and a message that exceeds each of the three.
+    // The mailboxes, and one message beyond each of the three limits.
     let most = LIMIT + WINDOW + QUEUE + (4 * LAGGARDS + 3) as u64 * LENGTH as u64;
     assert!((LIMIT..=most).contains(&accepted), "{accepted} of {most}: {sent:?}");
-    // That concerns all senders there, once the rest of the queue is full too.
+    // Once the rest of the queue is full too, senders to all processes of the node are refused.
     let mut deposits = 0;
     let refused = loop {
         match on(&one, || account.deposit(1).send()) {
@@ -121,7 +121,8 @@ fn what_is_kept_for_all_slow_processes_has_a_limit() {
     assert_eq!([&one, &two].map(losses), [crate::Statistics::default(); 2]);
 }
 
-/// One that calls and takes no answers loses its session, which both sides hear, and the next one begins with nothing.
+/// A peer that calls but takes no answers loses its session, which both sides notice, and the next session begins
+/// empty.
 #[test]
 fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     const LIMIT: usize = 512 << 10;
@@ -133,11 +134,11 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     observer.watch(laggard.pid()).wait().unwrap();
     assert_eq!(on(&one, || laggard.count().wait()), Ok(0));
     two.cluster.peer(one.cluster.id()).unwrap().limit_owed(LIMIT);
-    // Without it nothing of what arrives there is taken.
+    // Without the delivery, no message that arrives there is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     let here = postroom::routing::Node::of(one.cluster.id()).unwrap();
     let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).wait()));
-    // All are there before the first is answered, with which the session may end.
+    // All calls have arrived before the first is answered, since the session may end with the first answer.
     let gate = Arc::new(Gate::new());
     laggard.stand(Arc::clone(&gate)).send().unwrap();
     until("it stands", || gate.waiting() == 1);
@@ -148,7 +149,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     assert!(two.cluster.statistics().unconfirmed > 0);
     nodes.lock().machines[0].delivery = delivery;
     let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
-    // What had arrived by then is taken.
+    // Answers that had arrived by then are handled.
     let lost = answers.iter().filter(|answer| **answer == Err(CallError::Died(ExitReason::NodeLost))).count();
     let taken = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|bytes| bytes.len() == ANSWER as usize));
     assert_eq!(lost + taken.count(), CALLS, "{answers:?}");
@@ -162,7 +163,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     assert_eq!([&one, &two].map(|node| node.cluster.statistics().floods), [0, 1]);
 }
 
-/// What was accepted before the session opened is more than a node may owe.
+/// The messages accepted before the session opened exceed the limit of what a node may owe.
 ///
 /// Catches: a session that its own node ends as a flood, with all that waited.
 #[test]
@@ -172,7 +173,7 @@ fn what_waits_for_a_session_to_open_is_no_flood() {
     let laggard = two.runtime.spawn(Laggard::default()).mailbox(Bound::Unbounded).serve().unwrap();
     let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
     assert_eq!(on(&one, || laggard.count().wait()), Ok(0));
-    // The next session begins, and does not open.
+    // The next session begins, but does not open.
     let driver = nodes.lock().machines[1].driver.take();
     let peer = || one.cluster.peer(two.cluster.id());
     let before = peer().unwrap();
@@ -185,7 +186,7 @@ fn what_waits_for_a_session_to_open_is_no_flood() {
     for number in 0..count {
         until("it is accepted", || on(&one, || laggard.put(number, vec![0; LENGTH]).send()).is_ok());
     }
-    // It opens, and nothing of what arrives is taken.
+    // The session opens, but no message that arrives is handled.
     let delivery = nodes.lock().machines[1].delivery.take();
     nodes.lock().machines[1].driver = driver;
     nodes.lock().is_still = false;
@@ -197,7 +198,7 @@ fn what_waits_for_a_session_to_open_is_no_flood() {
     assert_eq!(observer.heard().wait().unwrap(), Vec::<String>::new());
 }
 
-/// Catches: a caller that is never answered, since the reason of its failure is too long to travel.
+/// Catches: a caller that is never answered because the reason of the failure is too long to send.
 #[test]
 fn a_failure_that_is_too_long_to_travel_is_told_without_its_reason() {
     const MESSAGE: usize = 2_000;

@@ -1,5 +1,5 @@
-//! Supervisors with children on other nodes, under all that can happen to either side. Each test counts the lives of
-//! its children in a log: at the end there is the one that the supervisor knows, or none.
+//! Supervisors with children on other nodes, under all failures of either side. Each test counts the live children in
+//! a log: in the end there is exactly the one that the supervisor knows, or none.
 
 use super::*;
 use crate::Builder;
@@ -9,12 +9,12 @@ use postroom::supervision::{ChildInfo, ChildState, GaveUp};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-/// What happened to the workers of one test.
+/// The events of the workers of one test.
 #[derive(Default)]
 struct Log {
     events: Vec<String>,
     alive: BTreeMap<String, i64>,
-    /// Whether those that start at `wait` may go on.
+    /// Whether processes that start at `wait` may continue.
     is_open: bool,
 }
 
@@ -24,7 +24,7 @@ fn log<R>(number: u64, look: impl FnOnce(&mut Log) -> R) -> R {
     look(LOGS.lock().unwrap_or_else(PoisonError::into_inner).entry(number).or_default())
 }
 
-/// Returns the number of a log of its own.
+/// Returns the number of a new log.
 fn new_log() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
@@ -45,7 +45,7 @@ fn begins(number: u64, name: &str) {
     });
 }
 
-/// Whether it ends is not its own decision: it traps exits.
+/// A process that traps exits, so a link alone does not end it.
 #[process]
 #[derive(Default)]
 pub(super) struct Worker {
@@ -62,7 +62,7 @@ impl Worker {
         (self.log, self.name) = (log, name);
     }
 
-    /// Is over at once.
+    /// Ends at once.
     #[entry]
     async fn work(&mut self, log: u64, name: String) {
         begins(log, &name);
@@ -74,7 +74,7 @@ impl Worker {
         Err("not today".into())
     }
 
-    /// Does not go on before the log is open.
+    /// Blocks until the log is open.
     #[entry]
     fn wait(&mut self, number: u64, name: String) {
         begins(number, &name);
@@ -127,7 +127,7 @@ fn ends(number: u64, name: &str) {
     }
 }
 
-/// Goes on when it is asked to end.
+/// A process that does not end when it is cancelled.
 #[process]
 #[derive(Default)]
 pub(super) struct Mule {
@@ -154,7 +154,7 @@ impl Drop for Mule {
     }
 }
 
-/// Makes a node that exports what these tests start.
+/// Creates a node that exports the types that these tests start.
 pub(super) fn join_with(nodes: &Nodes, name: &str, set: impl FnOnce(Builder) -> Builder) -> Node {
     let runtime = Runtime::builder().workers(2).logical_node(NodeId::random()).build().unwrap();
     let client = Arc::new(nodes.broker.connect());
@@ -184,13 +184,13 @@ fn three_workers() -> (Nodes, [Node; 3]) {
     (nodes, three)
 }
 
-/// Short delays, so that the machine's time passes quickly; no limit.
+/// Sets short delays, so that the test takes little real time, and no limit.
 fn patient(supervisor: Supervisor) -> Supervisor {
     let backoff = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(5));
     supervisor.intensity(u32::MAX, Duration::from_secs(1)).backoff(backoff)
 }
 
-/// A child of that name on the node `to`.
+/// Returns a child of this name on the node `to`.
 fn on_node(from: &Node, to: &str, log: u64, name: &'static str) -> Child<impl postroom::generic::Spawned> {
     let node = from.cluster.node(to).unwrap();
     Child::new(name, move |spawn| spawn.on(&node).start::<Worker>("serve", payloads![log, name.to_owned()]))
@@ -200,7 +200,7 @@ fn child(tree: &Tree, name: &str) -> ChildInfo {
     tree.children().into_iter().find(|child| &*child.name == name).unwrap()
 }
 
-/// The text of a node's loss.
+/// The text of the reason for a lost node.
 const LOST: &str = "its node was lost";
 
 fn runs(tree: &Tree, name: &str) -> bool {
@@ -212,7 +212,7 @@ fn last(tree: &Tree, name: &str) -> String {
     child(tree, name).last.map(|last| last.to_string()).unwrap_or_default()
 }
 
-/// Waits until the nodes' time has gone far enough for all that was under way to be over.
+/// Waits until enough of the nodes' time has passed for all pending operations to finish.
 fn settle(nodes: &Nodes) {
     nodes.pass(Duration::from_secs(30));
 }
@@ -250,7 +250,7 @@ fn a_child_on_any_node_is_restarted_on_another_when_its_node_is_lost() {
         Child::new("a", move |spawn| spawn.on(&cluster).start::<Worker>("serve", payloads![number, "a".to_owned()]));
     let tree = patient(Supervisor::one_for_one()).add(child_of_any).spawn(&one.runtime).unwrap();
     until("it runs", || runs(&tree, "a"));
-    // Until it is on the second node: each failure moves it to the next.
+    // Until it runs on the second node: each failure moves it to the next.
     let worker: Address<Worker> = tree.child("a").unwrap();
     until("it is there", || {
         let info = child(&tree, "a");
@@ -262,7 +262,7 @@ fn a_child_on_any_node_is_restarted_on_another_when_its_node_is_lost() {
     });
     let before = child(&tree, "a").pid.unwrap();
     two.client.disconnect();
-    // One look: between two of them it may be lost, or be there again.
+    // With a single snapshot: between two of them it may be lost, or restarted.
     let mut after = None;
     until("it was restarted", || {
         let info = child(&tree, "a");
@@ -302,7 +302,7 @@ fn a_child_on_one_node_comes_back_with_its_node_and_only_once() {
     assert_eq!((lives(number), child(&tree, "a").pid), (1, Some(after)));
 }
 
-/// A node that is restarted is another node, of the same name.
+/// A restarted node is another node of the same name.
 #[test]
 fn a_child_on_one_node_is_started_on_the_successor_of_that_node() {
     let (nodes, [one, two, three]) = three_workers();
@@ -321,7 +321,7 @@ fn a_child_on_one_node_is_started_on_the_successor_of_that_node() {
     assert_eq!(lives(number), 1);
 }
 
-/// Its end is not normal then: a transient child is needed on another node.
+/// The end of the child is not normal then: a transient child is needed on another node.
 #[test]
 fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_down() {
     let (nodes, [one, two, three]) = three_workers();
@@ -341,7 +341,7 @@ fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_dow
     assert_eq!(lives(number), 1);
 }
 
-/// The other side of a cut: it is the supervisor whose node is cut off.
+/// The other side of a cut: the node of the supervisor is cut off.
 #[test]
 fn children_end_when_the_node_of_their_supervisor_is_lost() {
     let (nodes, [one, two, three]) = three_workers();
@@ -487,7 +487,7 @@ fn siblings_are_restarted_together_across_nodes() {
     }
 }
 
-/// It has ended before its start is answered, or just after: its reason is not lost.
+/// The child ends before its start is answered, or just after: its reason is not lost.
 #[test]
 fn a_transient_child_whose_work_is_done_is_not_restarted() {
     let (nodes, [one, _two, _three]) = three_workers();
@@ -508,7 +508,7 @@ fn a_transient_child_whose_work_is_done_is_not_restarted() {
     assert_eq!(lives(number), 0);
 }
 
-/// The same with the end certainly before the answer: it is told here in place of the process.
+/// Like the previous test, but the end certainly precedes the answer, and is reported here in place of the process.
 #[test]
 fn an_end_before_the_answer_to_its_start_is_told_behind_it() {
     let (_nodes, [one, two, _three]) = three_workers();
@@ -553,7 +553,7 @@ fn a_start_that_cannot_be_done_is_a_failed_start_with_its_reason() {
     let reason = failure(Box::new(move |spawn| spawn.on(&unknown).start("open", payloads![])));
     assert!(reason.contains("open"), "{reason}");
 
-    // Its entry does not go on. The supervisor's time is the machine's.
+    // The entry does not return. The supervisor's timeout is in real time.
     let number = new_log();
     let hanging = one.cluster.node("eu-3").unwrap();
     let reason = failure(Box::new(move |spawn| {
@@ -614,7 +614,7 @@ fn a_supervisor_that_ends_during_a_start_leaves_no_process() {
     assert_eq!(events(number), ["start a", "end a"]);
 }
 
-/// No part knows what the start of an earlier session has started.
+/// No component knows the process that was started in an earlier session.
 #[test]
 fn a_process_whose_start_was_cut_off_is_ended_when_it_is_there() {
     let (nodes, [one, two, three]) = three_workers();
@@ -655,7 +655,7 @@ fn messages_that_are_sent_while_a_child_is_down_reach_its_successor_on_another_n
     until("it runs", || runs(&tree, "a"));
     two.client.disconnect();
     until("it is down", || last(&tree, "a").contains("cannot be reached"));
-    // One that cannot travel is a dead letter then, and costs the others nothing.
+    // A message that cannot be sent remotely becomes a dead letter, and does not affect the others.
     let kept = on(&one, move || {
         (0..10).for_each(|_| worker.touch().send().unwrap());
         worker.audit().send()
@@ -668,7 +668,7 @@ fn messages_that_are_sent_while_a_child_is_down_reach_its_successor_on_another_n
     until("the first has ended", || lives(number) == 1);
 }
 
-/// A peer may say anything: of its own processes only is it believed.
+/// A peer may send anything, but is believed only about its own processes.
 #[test]
 fn a_peer_that_says_what_was_not_asked_changes_nothing() {
     let (nodes, [one, two, _three]) = three_workers();
@@ -677,7 +677,7 @@ fn a_peer_that_says_what_was_not_asked_changes_nothing() {
     until("it runs", || runs(&tree, "a"));
     let pid = child(&tree, "a").pid.unwrap();
     let peer = two.cluster.peer(one.cluster.id()).unwrap();
-    // No start of these numbers is open.
+    // No start with these numbers is open.
     for number in [7_777, u64::MAX] {
         peer.say(Envelope::Started { number, pid });
         peer.say(Envelope::ChildEnded { number, handling: String::new(), reason: bytes::Bytes::from_static(b"?") });

@@ -1,4 +1,4 @@
-//! Messages and answers that cannot travel, or take their time to be written and read.
+//! Messages and answers that cannot be sent, or are slow to encode and decode.
 
 use super::asks::Gate;
 use super::*;
@@ -12,7 +12,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::mpsc;
 
-/// A value with code of its own.
+/// A value with its own serde code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Odd {
     Plain,
@@ -112,7 +112,7 @@ fn archive() -> (Nodes, [Node; 2], Address<Archive>) {
     (nodes, two, archive)
 }
 
-/// Catches: `NotRemote` ("write `#[process(remote)]`") for a message that has it, and is too long.
+/// Catches: `NotRemote` ("write `#[process(remote)]`") for a message that has it, but is too long.
 #[test]
 fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     const LENGTH: usize = 20 << 20;
@@ -127,7 +127,7 @@ fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     assert_eq!(called, Err(CallError::TooLong { bytes, limit }));
     assert_eq!(archive.count().wait(), Ok(0));
 
-    // What the message had to say, its answer cannot: beyond the codec's limit, and beyond that of the session alone.
+    // Now the answer is too long: beyond the codec's limit, and beyond that of the session alone.
     for length in [LENGTH, MAX_MESSAGE - 8] {
         let lost = on(&one, || archive.filled(length as u64).wait()).unwrap_err();
         let CallError::AnswerTooLong { bytes, limit } = lost else { panic!("{lost}") };
@@ -143,14 +143,14 @@ fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     let length = on(&one, || archive.filled(MAX_MESSAGE as u64 - 200).wait()).map(|text| text.len());
     assert_eq!(length, Ok(MAX_MESSAGE - 200));
 
-    // Starts do not wait behind messages, and are shorter.
+    // Starts do not wait behind messages, and have a lower limit.
     let node = one.cluster.node("eu-2").unwrap();
     let error = node.start::<Archive>("load", payloads!["a".repeat(2 << 20)]).wait().unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, StartError::Refused { .. }) && text.contains("1048576 travel at most"), "{text}");
 }
 
-/// Catches: an error of the types' own code that is told as another.
+/// Catches: an error of a type's own code that is reported as another.
 #[test]
 fn code_that_does_not_write_or_read_a_value_is_named_to_its_caller() {
     let (_nodes, [one, _two], archive) = archive();
@@ -163,7 +163,7 @@ fn code_that_does_not_write_or_read_a_value_is_named_to_its_caller() {
     }
     let deep = || (0..200).fold(Nest(None), |inner, _| Nest(Some(Box::new(inner))));
     let unread = [
-        // The compact format keeps no text of such an error.
+        // The compact format does not keep the text of such an error.
         (on(&one, || archive.keep(Odd::FailsToRead).wait()), "cannot be read"),
         (on(&one, || archive.keep(Odd::PanicsToRead).wait()), "it is no value"),
         (on(&one, || archive.nest(deep()).wait()), "more than 128 levels deep"),
@@ -184,7 +184,7 @@ fn code_that_does_not_write_or_read_a_value_is_named_to_its_caller() {
     assert_eq!(on(&one, || archive.odd(0).wait()), Ok(Odd::Plain));
 }
 
-/// Each error of a codec is told as what it is: what says `NotRemote` has no message on this node.
+/// Each codec error is reported as what it is: only a message that is not exported is reported as `NotRemote`.
 #[test]
 fn of_all_errors_of_codecs_only_those_of_messages_that_are_not_exported_say_so() {
     let codecs = crate::codec::Codecs::builder().export::<Archive>().build().unwrap();
@@ -203,7 +203,7 @@ fn of_all_errors_of_codecs_only_those_of_messages_that_are_not_exported_say_so()
     }
 }
 
-/// The loss of a node says nothing of its processes: they live, and answer others.
+/// The loss of a node implies nothing about its processes: they live, and answer others.
 #[test]
 fn a_call_to_a_process_of_a_node_that_is_cut_off_fails_by_the_loss_of_the_node() {
     let (_nodes, [one, two, _three]) = three();
@@ -216,7 +216,7 @@ fn a_call_to_a_process_of_a_node_that_is_cut_off_fails_by_the_loss_of_the_node()
     assert!(account.deposit(0).wait().is_ok(), "it lives");
 }
 
-/// Its code waits at a gate: as it is written, and as it is read.
+/// A value whose serde code waits at a gate, in both directions.
 struct Slow;
 
 static WRITES: Gate = Gate::new();
@@ -236,10 +236,10 @@ impl<'de> Deserialize<'de> for Slow {
     }
 }
 
-/// A large value, or slow code of its type, may take longer to be written and read than a lease lasts: that is done on
+/// A large value, or slow code of its type, may take longer to encode or decode than a lease lasts. That happens on
 /// the sender's thread and on that of the delivery, and the driver renews the lease meanwhile.
 ///
-/// Not covered: a lock that is held meanwhile, and that the driver needs more seldom than it renews.
+/// Not covered: a lock that is held meanwhile, and that the driver needs less often than it renews.
 #[test]
 fn a_value_that_takes_long_to_be_coded_holds_up_no_lease() {
     let broker = Broker::new();
@@ -258,7 +258,7 @@ fn a_value_that_takes_long_to_be_coded_holds_up_no_lease() {
         assert!(cluster.wait_for_members(1, Duration::from_secs(60)));
     }
     let archive = two[1].1.spawn(Archive::default()).serve().unwrap();
-    // What was written before is in the channel: so several of each node.
+    // Discards earlier renewals from the channel, and then waits for several of each node.
     let renewed = || {
         let mut counts = [0; 2];
         leases.try_iter().for_each(drop);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::ThreadId;
 
-/// A member of groups and a subscriber to topics: notes what it gets.
+/// A member of groups and a subscriber to topics, which records what it receives.
 #[process]
 #[derive(Default)]
 struct Teller {
@@ -82,7 +82,7 @@ impl Teller {
         self.lost.clone()
     }
 
-    /// Keeps it busy until the gate opens.
+    /// Keeps the process busy until the gate opens.
     #[message(local)]
     fn stand(&mut self, gate: Arc<AtomicBool>) {
         postroom::block_in_place(|| {
@@ -93,7 +93,7 @@ impl Teller {
     }
 }
 
-/// No node exports it.
+/// A process that no node exports.
 #[process]
 #[derive(Default)]
 struct Unknown;
@@ -106,7 +106,7 @@ impl Unknown {
     }
 }
 
-/// A process by key.
+/// A process with a key.
 #[process]
 #[derive(Default)]
 struct Till {
@@ -129,10 +129,10 @@ impl Till {
     }
 }
 
-/// What the entries of [`Vault`] wait for, by key.
+/// The gates at which the entries of [`Vault`] wait, by key.
 static GATES: Mutex<BTreeMap<String, Arc<Gate>>> = Mutex::new(BTreeMap::new());
 
-/// A process by key that takes its time to start.
+/// A process with a key that is slow to start.
 #[process]
 #[derive(Default)]
 struct Vault {
@@ -158,7 +158,7 @@ impl Vault {
 
 type Answer = Result<Address<Vault>, KeyedError>;
 
-/// A node on which the start of the vault of this key waits at the gate, and who has asked for it.
+/// Returns a node on which the start of this key's vault waits at the gate, and the thread that has requested it.
 fn starting(key: &str) -> (Nodes, Node, Arc<Gate>, std::thread::JoinHandle<Answer>) {
     let nodes = Nodes::new();
     let node = nodes.join_as("eu-1", |builder| builder.export::<Vault>());
@@ -193,7 +193,7 @@ fn members(node: &Node) -> Vec<Pid> {
     node.cluster.group("tellers").members().wait().unwrap()
 }
 
-/// Until each node knows of the members.
+/// Waits until each node knows the members.
 fn until_members(nodes: &[Node], expected: &[Address<Teller>]) {
     let expected: BTreeSet<_> = expected.iter().map(|teller| teller.pid()).collect();
     for node in nodes {
@@ -208,7 +208,7 @@ fn a_broadcast_reaches_each_member_once_and_in_order() {
     for (teller, node) in tellers.iter().zip([&nodes[0], &nodes[0], &nodes[1]]) {
         assert_eq!(node.cluster.group("tellers").join(*teller), Ok(true));
     }
-    // Twice in, once out: still a member.
+    // Joins twice and leaves once: still a member.
     assert_eq!(nodes[1].cluster.group("tellers").join(tellers[2]), Ok(false));
     assert!(nodes[1].cluster.group("tellers").leave(tellers[2]));
     until_members(&nodes, &tellers);
@@ -324,7 +324,7 @@ fn an_event_reaches_the_subscribers_of_all_nodes() {
         let rates = teller.rates().wait().unwrap();
         assert!(rates.windows(2).all(|two| two[0] + 1 == two[1] || two[1] == 1_000), "in order, each once: {rates:?}");
     }
-    // Not after the end of the subscription, nor of the process, nor of another topic.
+    // Nothing after the end of the subscription or of the process, nor from another topic.
     assert!(nodes[0].cluster.topic::<Price>("prices.gold").unsubscribe(tellers[0]));
     assert!(!topic.unsubscribe(tellers[0]));
     nodes[0].cluster.topic::<Price>("prices").publish(Price { cents: 1 }).unwrap();
@@ -352,7 +352,7 @@ fn events_of_another_shape_and_those_without_room_are_counted() {
     });
     nodes[0].cluster.topic::<Other>("prices").publish(Other { euros: 1 }).unwrap();
     until("it is counted", || nodes[1].cluster.statistics().mismatched == 1);
-    // A subscriber that is full, and a flood that is more than may wait.
+    // A full subscriber, and a flood that exceeds the backlog.
     topic.unsubscribe(busy);
     let full = nodes[1].runtime.spawn(Teller::default()).mailbox(Bound::Hard(4, Overflow::Refuse)).serve().unwrap();
     topic.subscribe(full).unwrap();
@@ -393,7 +393,7 @@ fn both_sides_of_a_split_hold_an_eventual_name_and_then_one() {
             nodes[2].cluster.eventual_holder("early").is_none()
         }
     });
-    // At once, on both sides.
+    // Registered at the same time on both sides.
     for at in [0, 2] {
         assert_eq!(nodes[at].cluster.register_eventual("late", tellers[at]), Ok(true));
         assert_eq!(nodes[at].cluster.eventual_holder("late"), Some(tellers[at].pid()));
@@ -426,7 +426,7 @@ fn both_sides_of_a_split_hold_an_eventual_name_and_then_one() {
 
 fn till(node: &Node, key: &str) -> Address<Till> {
     let mut found = None;
-    // While members change, it is asked again.
+    // Repeats the request while members change.
     until("the key has a process", || match node.cluster.keyed::<Till>(key).wait() {
         Ok(till) => {
             found = Some(till);
@@ -442,7 +442,7 @@ fn till(node: &Node, key: &str) -> Address<Till> {
 fn a_key_has_one_process_where_it_is_at_home() {
     let (world, mut nodes) = nodes(3);
     let keys: Vec<_> = (0..24).map(|number| format!("till-{number}")).collect();
-    // Asked by all nodes at the same time: each is started once.
+    // Requested by all nodes at the same time, each is started once.
     let found: Vec<Vec<_>> = std::thread::scope(|scope| {
         let asks = nodes.iter().map(|node| scope.spawn(|| keys.iter().map(|key| till(node, key)).collect()));
         let asks: Vec<_> = asks.collect();
@@ -457,11 +457,11 @@ fn a_key_has_one_process_where_it_is_at_home() {
     }
     let on_all: BTreeSet<_> = found[0].iter().map(|till| till.pid().node()).collect();
     assert_eq!(on_all.len(), 3, "the keys are spread");
-    // One that has ended is started anew.
+    // A process that has ended is started again.
     found[0][0].pid().kill();
     until("it has another process", || till(&nodes[1], &keys[0]) != found[0][0]);
 
-    // Another node: only its keys move, and their processes of before end.
+    // A further node: only its keys move, and their earlier processes end.
     nodes.push(join(&world, "eu-4"));
     for node in &nodes {
         assert!(node.cluster.wait_for_members(3, Duration::from_secs(60)));
@@ -481,7 +481,8 @@ fn a_key_has_one_process_where_it_is_at_home() {
     }
     assert!(moved > 0, "none of {} keys moves to {new}", keys.len());
 
-    // Without that node, its keys move again, and start anew; it stops its own.
+    // Without that node, its keys move again, and their processes are started again; the node stops its own
+    // processes.
     let there: Vec<_> = keys.iter().filter(|key| home("Till", key, ids.iter().copied()) == Some(new)).collect();
     let before: Vec<_> = there.iter().map(|key| till(&nodes[0], key)).collect();
     nodes[3].client.disconnect();
@@ -499,7 +500,7 @@ fn what_has_no_process_by_key_is_refused_with_its_reason() {
     assert_eq!(ask("").wait(), Err(KeyedError::Length { bytes: 0 }));
     assert!(matches!(ask("cursed").wait(), Err(KeyedError::Failed { .. })), "its entry panics");
     assert!(matches!(ask("a").entry("close").wait(), Err(KeyedError::Failed { .. })), "it has no such entry");
-    // Its entry takes a number.
+    // The entry takes a number.
     assert!(matches!(nodes[0].cluster.keyed::<Account>("a").entry("serve").wait(), Err(KeyedError::Failed { .. })));
     assert!(matches!(nodes[0].cluster.keyed::<Unknown>("a").wait(), Err(KeyedError::NotExported { .. })));
     assert!(ask("a").wait().is_ok(), "the key is free after a start that failed");
@@ -522,17 +523,17 @@ fn a_policy_decides_on_processes_by_key_too() {
     let key = keys.into_iter().find(|key| home("Till", key, ids) == Some(ids[1])).unwrap();
     assert_eq!(one.cluster.keyed::<Till>(&key).wait(), Err(KeyedError::Denied));
     assert_eq!(two.cluster.statistics().refused, 1);
-    // Its own program may.
+    // The policy does not apply to the node's own program.
     assert!(two.cluster.keyed::<Till>(&key).wait().is_ok());
 }
 
-/// An error whose text blocks until its gate opens, or panics, and that enters the cluster as it is dropped.
+/// An error whose text blocks until its gate opens, or panics, and which calls the cluster when it is dropped.
 #[derive(Debug)]
 struct Troublesome {
     cluster: Cluster,
-    /// None: its text panics, and its drop too.
+    /// If `None`, its text panics, and so does its drop.
     gate: Option<Arc<Gate>>,
-    /// The thread that moves the nodes: that of their drivers.
+    /// The thread that runs the drivers of the nodes.
     driver: ThreadId,
     dropped: Arc<AtomicU64>,
 }
@@ -543,7 +544,7 @@ impl std::fmt::Debug for Gate {
     }
 }
 
-/// How often users' code ran on the thread of the drivers.
+/// Number of times that user code ran on the thread of the drivers.
 static ON_DRIVER: AtomicU64 = AtomicU64::new(0);
 
 impl Troublesome {
@@ -557,7 +558,7 @@ impl Troublesome {
 impl std::fmt::Display for Troublesome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.gate {
-            // Not there: the test is to fail and not to hang.
+            // Not on the driver's thread: the test has to fail rather than hang.
             Some(gate) if !self.is_on_driver() => gate.pass(),
             Some(_) => {}
             None => panic!("no text"),
@@ -580,8 +581,8 @@ impl Drop for Troublesome {
     }
 }
 
-/// The reason why a member of a group has ended may be a user's error. Its text blocks no node, and its drop may enter
-/// the cluster.
+/// The reason why a member of a group has ended may be a user's error. Its text must block no node, and its drop may
+/// call the cluster.
 #[test]
 fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
     let (world, nodes) = nodes(2);
@@ -619,10 +620,10 @@ fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
     assert_eq!(ON_DRIVER.load(Ordering::Relaxed), 0, "on a thread of the cluster");
 }
 
-/// Catches: a process of a key that lives as long as the runtime, since it was started when the node had left.
+/// Catches: a process with a key that lives as long as the runtime because it was started after the node had left.
 #[test]
 fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
-    // A preempted thread may ask the node to leave when the time of the start is over.
+    // If a thread is preempted, the time of the start may be over before the node leaves, so try several times.
     let is_told = (0..5).any(|round| {
         let (_nodes, node, gate, asks) = starting(&format!("leaves-{round}"));
         node.cluster.leave().wait();
@@ -635,7 +636,7 @@ fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
     assert!(is_told);
 }
 
-/// Catches: an entry that does not return and stops all starts of the node. (Some of the others wait behind it.)
+/// Catches: an entry that does not return and blocks all starts of the node. (Some of the others wait behind it.)
 #[test]
 fn a_start_by_key_that_takes_its_time_does_not_stop_all_others() {
     let (_nodes, node, gate, asks) = starting("slow");
@@ -645,16 +646,16 @@ fn a_start_by_key_that_takes_its_time_does_not_stop_all_others() {
     let _in_time_or_not = asks.join().unwrap();
 }
 
-/// A group has a member on a node that this one has no session with.
+/// A group has a member on a node with which this one has no session.
 ///
-/// Catches: a broadcast that leaves out a node, and does not say so.
+/// Catches: a broadcast that omits a node without reporting it.
 #[test]
 fn a_broadcast_says_which_nodes_it_does_not_reach() {
     let (nodes, all) = nodes(2);
     let member = teller(&all[0]);
     all[0].cluster.group("tellers").join(member).unwrap();
     until_members(&all, &[member]);
-    // The session is over, and the next one begins and does not open. The store still says that there are members.
+    // The session is over, and the next one begins but does not open. The store still reports members.
     let driver = nodes.lock().machines[0].driver.take();
     let peer = || all[1].cluster.peer(all[0].cluster.id());
     let before = peer().unwrap();

@@ -1,7 +1,7 @@
-//! What others may send to a node: frames of a sender that is not theirs, again, of an old session, too long, or none.
+//! Attacks by messages to a node: frames with a forged sender, repeated, of an old session, too long, or invalid.
 //!
-//! The broker lets nodes do what the permissions of a real one let them do. The attacker has a connection without a
-//! name, which may do anything, where a test is of what the nodes check themselves; and one with a name elsewhere.
+//! The broker enforces the permissions that a real one would. The attacker has a connection without a name, which may
+//! do anything, for tests of the nodes' own checks; elsewhere it has a connection with a name.
 
 use super::asks::Gate;
 use super::*;
@@ -25,7 +25,7 @@ fn subject(to: &Node, lane: Lane, from: &Identity) -> String {
     Subjects::of("bank").frame(&identity(to), lane, from)
 }
 
-/// Hears all frames from the first node to the second.
+/// Receives all frames from `from` to `to`.
 fn overhear(nodes: &Nodes, to: &Node, from: &Node) -> (Receiver<Message>, Subscription) {
     let (sender, frames) = channel();
     let subject = subject(to, Lane::Data, &identity(from));
@@ -33,12 +33,12 @@ fn overhear(nodes: &Nodes, to: &Node, from: &Node) -> (Receiver<Message>, Subscr
     (frames, nodes.broker.connect().subscribe(Lane::Data, &subject, on_message).unwrap())
 }
 
-/// Has a message of the attacker delivered, and what came before it.
+/// Publishes a message of the attacker, and waits until the broker has accepted it.
 fn publish(attacker: &Client, subject: &str, payload: Bytes) {
     until("the broker takes it", || attacker.publish(Lane::Data, subject, payload.clone()).is_ok());
 }
 
-/// Ten deposits, and the frames that they came in.
+/// Makes ten deposits, and returns the frames that carried them.
 fn deposits(nodes: &Nodes, from: &Node, to: &Node) -> (Address<Account>, Vec<Message>) {
     let account = start(from, to.cluster.name(), 0);
     let (frames, _overhears) = overhear(nodes, to, from);
@@ -60,7 +60,7 @@ fn a_frame_counts_once_and_in_its_session_only() {
     }
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
 
-    // Those of a session that is over, in the next.
+    // Frames of an earlier session, sent in the next.
     two.client.disconnect();
     until("it is lost", || one.cluster.members().len() == 1);
     until("it knows", || !two.cluster.is_member());
@@ -84,7 +84,7 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
     let attacker = nodes.broker.connect();
     let payload = frames.last().unwrap().payload.clone();
     let (first, third) = (identity(&one), identity(&three));
-    // The ID of one under the name of the other; and a subject that only ends as one of the first does.
+    // The ID of one node under the name of another; and a subject that only ends like one of the first node.
     let mixed = subject(&two, Lane::Data, &Identity { name: third.name.clone(), id: first.id });
     publish(&attacker, &mixed, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 1);
@@ -92,7 +92,7 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
         Subjects::of("bank").frame(&identity(&two), Lane::Data, &Identity { name: "x".into(), id: first.id });
     publish(&attacker, &other_end, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 2);
-    // Under its own name: it is none of its session.
+    // Under its own name: the frame does not belong to its session.
     publish(&attacker, &subject(&two, Lane::Data, &third), payload);
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
     assert_eq!(on(&three, move || account.deposit(1).wait()), Ok(12), "its session goes on");
@@ -107,7 +107,7 @@ fn frames_that_are_none_are_counted_and_cost_nothing_else() {
     let subject = subject(&two, Lane::Data, &identity(&one));
     let longest = Bytes::from(vec![1; MAX_PAYLOAD]);
     let names = {
-        // A greeting that claims a million names.
+        // A hello that claims a million names.
         let mut bytes = vec![1, 0];
         bytes.extend([0; 24]);
         bytes.extend([0xff; 64]);
@@ -122,7 +122,8 @@ fn frames_that_are_none_are_counted_and_cost_nothing_else() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
 }
 
-/// One that is not a member can send as much as it likes: what waits for the driver has a limit, and is counted.
+/// A node that is not a member can send without limit: the number of its frames that wait for the driver is bounded,
+/// and the others are counted.
 #[test]
 fn frames_of_strangers_have_a_limit() {
     let (nodes, [one, two, _three]) = three();
@@ -143,7 +144,7 @@ fn a_peer_speaks_for_its_own_processes_only() {
     let [account, other] = [start(&one, "eu-2", 0), start(&one, "eu-3", 0)];
     let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
     observer.watch(account.pid()).wait().unwrap();
-    // The third says that a process of the second has ended.
+    // The third node reports that a process of the second has ended.
     let peer = nodes.lock().machines[2].driver.as_ref().unwrap().peer(one.cluster.id()).unwrap();
     let ended = LinkMessage::Exit(ExitReason::Killed);
     assert!(peer.send_link(account.pid(), observer.pid(), ended).is_ok());
@@ -163,7 +164,7 @@ impl Nested {
     }
 }
 
-/// Takes what nests.
+/// Accepts nested values.
 #[process]
 #[derive(Default)]
 pub(super) struct Keeper;
@@ -179,13 +180,13 @@ impl Keeper {
     }
 }
 
-/// What nests deeper than the limit would overflow the stack of the decoding thread.
+/// A value that nests deeper than the limit would overflow the stack of the decoding thread.
 #[test]
 fn values_that_nest_too_deeply_are_refused() {
     let (_nodes, [one, two, _three]) = three();
     let keeper = one.cluster.node("eu-2").unwrap().start::<Keeper>("serve", payloads![]).wait().unwrap();
     on(&one, move || {
-        // A list and its struct count one each.
+        // A list and its struct count as one level each.
         assert_eq!(keeper.keep(Nested::so_deep(crate::codec::MAX_DEPTH / 2 - 8)).wait(), Ok(false));
         let refused = keeper.keep(Nested::so_deep(crate::codec::MAX_DEPTH * 10)).wait();
         assert!(matches!(&refused, Err(CallError::Unreadable(text)) if text.contains("levels deep")), "{refused:?}");
@@ -194,7 +195,7 @@ fn values_that_nest_too_deeply_are_refused() {
     assert_eq!(two.cluster.statistics().undecodable, 1);
 }
 
-/// What a node with a key of its own tries at the store.
+/// Attacks on the store by a node with its own key.
 #[test]
 fn a_node_does_not_become_another_by_the_store() {
     let (nodes, [one, two, three]) = three();
@@ -206,14 +207,14 @@ fn a_node_does_not_become_another_by_the_store() {
         thief.create(bucket, &key, value, Box::new(move |answer| drop(sender.send(answer))));
         answers.recv_timeout(Duration::from_secs(60)).expect("an answer")
     };
-    // The record and the lease of the other, which the broker refuses.
+    // The record and the lease of the other node, which the broker refuses.
     let record = crate::membership::Record::new("eu-2", 1).unwrap().encode();
     for bucket in [Bucket::Nodes, Bucket::Leases] {
         let key = format!("eu-2.{}", NodeId::new(99).unwrap());
         assert_eq!(write(bucket, key.clone(), record.clone()), Err(StoreError::Forbidden { key }));
     }
     assert_eq!(thief.refused(), 2);
-    // The ID of the other under its own name, which the nodes refuse.
+    // The ID of the other node under its own name, which the nodes refuse.
     let record = crate::membership::Record::new("eu-3", 1).unwrap().encode();
     let claim = format!("eu-3.{}", victim.id);
     let claimed = write(Bucket::Nodes, claim.clone(), record).unwrap();
@@ -221,7 +222,7 @@ fn a_node_does_not_become_another_by_the_store() {
         until("the claim is counted", || node.cluster.statistics().claimed_ids == 1);
     }
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
-    // A lease of that form which ends, as if the membership of the other were over.
+    // A lease under the claimed key, deleted again, as if the membership of the other node were over.
     two.cluster.register("acct-7", account).wait().unwrap();
     until("the name is known", || one.cluster.holder("acct-7").is_some());
     let epoch = nodes.lock().machines[1].driver.as_ref().unwrap().epoch().unwrap();
@@ -238,20 +239,20 @@ fn a_node_does_not_become_another_by_the_store() {
     assert_eq!([&one, &two, &three].map(|node| node.cluster.statistics().refused), [0; 3]);
 }
 
-/// One that asks for keys and takes no answer: what waits for it has a limit, behind which its session ends. The next
-/// one has room again, and others hear nothing of it.
+/// A peer that requests keys but takes no answers: the answers that wait for it have a limit, beyond which its
+/// session ends. The next session has room again, and others are not affected.
 #[test]
 fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
     let (nodes, [one, two, three]) = three();
     let account = start(&three, "eu-2", 0);
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
-    // Without it nothing of what arrives there is taken.
+    // Without the delivery, no message that arrives there is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
-    // The refusal says which entry there is not.
+    // The refusal contains the name of the missing entry.
     let entry = "x".repeat(4_000);
     let mut number = 0;
     until("the session ends", || {
-        // As much as the session takes.
+        // As many as the session accepts.
         for _ in 0..100 {
             let (process, entry, key) = ("Account".into(), entry.clone(), "a".into());
             number += 1;
@@ -271,7 +272,7 @@ fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
 }
 
-/// One that says that it has more members than a node may have.
+/// A peer that reports more members than a node may have.
 #[test]
 fn a_peer_with_too_many_members_loses_its_session() {
     let (_nodes, [one, two, three]) = three();
@@ -290,7 +291,7 @@ fn a_peer_with_too_many_members_loses_its_session() {
     until("the member is known again", || members(&two) == [member.pid()]);
 }
 
-/// One whose processes make more links and monitors than there may be: all of them hear that the node is lost, once.
+/// A peer whose processes create more links and monitors than allowed: all are notified once that the node is lost.
 #[test]
 fn a_peer_with_too_many_bonds_loses_its_session() {
     let nodes = Nodes::new();
@@ -342,7 +343,7 @@ impl Heavy {
     }
 }
 
-/// Starts that wait for others have a limit, in number and in bytes; further ones are refused, and counted.
+/// Waiting starts have a limit, in number and in bytes; further ones are refused, and counted.
 #[test]
 fn starts_that_wait_have_a_limit() {
     let nodes = Nodes::new();
@@ -364,7 +365,7 @@ fn starts_that_wait_have_a_limit() {
         }
     };
     flood(20, inputs(1 << 20));
-    // Fifteen and what their lengths take are less than 16 MiB.
+    // Fifteen of them, with the encoding of their lengths, are less than 16 MiB.
     until("those beyond the bytes are refused", || refused() == 5);
     flood(5_000, inputs(0));
     until("those beyond the number are refused", || refused() == 5 + 15 + 5_000 - 4_096);

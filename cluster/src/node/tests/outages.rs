@@ -1,4 +1,4 @@
-//! Nodes that cease to be members: why, what the log says of it, and that they come back.
+//! Nodes that cease to be members: the reason, the log, and their return.
 
 use super::asks::Gate;
 use super::*;
@@ -15,12 +15,12 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 type Fields = BTreeMap<&'static str, String>;
 
-/// Keeps the events of this crate's nodes. It is the whole test program's: nodes log on threads of their own.
+/// Stores the events of this crate's nodes, for the whole test program: nodes log on threads of their own.
 struct Log;
 
 static EVENTS: Mutex<Vec<(Level, Fields)>> = Mutex::new(Vec::new());
 
-/// Where what is said of the nodes of a name waits, in a subscriber that blocks.
+/// A node name and a gate. Events about the nodes of that name wait at the gate, as in a subscriber that blocks.
 static BLOCKS: Mutex<Option<(&str, Arc<Gate>)>> = Mutex::new(None);
 
 impl Log {
@@ -29,7 +29,7 @@ impl Log {
         ONCE.call_once(|| tracing::subscriber::set_global_default(Self).unwrap());
     }
 
-    /// The events about the node of this name, which no other test uses.
+    /// Returns the events about the nodes of this name, which no other test uses.
     fn of(node: &str) -> Vec<(Level, Fields)> {
         let is_its = |event: &&(Level, Fields)| event.1.get("node").is_some_and(|name| name == node);
         EVENTS.lock().unwrap().iter().filter(is_its).cloned().collect()
@@ -74,7 +74,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// Two nodes, and a client that may write anything.
+/// Returns two nodes, and a client that may write anything.
 fn two(names: [&str; 2]) -> (Nodes, [Node; 2], Client) {
     Log::install();
     let nodes = Nodes::new();
@@ -102,7 +102,7 @@ fn overwrite(intruder: &Client, node: &Node) {
     assert_eq!(answers.recv_timeout(Duration::from_secs(60)).expect("an answer"), Ok(()));
 }
 
-/// Catches: a part of a node that ends without a word, since its thread has panicked.
+/// Catches: a part of a node that ends silently because its thread has panicked.
 #[test]
 fn a_thread_of_the_cluster_that_panics_says_so() {
     Log::install();
@@ -115,7 +115,7 @@ fn a_thread_of_the_cluster_that_panics_says_so() {
     until("it is logged", || EVENTS.lock().unwrap().iter().any(is_its));
 }
 
-/// Catches: a refusal that ends a node which was a member; silently, and for good.
+/// Catches: a refusal that ends a node which was a member, silently and for good.
 #[test]
 fn a_node_whose_record_was_overwritten_says_so_and_comes_back() {
     let (_nodes, [one, two], intruder) = two(["eu-1", "eu-overwritten"]);
@@ -133,7 +133,7 @@ fn a_node_whose_record_was_overwritten_says_so_and_comes_back() {
     assert!(!Log::of("eu-overwritten")[0].1["reason"].is_empty());
 }
 
-/// Catches: a node that gives up, or does not say why it is out.
+/// Catches: a node that gives up, or does not report why it is not a member.
 #[test]
 fn a_node_that_may_not_join_again_goes_on_trying_and_says_why() {
     let (_nodes, [one, two], intruder) = two(["eu-1", "eu-refused"]);
@@ -157,7 +157,7 @@ fn a_node_that_may_not_join_again_goes_on_trying_and_says_why() {
     assert!(one.cluster.wait_for_members(1, Duration::from_secs(60)));
 }
 
-/// It is refused before it was a member: that is an error of its program, which must not wait for ever.
+/// The refusal precedes any membership: it is an error of the program, whose join must not wait forever.
 #[test]
 fn a_refusal_of_the_first_join_is_an_error() {
     let broker = Broker::new();
@@ -187,7 +187,7 @@ impl Holder {
     }
 }
 
-/// A step cannot be stopped from outside: the log has to name who may still act beside the next holder.
+/// A step cannot be stopped from outside: the log has to name the process that may still act alongside the next holder.
 #[test]
 fn a_holder_whose_step_outlives_the_fence_is_named_in_the_log() {
     let (_nodes, [_one, two], _) = two(["eu-1", "eu-stands"]);
@@ -211,7 +211,7 @@ fn a_holder_whose_step_outlives_the_fence_is_named_in_the_log() {
     assert!(!pid.is_alive());
 }
 
-/// Two programs under one name are a mistake of deployment; what is left of a node that was restarted is none.
+/// Two programs under one name are a deployment mistake; the stale record of a restarted node is not.
 #[test]
 fn two_nodes_of_one_name_are_named_in_the_log_and_a_restarted_one_is_not() {
     let (nodes, twins, _) = two(["eu-twin", "eu-twin-2"]);
@@ -224,7 +224,7 @@ fn two_nodes_of_one_name_are_named_in_the_log_and_a_restarted_one_is_not() {
     ids.sort();
     assert_eq!(named, ids);
 
-    // It ends without a word, and its lease lasts on.
+    // The node ends silently, and its lease remains.
     twins[1].client.disconnect();
     nodes.lock().machines[1].driver = None;
     let again = nodes.join("eu-twin-2");
@@ -234,7 +234,7 @@ fn two_nodes_of_one_name_are_named_in_the_log_and_a_restarted_one_is_not() {
     assert_eq!(Log::count("eu-twin", Level::WARN, text), 2, "once each");
 }
 
-/// Opens a gate also when the test has failed.
+/// Opens a gate when dropped, even if the test has failed.
 struct Opens(Arc<Gate>);
 
 impl Drop for Opens {
@@ -243,7 +243,7 @@ impl Drop for Opens {
     }
 }
 
-/// Catches: a node whose peers have no answer while the subscriber of its log blocks.
+/// Catches: a node that does not answer its peers while the subscriber of its log blocks.
 #[test]
 fn a_log_that_blocks_delays_nothing_that_arrives() {
     let (nodes, [one, _two], _) = two(["eu-1", "eu-blocks"]);

@@ -1,9 +1,9 @@
-//! Senders to a node or to a process there that has no room. The limits of the sessions are small, and the nodes stand
-//! still while their world is locked, so that it is no matter of speed who waits.
+//! Senders to a node, or to a process there, that has no room. The limits of the sessions are small, and the nodes
+//! stand still while their world is locked, so that it does not depend on speed who waits.
 //!
-//! Each was seen to fail: `room` of the overflow that returns nothing, rooms that are not given, or not at the end of a
-//! session; an unbounded `admit_beyond`; sends that pass what waits; a slow process of which the peer is not told, or
-//! whose catching up is not noted; losses that are not counted.
+//! The tests were seen to fail with each of these defects: `Overflow::room` returns nothing; rooms are not passed on,
+//! or not at the end of a session; `admit_beyond` is unbounded; sends overtake waiting messages; the peer is not
+//! notified of a slow process, or its catching up is not recorded; losses are not counted.
 
 use super::*;
 use crate::session::{Config, LaneLimits};
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicUsize;
 
 /// A message of [`Sink`] is longer than this.
 const LENGTH: usize = 4_000;
-/// What may wait in the session, and beyond it as much again.
+/// Number of bytes that may wait in the session; as many again may wait beyond it.
 const QUEUE: u64 = 256 << 10;
 
 #[process]
@@ -43,12 +43,12 @@ impl Sink {
     }
 }
 
-/// Sends to another node, a message for each that it gets.
+/// A process that sends to another node: one message for each that it receives.
 #[process]
 struct Source {
     sink: Address<Sink>,
     next: u64,
-    /// Counts what was accepted.
+    /// Counts the accepted messages.
     sent: Arc<AtomicUsize>,
     refused: Option<SendFailure>,
 }
@@ -69,7 +69,7 @@ impl Source {
         }
     }
 
-    /// All in one step.
+    /// Sends all in one step.
     #[message]
     fn flood(&mut self, count: usize) {
         (0..count).for_each(|_| self.go());
@@ -111,13 +111,14 @@ impl Sent {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Suspended again and again, since it has more to do when it has waited for the longest time.
+    /// Returns whether it is suspended there. That happens repeatedly, since it has more to send after the longest
+    /// suspension.
     fn is_suspended_at(&self, at: Pid) -> bool {
         self.source.pid().info().is_some_and(|info| info.state == ProcessState::Suspended { at })
     }
 }
 
-/// Two nodes whose sessions have little room.
+/// Returns two nodes whose sessions have little room.
 fn two() -> (Nodes, [Node; 2]) {
     let nodes = Nodes::new();
     let lane = LaneLimits { window: 128 << 10, queue: QUEUE, message: 64 << 10 };
@@ -146,7 +147,7 @@ fn a_process_is_suspended_at_a_node_without_room_and_goes_on_in_order() {
     const ALL: usize = 1_000;
     (0..ALL).for_each(|_| sent.source.go().send().unwrap());
     until("it is suspended", || sent.is_suspended_at(sink.pid()));
-    // What fits, and one more for which it is suspended; another at most for each second in which it has waited.
+    // As many as fit, and one more for which it is suspended; at most one further for each second that it has waited.
     let fits = QUEUE as usize / (LENGTH + 64);
     assert!((fits - 4..2 * fits).contains(&sent.count()), "{} of {fits}", sent.count());
     let full = SendFailure::Full(sink.pid());
@@ -162,7 +163,7 @@ fn a_process_is_suspended_at_a_node_without_room_and_goes_on_in_order() {
     assert_eq!([&one, &two].map(losses), [crate::Statistics::default(); 2]);
 }
 
-/// More than what may be accepted beyond the bound, in one step: it waits inside the step.
+/// One step sends more than may be accepted beyond the bound: the process waits inside the step.
 #[test]
 fn a_step_that_sends_without_end_waits_itself() {
     let (nodes, [one, two]) = two();
@@ -220,7 +221,7 @@ fn a_suspended_process_is_killed_and_cancelled_as_any_other() {
     drop(world);
 }
 
-/// Nothing that was accepted is lost without being counted, and each sender hears of the loss.
+/// No accepted message is lost without being counted, and each sender learns of the loss.
 #[test]
 fn the_loss_of_a_node_releases_all_that_wait_for_it() {
     let (nodes, [one, two]) = two();
@@ -249,7 +250,7 @@ fn the_loss_of_a_node_releases_all_that_wait_for_it() {
     assert!(unconfirmed <= accepted + 1, "{unconfirmed} of {accepted}, and what a thread has sent");
 }
 
-/// Its senders wait for it, and those to others on its node do not.
+/// Senders to the slow process wait, and senders to others on its node do not.
 #[test]
 fn a_process_that_has_fallen_behind_holds_up_its_own_senders_alone() {
     let (_nodes, [one, two]) = two();
@@ -263,14 +264,15 @@ fn a_process_that_has_fallen_behind_holds_up_its_own_senders_alone() {
     let floods = floods.serve().unwrap();
     (0..ALL / 100).for_each(|_| floods.send_some(100).send().unwrap());
     let is_suspended = || floods.pid().info().unwrap().state == ProcessState::Suspended { at: slow.pid() };
-    // First at the session, which is full at times; when nothing moves any more, at the process.
+    // First at the session, which is full at times; once nothing moves any more, at the process.
     let mut before = usize::MAX;
     until("its sender waits for it", || {
         let is_still = is_suspended() && before == sent.load(Ordering::Relaxed);
         before = sent.load(Ordering::Relaxed);
         is_still && on(&one, || account.deposit(1).wait()).is_ok() && before == sent.load(Ordering::Relaxed)
     });
-    // Its mailbox, what waits there until its sender is told, what is on its way then, and what is accepted beyond.
+    // The mailbox, the messages stored there until the sender is notified, those then in flight, and those accepted
+    // beyond.
     let most = 4 + 1_024 + (2 * QUEUE + (128 << 10)) as usize / 64 + 1_024;
     assert!(sent.load(Ordering::Relaxed) <= most, "{} of {most}", sent.load(Ordering::Relaxed));
     let refused = on(&one, || slow.take(0).send()).unwrap_err();
@@ -302,17 +304,18 @@ impl Floods {
     }
 }
 
-/// Messages that a supervisor keeps for a child elsewhere, more than there is room for on the way and beyond: the rest
-/// waits, in its order, and is not lost.
+/// A supervisor keeps more messages for a child elsewhere than there is room for in flight and beyond: the rest waits
+/// in order, and is not lost.
 ///
-/// Mutation: in `ChildSlot::hand_over`, make what finds no room a dead letter; or in `RoomWait::resume`, tell none.
+/// Mutation: in `ChildSlot::hand_over`, make messages without room dead letters; or in `RoomWait::resume`, notify no
+/// one.
 #[test]
 fn what_is_kept_for_a_child_waits_for_room_on_the_way_to_it() {
     let (nodes, [one, two]) = two();
     let there = one.cluster.node("eu-2").unwrap();
     let child = Child::new("sink", move |spawn| spawn.on(&there).start::<Sink>("serve", payloads![]));
     let world = nodes.lock();
-    // Not started while the nodes stand still.
+    // The child is not started while the nodes stand still.
     let tree = Supervisor::one_for_one().add(child.keep_messages()).spawn(&one.runtime).unwrap();
     let sink: Address<Sink> = tree.child("sink").unwrap();
     const ALL: u64 = 400;
@@ -325,9 +328,9 @@ fn what_is_kept_for_a_child_waits_for_room_on_the_way_to_it() {
     assert!(sink.pid().resolve().is_some_and(|pid| pid.node() == two.cluster.id()));
 }
 
-/// A message that is too long is refused with both numbers, and comes back.
+/// A message that is too long is refused with both numbers, and returned.
 ///
-/// Mutation: have `Refusal::into_failure` take it for one that is not remote, or change one of the numbers.
+/// Mutation: make `Refusal::into_failure` report it as not remote, or change one of the numbers.
 #[test]
 fn a_message_that_is_too_long_is_refused_with_its_length_and_the_limit() {
     let nodes = Nodes::new();
@@ -350,7 +353,7 @@ fn a_message_that_is_too_long_is_refused_with_its_length_and_the_limit() {
     assert_eq!(on(&one, || sink.count().wait()), Ok(1));
 }
 
-/// The list of a group's members is one message, and there are no more of them than fit into it.
+/// The list of a group's members is one message, so a group has no more members than fit into it.
 ///
 /// Mutation: leave out `limit_lists`.
 #[test]

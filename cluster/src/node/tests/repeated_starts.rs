@@ -1,5 +1,6 @@
-//! Starts with a key, and addresses that follow a name. Each was seen to fail: starts that ask no table of keys, a key
-//! that does not choose the node, an address that stays with the first holder.
+//! Starts with a key, and addresses that follow a name. The tests were seen to fail with each of these defects:
+//! starts that bypass the table of keys, a key that does not choose the node, an address that stays with the first
+//! holder.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -30,14 +31,14 @@ fn a_start_with_a_key_is_made_once_on_a_node() {
     let long = keyed(&one, "eu-2", &"x".repeat(1_025));
     assert_eq!(long, Err(StartError::KeyLength { bytes: 1_025 }));
     assert_eq!(keyed(&one, "eu-2", ""), Err(StartError::KeyLength { bytes: 0 }));
-    // A start that was refused has used no key.
+    // A refused start has not used a key.
     let refused = one.cluster.node("eu-2").unwrap().start::<Account>("serve", payloads![]).key("order-19").wait();
     assert!(matches!(refused, Err(StartError::Inputs(_))));
     assert!(keyed(&one, "eu-2", "order-19").is_ok());
     assert_eq!(losses(&two), crate::Statistics::default());
 }
 
-/// Each of the three nodes asks, itself included.
+/// Each of the three nodes asks, including the chosen one.
 #[test]
 fn a_key_chooses_the_same_node_wherever_it_is_asked_for() {
     let (_nodes, nodes) = three();
@@ -50,7 +51,7 @@ fn a_key_chooses_the_same_node_wherever_it_is_asked_for() {
     assert!(chosen.len() > 1, "{chosen:?}");
 }
 
-/// The session is over before the answer comes.
+/// The session ends before the answer arrives.
 #[test]
 fn a_start_whose_answer_was_lost_is_repeated_with_its_key() {
     let (nodes, [one, two, _three]) = three();
@@ -67,7 +68,7 @@ fn a_start_whose_answer_was_lost_is_repeated_with_its_key() {
         }
         is_started
     });
-    // The answer may have come in time.
+    // The answer may have arrived in time.
     until("it was answered, or has failed", || asked.is_finished());
     let first = asked.join().unwrap();
     until("it knows that it is cut off", || !two.cluster.is_member());
@@ -108,7 +109,7 @@ fn an_address_follows_its_name_from_holder_to_holder() {
     until("the name is known", || one.cluster.holder("acct-7").is_some());
     assert_eq!(deposit(3), Ok(303), "on the node itself");
 
-    // Sent to another node, it leads there by way of its own.
+    // Sent to another node, the address leads there through its own node.
     let relay = start(&one, "eu-2", 0);
     assert_eq!(on(&one, move || relay.deposit(1).wait()), Ok(1));
     assert_eq!(on(&two, move || address.deposit(1).wait()), Ok(304));

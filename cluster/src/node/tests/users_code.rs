@@ -1,4 +1,4 @@
-//! Users' code that the delivery of a message calls for: it runs on no thread of the cluster.
+//! User code that the delivery of a message has to run: it runs on no thread of the cluster.
 
 use super::*;
 use postroom::__private::ThreadKind;
@@ -16,7 +16,7 @@ fn noted(kinds: &Kinds) -> Vec<String> {
     kinds.lock().unwrap().iter().cloned().collect()
 }
 
-/// A full mailbox that drops messages makes dead letters of what comes from another node.
+/// A full mailbox with a dropping policy turns messages from another node into dead letters.
 ///
 /// Mutation: in `Sink::dead_letter` of the scheduler, call the hook on this thread.
 #[test]
@@ -43,7 +43,7 @@ fn a_dead_letter_of_another_nodes_message_is_reported_on_no_thread_of_the_cluste
             assert_eq!(account.deposit(1).wait(), Ok(1), "others are served");
         });
         until("nearly all are dead letters", || numbers.lock().unwrap().len() >= 195);
-        // Before it ends: what is left in its mailbox then is reported by its worker.
+        // Before its end: its worker reports the messages that are in its mailbox then.
         let (kinds, numbers) = (noted(&kinds), numbers.lock().unwrap().clone());
         slow.pid().kill();
         gate.store(true, Ordering::Relaxed);
@@ -52,9 +52,9 @@ fn a_dead_letter_of_another_nodes_message_is_reported_on_no_thread_of_the_cluste
     }
 }
 
-/// The members take what has come in its order, though more has come than the pool takes.
+/// The members handle the messages in order, though more have arrived than the pool accepts.
 ///
-/// Mutation: in `PoolRouter::take`, always take it now.
+/// Mutation: in `PoolRouter::take`, always call `take_now`.
 #[test]
 fn the_key_of_another_nodes_message_is_asked_for_on_no_thread_of_the_cluster() {
     const MESSAGES: u64 = 600;
@@ -72,7 +72,7 @@ fn the_key_of_another_nodes_message_is_asked_for_on_no_thread_of_the_cluster() {
     slow.stand(Arc::clone(&gate)).send().unwrap();
     let account = start(&one, "eu-2", 0);
     on(&one, || {
-        // More than fit into its queue, and before that: the rest waits with the delivery.
+        // More than fit into its queue and its mailbox: the rest waits in the delivery.
         (0..MESSAGES).for_each(|number| slow.take(number).send().unwrap());
         assert_eq!(account.deposit(1).wait(), Ok(1), "others are served");
         gate.store(true, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Tells how long the caller waits, and calls the next one.
+/// A process that returns how long its caller still waits, and that calls the next station.
 #[process]
 #[derive(Default)]
 struct Station {
@@ -19,7 +19,7 @@ impl Station {
         self.next = Some(next);
     }
 
-    /// In milliseconds.
+    /// Returns the time until the deadline in milliseconds.
     #[message]
     fn time_left(&mut self, ctx: &mut Context<Self>) -> Option<u64> {
         ctx.deadline().map(|deadline| (deadline - ctx.now()).as_millis() as u64)
@@ -44,10 +44,10 @@ fn two(sim: &Sim) -> (SimulatedBroker, [SimulatedNode; 2]) {
     (broker, nodes)
 }
 
-/// A deadline travels as the time that is left. The time on the way does not count at the called process: the clocks of
-/// two machines have nothing in common.
+/// A deadline is sent as the time that is left. The transit time does not count at the called process: the clocks of
+/// two machines are unrelated.
 ///
-/// Mutation: in `Peer::send_encoded`, send no time; or in `Package::with_caller`, take some of it away.
+/// Mutation: in `Peer::send_encoded`, send no time; or in `Package::with_caller`, subtract some of it.
 #[postroom::test(seeds = 10)]
 fn a_deadline_travels_as_the_time_that_is_left(sim: Sim) {
     let (broker, [a, b]) = two(&sim);
@@ -60,7 +60,8 @@ fn a_deadline_travels_as_the_time_that_is_left(sim: Sim) {
     assert_eq!(a.enter(|| station.time_left().timeout(Duration::MAX).wait()), Ok(None));
 }
 
-/// A cycle of calls between nodes is not found by either, and ends by the deadline of a call; after that all go on.
+/// A cycle of calls between nodes is not detected by either node, and ends with the deadline of a call; then all
+/// continue.
 #[postroom::test(seeds = 10)]
 fn a_cycle_of_calls_between_nodes_ends_by_a_deadline(sim: Sim) {
     let (broker, [a, b]) = two(&sim);

@@ -5,7 +5,7 @@ use postroom::test::sometimes;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Spawns a source on each node for a sink on each other. Returns what is needed to check what they note.
+/// Spawns a source on each node for a sink on each other. Returns the data to check their records.
 fn traffic(nodes: &[SimulatedNode; 3], numbers: u64, pause: Duration) -> (Notes, Vec<(Pair, InSession)>) {
     let ledger = Notes::default();
     let mut pairs = Vec::new();
@@ -21,8 +21,8 @@ fn traffic(nodes: &[SimulatedNode; 3], numbers: u64, pause: Duration) -> (Notes,
     (ledger, pairs)
 }
 
-/// Within a session each pair's messages arrive in their order, all of them, once: whatever is lost, late, repeated or
-/// cut off. What is missing was sent in a session that has ended.
+/// Within a session each pair's messages arrive in order, all of them, once: even if frames are lost, late, repeated
+/// or cut off. Missing messages were sent in a session that has ended.
 #[postroom::test(seeds = 20)]
 fn messages_of_a_session_arrive_in_order_and_once(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -41,7 +41,7 @@ fn messages_of_a_session_arrive_in_order_and_once(sim: Sim) {
     sometimes!(accepted > handled, "a session ends with messages on their way");
 }
 
-/// Without a partition or a pause no session ends, however bad the network is: so nothing is lost.
+/// Without a partition or a pause no session ends, however bad the network is, so no message is lost.
 #[postroom::test(seeds = 12)]
 fn a_bad_network_alone_loses_nothing(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -57,7 +57,7 @@ fn a_bad_network_alone_loses_nothing(sim: Sim) {
     assert_eq!(ledger.counts(), (6 * 40, 6 * 40));
 }
 
-/// A call to another node ends once: with its answer, or since the session has ended.
+/// A call to another node ends once: with its answer, or because the session has ended.
 #[postroom::test(seeds = 15)]
 fn calls_end_once(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -79,7 +79,7 @@ fn calls_end_once(sim: Sim) {
     broker.rest(&nodes.each_ref());
 }
 
-/// What waits for a node that cannot be reached is bounded, and what exceeds the bound is refused.
+/// The messages that wait for an unreachable node are bounded, and further ones are refused.
 #[postroom::test(seeds = 10)]
 fn the_memory_of_a_sender_is_bounded(sim: Sim) {
     let broker = Broker::simulated(&sim);

@@ -1,9 +1,9 @@
-//! What is heard of the end of processes on other nodes.
+//! Reports of the ends of processes on other nodes.
 
 use super::*;
 use postroom::test::sometimes;
 
-/// How a witness hears.
+/// The way in which a witness is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     Monitor,
@@ -11,7 +11,7 @@ enum By {
     Join,
 }
 
-/// Hears of the end of one process of another node, in one way.
+/// A process that waits in one way for the end of one process of another node.
 #[process]
 struct Witness {
     key: (u32, By),
@@ -45,7 +45,7 @@ impl Witness {
     }
 }
 
-/// Each monitor, link and join hears of an end once: that of the process, or the loss of its node.
+/// Each monitor, link and join is notified of an end once: that of the process, or the loss of its node.
 #[postroom::test(seeds = 20)]
 fn each_end_is_heard_once(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -54,7 +54,7 @@ fn each_end_is_heard_once(sim: Sim) {
     for (at, there) in nodes.iter().enumerate() {
         for here in nodes.iter().filter(|here| here.id() != there.id()) {
             for by in [By::Monitor, By::Link, By::Join] {
-                // A link makes the other end, too, so each witness has a target of its own.
+                // A link also ends the other process, so each witness has its own target.
                 let target = there.host().spawn(Sink::default()).serve().unwrap();
                 let key = (targets.len() as u32, by);
                 let _running = here.host().spawn(Witness { key, heard: heard.clone() }).watch(target.pid()).unwrap();
@@ -86,14 +86,15 @@ fn each_end_is_heard_once(sim: Sim) {
     left.into_iter().for_each(|(_, target)| _ = target.pid().stop());
     broker.rest(&nodes.each_ref());
     broker.pass(Duration::from_secs(1));
-    // A normal end of a linked process is not told: that link is over, and its witness may have heard nothing.
+    // The normal end of a linked process is not reported: that link is over, and its witness may have received
+    // nothing.
     heard.check(false);
     for (key, (expected, happened)) in heard.all() {
         assert!(happened == expected || key.1 == By::Link, "{key:?} was heard {happened} times");
     }
 }
 
-/// The processes of a killed node are heard of as lost, once.
+/// The processes of a killed node are reported as lost, once.
 #[postroom::test(seeds = 20)]
 fn the_end_of_a_killed_node_is_heard_once(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);
@@ -110,7 +111,7 @@ fn the_end_of_a_killed_node_is_heard_once(sim: Sim) {
     broker.pass(Duration::from_secs(30));
     heard.check(true);
     assert_eq!(heard.counts(), (12, 12));
-    // It comes back as another node.
+    // The node comes back as another node.
     let d = broker.join(builder("b"));
     broker.settle(&[&a, &c, &d]);
     broker.rest(&[&a, &c, &d]);

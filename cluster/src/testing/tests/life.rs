@@ -3,8 +3,8 @@
 use super::*;
 use postroom::test::sometimes;
 
-/// A node that was paused for longer than its lease publishes nothing until it has another: the broker objects if it
-/// does. Then it joins again.
+/// A node that was paused for longer than its lease publishes nothing until it has a new one; otherwise the broker's
+/// check fails. Then it rejoins.
 #[postroom::test(seeds = 20)]
 fn a_paused_node_is_fenced_before_it_sends(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -31,7 +31,7 @@ fn a_paused_node_is_fenced_before_it_sends(sim: Sim) {
     assert_eq!(b.enter(|| sink.double(4).wait()), Ok(8));
 }
 
-/// A node that cannot reach the store fences itself, also if it reaches others; after healing all see all.
+/// A node that cannot reach the store fences itself, even if it reaches others; after healing all see all.
 #[postroom::test(seeds = 20)]
 fn a_node_without_the_store_fences_itself(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -51,7 +51,7 @@ fn a_node_without_the_store_fences_itself(sim: Sim) {
     broker.rest(&[a, b, c]);
 }
 
-/// A node that leaves loses nothing that it has accepted.
+/// A node that leaves loses no message that it has accepted.
 #[postroom::test(seeds = 20)]
 fn a_node_that_leaves_loses_nothing(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -76,7 +76,7 @@ fn a_node_that_leaves_loses_nothing(sim: Sim) {
     assert_eq!(b.members().len(), 1, "it has left");
 }
 
-/// What happened before it is killed does not keep a node from coming back, nor the others from working.
+/// Nothing that happened before a node is killed keeps it from coming back, or the others from working.
 #[postroom::test(seeds = 12)]
 fn nodes_are_killed_and_come_back(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -100,7 +100,7 @@ fn nodes_are_killed_and_come_back(sim: Sim) {
     broker.rest(&all);
 }
 
-/// Joining is awaited in an async test, and takes no thread; so does waiting for others.
+/// An async test can await joining without blocking a thread, and also waiting for others.
 #[postroom::test(seeds = 10)]
 async fn a_program_joins_as_in_production(sim: Sim) {
     let broker = Broker::simulated(&sim);
@@ -120,13 +120,13 @@ async fn a_program_joins_as_in_production(sim: Sim) {
     assert_eq!(late.unwrap_err(), crate::JoinError::Timeout { waited, attempts: Vec::new() });
 }
 
-/// What is left of a node is not shown beside its successor, though it takes a lease until its loss is found. (This has
-/// failed: both were, and the lost one was the first.)
+/// The stale record of a node is not shown alongside its successor, though its loss takes a lease time to be found.
+/// (This has failed: both were shown, and the lost one came first.)
 #[postroom::test(seeds = 20)]
 fn a_node_that_was_restarted_replaces_what_is_left_of_it(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);
     let before = b.id();
-    // It does not come back before the end of its lease.
+    // The paused node does not return before the end of its lease.
     broker.pause(&b, Duration::from_secs(60));
     broker.faults(Faults { delay: Duration::from_millis(sim.random() % 50), ..Faults::default() });
     let successor = broker.join(builder("b"));

@@ -1,25 +1,25 @@
-//! Whole nodes under seeded schedules and faults: what a cluster promises, as properties. Each runs with some seeds
-//! here, and with a thousand at night.
+//! Whole nodes under seeded schedules and faults: the guarantees of a cluster, as properties. Each runs with some
+//! seeds here, and with a thousand in the nightly run.
 //!
-//! Each was seen to fail, most of them with the first seed, when one line was broken:
+//! Each was seen to fail, most of them with the first seed, with this defect:
 //!
-//! | test | broken |
+//! | test | defect |
 //! |---|---|
-//! | `messages_of_a_session…`, `a_bad_network…` | `Incoming::on_segment` accepts a segment behind a gap |
+//! | `messages_of_a_session…`, `a_bad_network…` | `Incoming::on_segment` accepts a segment after a gap |
 //! | `calls_end_once` | `Delivery::ended` does not call `fail_all`; `Peer::take_call` leaves the call in the table |
-//! | `the_memory_of_a_sender…` | `Outgoing::send` does not look at the limit of its queue |
+//! | `the_memory_of_a_sender…` | `Outgoing::push` does not check the limit of its queue |
 //! | `each_end…`, `the_end_of_a_killed_node…` | `Delivery::ended` does not disconnect the router |
-//! | `a_name_has_one_holder` | names of a lost node are free at once, as of one that has left (by the oracle) |
+//! | `a_name_has_one_holder` | names of a lost node are free at once, like those of one that has left (by the oracle) |
 //! | `a_holder_has_no_grace…` | the grace of `Driver::fenced` begins now |
 //! | `a_registration_without_an_answer…` | `Names::delete_stray` does nothing |
 //! | `the_name_of_a_lost_process…` | `Driver::taken` returns `Taken` |
-//! | `a_node_that_was_restarted…` | `ViewState::latest` takes the first of a name |
-//! | `a_stop_that_a_policy_allows…` | an allowed stop goes to its process past what is kept |
+//! | `a_node_that_was_restarted…` | `ViewState::latest` returns the first node of a name |
+//! | `a_stop_that_a_policy_allows…` | an allowed stop overtakes messages stored for its process |
 //! | `a_paused_node_is_fenced…` | `Gate::may_send` returns true when the lease is over (by the broker) |
-//! | `a_node_without_the_store…` | `Lease::handle_timeout` does not fence; `Driver::fenced` does not join again |
-//! | `a_node_that_leaves…` | `Driver::has_left` does not wait until its peers are told |
+//! | `a_node_without_the_store…` | `Lease::handle_timeout` does not fence; `Driver::fenced` does not rejoin |
+//! | `a_node_that_leaves…` | `Driver::has_left` does not wait until its peers are notified |
 //! | `names_survive…` | see the head of `store` |
-//! | `a_node_too_many…` | `Driver::refuse_if_full` compares with one more |
+//! | `a_node_too_many…` | `Driver::refuse_if_full` compares with a limit that is one too large |
 
 mod calls;
 mod delivery;
@@ -41,12 +41,12 @@ use postroom::prelude::*;
 use postroom::test::Sim;
 use std::time::Duration;
 
-/// Sender and receiver.
+/// The numbers of sender and receiver.
 type Pair = (u32, u32);
 type Session = (Epoch, Revision);
 type Notes = Ledger<Pair, Session>;
 
-/// Takes numbers, and notes them.
+/// A process that receives numbers, and records them.
 #[process]
 #[derive(Default)]
 struct Sink {
@@ -75,10 +75,10 @@ impl Sink {
     }
 }
 
-/// Tells which session its node has with the sink's.
+/// A function that returns the current session of the source's node with the sink's.
 type InSession = Box<dyn Fn() -> Option<Session> + Send>;
 
-/// Sends numbers to a sink, and notes those that are accepted.
+/// A process that sends numbers to a sink, and records the accepted ones.
 #[process]
 struct Source {
     pair: Pair,
@@ -89,7 +89,7 @@ struct Source {
 
 #[process]
 impl Source {
-    /// Sends some numbers, one each time `pause` has passed.
+    /// Sends some numbers, one per `pause`.
     #[entry]
     async fn send(&mut self, ctx: &mut Context<Self>, numbers: std::ops::Range<u64>, pause: Duration) {
         for number in numbers {
@@ -101,7 +101,7 @@ impl Source {
     }
 }
 
-/// Calls a sink, and notes how its calls end.
+/// A process that calls a sink, and records the ends of its calls.
 #[process]
 struct Caller {
     own: u32,
@@ -131,7 +131,7 @@ fn builder(name: &str) -> Builder {
     Cluster::builder("bank").node(name).export::<Sink>()
 }
 
-/// Three nodes that know each other.
+/// Returns three nodes that know each other.
 fn three(sim: &Sim) -> (SimulatedBroker, [SimulatedNode; 3]) {
     let broker = Broker::simulated(sim);
     let nodes = ["a", "b", "c"].map(|name| broker.join(builder(name)));
@@ -139,10 +139,10 @@ fn three(sim: &Sim) -> (SimulatedBroker, [SimulatedNode; 3]) {
     (broker, nodes)
 }
 
-/// A bad network.
+/// The faults of a bad network.
 const BAD: Faults = Faults { drop: 0.02, duplicate: 0.02, reorder: 0.05, delay: Duration::from_millis(50) };
 
-/// Some seconds with troubles among these nodes, after which all is well again.
+/// Causes faults among these nodes for some seconds, and then ends them and waits until the nodes have recovered.
 fn troubles(sim: &Sim, broker: &SimulatedBroker, nodes: &[&SimulatedNode], kinds: &[Trouble], rounds: u32) {
     broker.faults(BAD);
     for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! Holders of names. The broker of each test watches, too: see `testing::oracle`.
+//! Holders of names. The broker of each test also checks them: see `testing::oracle`.
 
 use super::*;
 use crate::names::{RegisterError, Token};
@@ -7,7 +7,7 @@ use postroom::test::sometimes;
 
 type Store = FencedStore<(u32, u64)>;
 
-/// Holds the name as long as it lives, and writes to a store.
+/// A process that holds the name for its lifetime, and writes to a store.
 #[process]
 struct Holder {
     own: (u32, u64),
@@ -43,7 +43,7 @@ impl Holder {
     }
 }
 
-/// Starts holders one after the other, as a supervisor does.
+/// A process that starts holders one after another, as a supervisor does.
 #[process]
 struct Candidate {
     own: u32,
@@ -65,7 +65,7 @@ impl Candidate {
     }
 }
 
-/// A name has one holder at a time that may act, and each has a larger token than the one before.
+/// A name has at most one holder that may act, and each has a larger token than the one before.
 #[postroom::test(seeds = 20)]
 fn a_name_has_one_holder(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -82,7 +82,7 @@ fn a_name_has_one_holder(sim: Sim) {
     sometimes!(holders > 5, "the name passes on");
 }
 
-/// Goes on when it is asked to end.
+/// A process that does not end when it is cancelled.
 #[process]
 struct Stubborn;
 
@@ -95,8 +95,8 @@ impl Stubborn {
     fn cancel(&mut self, _cancel: Cancel) {}
 }
 
-/// A holder gets no grace that its node has slept through: the name may have passed on. (This has failed: it got four
-/// seconds from when its node went on.)
+/// A holder gets no grace for a time in which its node was paused: the name may have passed on. (This has failed: the
+/// grace of four seconds began when its node continued.)
 #[postroom::test(seeds = 20)]
 fn a_holder_has_no_grace_after_its_lease(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);
@@ -128,8 +128,9 @@ fn the_name_of_a_killed_node_passes_on(sim: Sim) {
     broker.settle(&[&a, &c]);
 }
 
-/// Its node gives the name up for it, and it lives: it is no second holder when another one has the name. (This has
-/// failed: the broker took it for one, with seed 108 of `a_node_that_was_away_finds_another_store`.)
+/// A node releases the name of its process, which stays alive: the process is no second holder when another one has
+/// the name. (This has failed: the oracle counted it as one, with seed 108 of
+/// `a_node_that_was_away_finds_another_store`.)
 #[postroom::test(seeds = 4)]
 fn a_name_passes_on_from_a_living_process_that_has_given_it_up(sim: Sim) {
     let (_broker, [a, b, _c]) = three(&sim);
@@ -140,7 +141,7 @@ fn a_name_passes_on_from_a_living_process_that_has_given_it_up(sim: Sim) {
     assert!(first.pid().is_alive());
 }
 
-/// Registers until the name is free, and the store has answered.
+/// Registers repeatedly until the name is free, and the store has answered.
 fn registered(sim: &Sim, node: &SimulatedNode, pid: Pid) -> Token {
     let until = sim.elapsed() + Duration::from_secs(60);
     loop {
@@ -158,8 +159,9 @@ fn registered(sim: &Sim, node: &SimulatedNode, pid: Pid) -> Token {
     }
 }
 
-/// A registration of which the store tells nothing does not take the name for good, if its process does not ask again.
-/// (This has failed, with seed 128 of `a_name_has_one_holder`: the entry stayed as long as its node was a member.)
+/// A registration that the store does not answer does not take the name for good, even if its process does not ask
+/// again. (This has failed, with seed 128 of `a_name_has_one_holder`: the entry stayed as long as its node was a
+/// member.)
 #[postroom::test(seeds = 20)]
 fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);
@@ -168,7 +170,8 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     for _ in 0..8 {
         let pid = b.host().spawn(Sink::default()).serve().unwrap().pid();
         unknown += u32::from(matches!(b.register("leader", pid).wait(), Err(RegisterError::Unknown { .. })));
-        // One that was told `Unknown` may be alive when its node deletes its entry, and another one gets the name.
+        // A process that was told `Unknown` may be alive when its node deletes its entry, and another one gets the
+        // name.
         let _was_alive = pid.stop();
     }
     broker.faults(Faults::default());
@@ -178,12 +181,12 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     registered(&sim, &a, next.pid());
 }
 
-/// One that asks for the name of a lost process is told so, and in what time the lease is over at the latest, which
-/// then is so: a registration that begins when this node has heard of it gets the name. One that begins earlier may
-/// find the old entry, and be answered later. (This has failed: it was told to send to the holder.)
+/// A registration of the name of a lost process reports that, and the latest time at which the lease is over. That is
+/// exact: a registration that begins when this node has learned of the end gets the name. One that begins earlier may
+/// find the old entry, and be answered later. (This has failed: the error advised to send to the holder.)
 #[postroom::test(seeds = 20)]
 fn the_name_of_a_lost_process_is_said_to_come_free(sim: Sim) {
-    /// The longest that a report of the store takes, and so that of the end of the lease.
+    /// The longest delay of a report of the store, and so of the end of the lease.
     const REPORT: Duration = Duration::from_millis(50);
     let (broker, [a, b, c]) = three(&sim);
     let first = b.host().spawn(Sink::default()).serve().unwrap().pid();

@@ -1,11 +1,11 @@
-//! Requests that a policy decides on, in the order of what their peers have sent.
+//! Requests that a policy decides on, in order with the messages of their peers.
 
 use super::*;
 use postroom::test::sometimes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Takes its time.
+/// A process that handles messages slowly.
 #[process]
 #[derive(Default)]
 struct Slow {
@@ -25,8 +25,8 @@ impl Slow {
     }
 }
 
-/// A process that is to stop handles what its node was sent for it before, however slow it is. (This has failed: with a
-/// policy, the stop went past what waits for room in the mailbox.)
+/// A process that is asked to stop first handles the messages that its node has received for it, however slow it is.
+/// (This has failed: with a policy, the stop overtook messages that waited for room in the mailbox.)
 #[postroom::test(seeds = 20)]
 fn a_stop_that_a_policy_allows_stays_behind_what_was_sent_before_it(sim: Sim) {
     let broker = Broker::simulated(&sim);

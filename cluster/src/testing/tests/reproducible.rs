@@ -1,10 +1,10 @@
-//! The same seed is the same run, and a failure says how to see it again.
+//! The same seed gives the same run, and a failure reports how to reproduce it.
 
 use super::*;
 use postroom::test::{Simulation, SimulationError};
 use std::sync::{Arc, Mutex};
 
-/// What a run with troubles comes to: how much each node has published, and when it ended.
+/// Returns a digest of a run with faults: the traffic of each node, and the time of the end.
 fn run(sim: &Sim) -> String {
     let (broker, nodes) = three(sim);
     let sink = nodes[0].host().spawn(Sink::default()).serve().unwrap();
@@ -21,7 +21,7 @@ fn a_seed_is_the_same_run_each_time() {
         let notes = Arc::clone(&digests);
         let note = move |sim: Sim| notes.lock().unwrap().push(run(&sim));
         for seed in 0..3 {
-            // Each is run twice, and the traces are compared.
+            // Each seed is run twice, and the traces are compared.
             Simulation::new("a digest").seed(seed).check(note.clone()).unwrap();
         }
         std::mem::take(&mut *digests.lock().unwrap())
@@ -48,7 +48,7 @@ fn a_failure_names_its_seed() {
     assert!(text.contains(&format!("failed with seed {}", failed.seed)), "{text}");
     assert!(text.contains(&format!("POSTROOM_SEED={} cargo test a bank", failed.seed)), "{text}");
     assert!(failed.message.contains("a message was lost"), "{text}");
-    // Almost all that the network could do is left out.
+    // Almost all of the network's possible faults are removed.
     let choices = text.split("smallest schedule found: ").nth(1).and_then(|text| text.split(' ').next());
     assert!(choices.and_then(|count| count.parse::<u32>().ok()).is_some_and(|count| count <= 3), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Many nodes: what a node costs is counted, in messages and bytes, and not in time.
+//! Many nodes: the cost of a node is counted in messages and bytes, not in time.
 
 use super::*;
 use crate::JoinError;
@@ -8,11 +8,12 @@ use crate::session::KEEPALIVE;
 use postroom::test::Simulation;
 use std::sync::{Arc, Mutex};
 
-/// How long the idle cluster is watched: some keepalives, and some renewals of leases.
+/// The time for which the idle cluster is observed: some keepalives, and some renewals of leases.
 const WATCHED: Duration = Duration::from_secs(30);
 
-/// What an idle node of a cluster of `count` costs in [`WATCHED`], on the average: messages and bytes to others,
-/// requests to the store and reports from there, and the turns of the driver, and how often it looks at another node.
+/// Returns the average cost of an idle node in [`WATCHED`], in a cluster of `count` nodes: messages and bytes to
+/// others, requests to the store and reports from it, turns of the driver, and how often the driver checks another
+/// node.
 fn idle_costs(sim: &Sim, count: usize) -> [u64; 6] {
     let broker = Broker::simulated(sim);
     let nodes: Vec<_> = (0..count).map(|number| broker.join(builder(&format!("n{number}")))).collect();
@@ -21,7 +22,7 @@ fn idle_costs(sim: &Sim, count: usize) -> [u64; 6] {
     for node in &nodes {
         assert_eq!(node.members().len(), count - 1);
     }
-    // What joining has left to say is said.
+    // Lets the remaining messages of the joins be sent.
     broker.pass(Duration::from_secs(10));
     let costs = || {
         let sum = |of: fn(&crate::testing::Traffic) -> u64| nodes.iter().map(|node| of(&node.traffic())).sum::<u64>();
@@ -34,23 +35,23 @@ fn idle_costs(sim: &Sim, count: usize) -> [u64; 6] {
     std::array::from_fn(|at| (after[at] - before[at]) / count as u64)
 }
 
-/// Returns the sizes of the clusters, or those that the environment asks for.
+/// Returns the sizes of the clusters, or those that the environment sets.
 fn sizes() -> Vec<usize> {
     let asked = std::env::var("POSTROOM_NODES").ok();
     asked.map_or(vec![4, 12], |text| text.split(',').map(|size| size.trim().parse().unwrap()).collect())
 }
 
-/// What a node says to each other node, and asks the store for, does not depend on how many nodes there are: a question
-/// and an answer for each time that a session keeps alive. What it hears of the store grows with them, since each
-/// renewal of a lease is told to all. Its driver looks at a peer when there is something to do with that, and not in
-/// each of its turns.
+/// The messages of a node to each other node, and its requests to the store, do not depend on the number of nodes:
+/// there is one question and one answer for each keepalive of a session. The reports of the store to a node grow with
+/// that number, since each renewal of a lease is reported to all. Its driver checks a peer only when the peer has
+/// something to do, not in each of its turns.
 ///
-/// Mutation: have `Agenda::take` return all peers that have a timeout.
+/// Mutation: make `Agenda::take` return all peers that have a timeout.
 #[test]
 fn the_cost_of_a_node_is_flat_for_each_other() {
     let rounds = WATCHED.as_secs() / KEEPALIVE.as_secs();
     let renewals = (WATCHED.as_millis() / Timing::default().renew.as_millis()) as u64;
-    // Two neighbours, each two and a half times a second.
+    // Two neighbours, each probed two and a half times a second.
     let probes = 5 * WATCHED.as_secs();
     for size in sizes() {
         let costs = Arc::new(Mutex::new([0; 6]));
@@ -62,7 +63,7 @@ fn the_cost_of_a_node_is_flat_for_each_other() {
         println!("{size} nodes, each: {turns} turns, {looks} looks at a peer");
         let (size, others) = (size as u64, size as u64 - 1);
         assert!(messages > 0 && messages <= 2 * (rounds + 1) * others, "{messages} messages");
-        // A few for each frame, in whatever turns.
+        // A few for each frame, in any number of turns.
         assert!(looks > 0 && looks <= 3 * messages, "{looks} looks at a peer in {turns} turns");
         assert!(bytes <= 64 * messages, "{bytes} bytes");
         assert!(requests <= renewals + 1 + probes, "{requests} requests");
@@ -70,7 +71,7 @@ fn the_cost_of_a_node_is_flat_for_each_other() {
     }
 }
 
-/// A node that finds the cluster full is refused, and leaves nothing behind. One that was a member comes back.
+/// A node that finds the cluster full is refused, and leaves nothing behind. A node that was a member may come back.
 #[postroom::test(seeds = 10)]
 fn a_node_too_many_is_refused(sim: Sim) {
     let broker = Broker::simulated(&sim);

@@ -1,9 +1,9 @@
-//! The store is lost, or an older copy of it comes back, while the nodes live.
+//! The store is lost, or replaced by an older copy, while the nodes are running.
 //!
-//! The tests note to whom names are granted, and with which tokens, since a store that is another has entries that do
-//! not count: see the head of [`names`](crate::names). `names_survive…` was seen to fail within four seeds when tables
-//! begin at 1 (`Floor::first`), and when a node joins again at once (`Driver::store_is_another`); and within two when
-//! one that was fenced before does (`Membership::expect`).
+//! The tests record to which processes names are granted, and with which tokens, since a replaced store has entries
+//! that do not count: see the head of [`names`](crate::names). `names_survive…` was seen to fail within four seeds
+//! when tables begin at 1 (`Floor::first`), and when a node rejoins at once (`Driver::store_is_another`); and within
+//! two when a node that was already fenced does so (`Membership::expect`).
 
 use super::*;
 use crate::memory::StoreCopy;
@@ -12,23 +12,23 @@ use postroom::routing::Node;
 use postroom::test::sometimes;
 use std::sync::{Arc, Mutex};
 
-/// In what time after the loss all views are right: the server is away for 14 s, so that nodes come back when their
-/// leases are over and holders of others may act; they join again 15 s after they have noticed, and see each other a
-/// few seconds later, on a bad network.
+/// The time after the loss within which all views are right. The server is away for 14 s, so that nodes come back
+/// when their own leases are over but holders of others may still act; they rejoin 15 s after they have noticed, and
+/// see each other a few seconds later on a bad network.
 const CONVERGED: Duration = Duration::from_secs(60);
 
-/// The holders of a name, in the order in which they were told. All is checked when one is.
+/// The holders of a name, in the order in which it was granted. A new one is checked against the previous.
 #[derive(Clone, Default)]
 struct Grants(Arc<Mutex<Vec<Grant>>>);
 
 struct Grant {
     token: Token,
-    /// `None` when it has given the name up.
+    /// `None` once it has released the name.
     holder: Option<Pid>,
 }
 
 impl Grants {
-    /// Tokens grow, and there is no second holder that may act.
+    /// Records a grant. Checks that the token is larger, and that no earlier holder may act.
     fn granted(&self, token: Token, pid: Pid) {
         let mut grants = self.0.lock().unwrap();
         if let Some(Grant { token: before, holder }) = grants.last() {
@@ -54,7 +54,7 @@ fn is_alive(pid: Pid) -> bool {
     Node::of(pid.node()).is_some_and(|node| node.enter(|| pid.is_alive()))
 }
 
-/// Goes on when it is asked to end.
+/// A process that does not end when it is cancelled.
 #[process]
 struct Stubborn;
 
@@ -67,7 +67,7 @@ impl Stubborn {
     fn cancel(&mut self, _cancel: Cancel) {}
 }
 
-/// Has one process after the other hold a name.
+/// A process that makes one process after another hold a name.
 #[process]
 struct Candidate {
     cluster: Cluster,
@@ -100,7 +100,7 @@ impl Candidate {
     }
 }
 
-/// Registers a name of its own again when it has lost it.
+/// A process that registers its own name again whenever it has lost it.
 #[process]
 struct Keeper {
     name: &'static str,
@@ -124,7 +124,7 @@ impl Keeper {
     }
 }
 
-/// The store is lost, or an older copy comes back.
+/// Loses the store, or replaces it with an older copy.
 fn replace(broker: &SimulatedBroker, copy: Option<StoreCopy>) {
     match copy {
         Some(copy) => broker.restore_store(copy),
@@ -132,7 +132,7 @@ fn replace(broker: &SimulatedBroker, copy: Option<StoreCopy>) {
     }
 }
 
-/// Everything that the nodes show of each other is right, and the same on each. Where a key is at home follows from the
+/// Checks that the views that the nodes have of each other are right, and equal. The homes of keys follow from the
 /// members.
 fn check_views(nodes: &[&SimulatedNode], names: &[&str]) {
     for node in nodes {
@@ -153,7 +153,8 @@ fn check_views(nodes: &[&SimulatedNode], names: &[&str]) {
 
 const KEPT: [&str; 3] = ["of-a", "of-b", "of-c"];
 
-/// Three nodes with a name and a group's member each, and `times` processes each that hold one name in turn.
+/// Returns three nodes, each with a name, a member of a group, and `times` processes that hold one common name in
+/// turn.
 fn at_work(sim: &Sim, times: usize) -> (SimulatedBroker, [SimulatedNode; 3], Grants) {
     let broker = Broker::simulated(sim);
     let nodes = ["a", "b", "c"].map(|name| broker.join(builder(name)));
@@ -170,7 +171,7 @@ fn at_work(sim: &Sim, times: usize) -> (SimulatedBroker, [SimulatedNode; 3], Gra
     (broker, nodes, grants)
 }
 
-/// Tokens grow through both, no name has two holders that may act, and all views are right again in time.
+/// In both cases tokens grow, no name has two holders that may act, and all views are right again in time.
 #[postroom::test(seeds = 16)]
 fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     let (broker, nodes, grants) = at_work(&sim, 200);
@@ -178,7 +179,7 @@ fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     for _ in 0..2 {
         let copy = broker.copy_store();
         broker.faults(Faults { drop: 0.01, delay: Duration::from_millis(30), ..Faults::default() });
-        // Older than the leases in it.
+        // So long that the leases in the copy have expired.
         broker.pass(Duration::from_millis(16_000 + sim.random() % 20_000));
         let before = grants.count();
         replace(&broker, sim.chance(0.5).then_some(copy));
@@ -190,7 +191,7 @@ fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     }
 }
 
-/// As the guide promises, of a network that loses nothing.
+/// As the guide promises for a network without losses.
 #[postroom::test(seeds = 12)]
 fn all_views_are_right_half_a_minute_after_the_loss(sim: Sim) {
     let (broker, nodes, _) = at_work(&sim, 0);
@@ -201,7 +202,7 @@ fn all_views_are_right_half_a_minute_after_the_loss(sim: Sim) {
     check_views(&nodes.each_ref(), &KEPT);
 }
 
-/// A node is cut off when the store is lost, and comes back when the others have been members of the new one.
+/// A node is cut off when the store is lost, and comes back after the others have become members of the new one.
 #[postroom::test(seeds = 12)]
 fn a_node_that_was_away_finds_another_store(sim: Sim) {
     let (broker, nodes, grants) = at_work(&sim, 200);
@@ -218,9 +219,9 @@ fn a_node_that_was_away_finds_another_store(sim: Sim) {
     assert!(grants.count() > 1);
 }
 
-/// It is lost again before the nodes have come back, and a node is added that knows nothing of it. Views converge, and
-/// tokens have grown. That a name has one holder is not promised then: a node that comes back into a store which was
-/// lost meanwhile is one that was no member when it was.
+/// The store is lost again before the nodes have come back, and a node joins that has not seen the old one. Views
+/// converge, and tokens have grown. A single holder per name is not guaranteed then: a node may come back into a
+/// store that was lost while it was not a member.
 #[postroom::test(seeds = 12)]
 fn a_store_that_is_lost_again_and_again(sim: Sim) {
     let (broker, nodes, _) = at_work(&sim, 0);

@@ -1,12 +1,12 @@
-//! A bank with accounts on three nodes, over a real server, while the network of one node after the other fails.
+//! A bank with accounts on three nodes, over a real server, while the networks of the nodes fail one after another.
 //!
-//! A transfer is two calls with deadlines: money is withdrawn, and deposited elsewhere. What the caller was told of
-//! each call is compared with what the accounts have handled. A call with an answer was handled once; one that was
-//! reported as not delivered never was, so a deposit is repeated then; one whose outcome is unknown was handled at most
-//! once. So the money is conserved, up to the transfers of which the caller was told that their outcome is unknown.
+//! A transfer is two calls with deadlines: money is withdrawn, and deposited elsewhere. The result of each call at
+//! the caller is compared with the calls that the accounts have handled. A call with an answer was handled once; a
+//! call reported as not delivered never was, so a deposit is then repeated; a call whose outcome is unknown was
+//! handled at most once. So the money is conserved, up to the transfers that were reported with an unknown outcome.
 //!
-//! Each was seen to fail: a session that takes parcels again that have come before (`Incoming::on_segment`); open calls
-//! that are reported as not delivered when a session ends (`Peer::fail_all`).
+//! The test was seen to fail with each of these defects: a session that accepts parcels repeatedly
+//! (`Incoming::on_segment`); open calls that are reported as not delivered when a session ends (`Peer::fail_all`).
 //!
 //! Not covered: accounts that end, and servers that fail.
 
@@ -27,21 +27,21 @@ use std::time::Duration;
 
 const OPENING: i64 = 1_000;
 
-/// How long a call waits for its answer: some are given up while the network carries nothing, others wait until the
-/// session has ended. No result rests on it: it decides of how many calls the outcome is unknown.
+/// The time that a call waits for its answer: some calls are given up while the network carries nothing, others wait
+/// until the session has ended. No result depends on it; it only determines how many calls have an unknown outcome.
 const DEADLINES: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(5)];
 
-/// How many transfer money on each node, so that at any time some calls are handled and not answered.
+/// Number of tellers per node, enough that at any time some calls are handled but not answered.
 const TELLERS: usize = 4;
 
-/// How many calls of each kind are to be made between two faults.
+/// Number of calls of each kind between two faults.
 const BETWEEN: u64 = 100;
 
 #[process]
 #[derive(Default)]
 struct Account {
     balance: i64,
-    /// The numbers of the calls that have moved money, as they came.
+    /// The numbers of the calls that have moved money, in order of arrival.
     handled: Vec<u64>,
 }
 
@@ -75,11 +75,11 @@ impl Account {
     }
 }
 
-/// What the caller was told of a call.
+/// The result of a call, as reported to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Done,
-    /// It has moved no money: it was not delivered, or refused by the account.
+    /// The call has moved no money: it was not delivered, or the account refused it.
     NotDone,
     Unknown,
 }
@@ -103,13 +103,13 @@ struct Movement {
     told: Told,
 }
 
-/// What all tellers share.
+/// The state that all tellers share.
 #[derive(Default)]
 struct Bank {
     accounts: Vec<Address<Account>>,
     last_number: AtomicU64,
     is_closed: AtomicBool,
-    /// How many calls had each outcome; of those that are not done, only those that were not delivered.
+    /// Number of calls per outcome. Among those not done, only calls that were not delivered are counted.
     counts: [AtomicU64; 3],
 }
 
@@ -118,13 +118,13 @@ impl Bank {
         self.counts[told as usize].load(Ordering::Relaxed)
     }
 
-    /// Waits until so many more calls have had this outcome.
+    /// Waits until `more` further calls have had this outcome.
     fn wait_for(&self, told: Told, more: u64) {
         let before = self.count(told);
         wait_until(|| self.count(told) >= before + more);
     }
 
-    /// Moves money by a call, a withdrawal if the amount is negative.
+    /// Moves money with one call: a withdrawal if the amount is negative.
     fn move_money(&self, account: usize, amount: i64, deadline: Duration, movements: &mut Vec<Movement>) -> Told {
         let (number, to) = (self.last_number.fetch_add(1, Ordering::Relaxed), self.accounts[account]);
         let answer = match amount < 0 {
@@ -136,14 +136,14 @@ impl Bank {
             self.counts[told as usize].fetch_add(1, Ordering::Relaxed);
         }
         if told == Told::NotDone {
-            // The machine is for those that get on.
+            // Leaves the processor to the tellers that make progress.
             std::thread::sleep(Duration::from_millis(5));
         }
         movements.push(Movement { number, account, amount, told });
         told
     }
 
-    /// Transfers money until the bank closes. Returns all calls that were made for that.
+    /// Transfers money until the bank closes. Returns all calls that it has made.
     fn transfer(&self, mut random: Random) -> Vec<Movement> {
         let mut movements = Vec::new();
         let all = self.accounts.len() as u64;
@@ -204,7 +204,7 @@ fn the_money_of_a_bank_is_conserved_while_networks_fail() {
         };
         let each = nodes.iter().flat_map(|node| [node; TELLERS]);
         let tellers: Vec<_> = each.zip(1..).map(teller).collect();
-        // The tellers end also if something fails here.
+        // The tellers end even if something fails here.
         let close = Closing(&bank);
         for (node, other) in [(&nodes[0], &nodes[1]), (&nodes[1], &nodes[2])] {
             bank.wait_for(Told::Done, BETWEEN);
@@ -212,7 +212,7 @@ fn the_money_of_a_bank_is_conserved_while_networks_fail() {
             bank.wait_for(Told::Unknown, 3);
             node.proxy.release();
             bank.wait_for(Told::Done, BETWEEN);
-            // Until the others know, and then some more.
+            // Until the others have noticed, and a while longer.
             node.proxy.cut();
             wait_until(|| other.cluster.members().len() == 1);
             bank.wait_for(Told::NotDone, 3);
@@ -224,7 +224,7 @@ fn the_money_of_a_bank_is_conserved_while_networks_fail() {
         tellers.into_iter().flat_map(|teller| teller.join().unwrap()).collect()
     });
 
-    // What is still on its way stands before this.
+    // Each account handles these calls after all that are still in flight.
     for node in &nodes {
         for account in &bank.accounts {
             wait_until(|| node.enter(|| account.statement().wait()).is_ok());
@@ -241,7 +241,7 @@ fn the_money_of_a_bank_is_conserved_while_networks_fail() {
     );
 }
 
-/// Closes the bank when it is dropped.
+/// Closes the bank when dropped.
 struct Closing<'a>(&'a Bank);
 
 impl Drop for Closing<'_> {

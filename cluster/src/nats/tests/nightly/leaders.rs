@@ -7,10 +7,10 @@ use crate::nats::Nats;
 use crate::{Cluster, Status};
 use postroom::Runtime;
 
-/// Each server is killed in turn, so each table loses its leader at least once. The nodes are members afterwards and
-/// know each other, and a name has one living holder, with the token that it had, or a larger one if it is another. How
-/// often a node was fenced is printed: by itself a change of the leader fences none, but a busy machine may take too
-/// long.
+/// Kills each server in turn, so that each table loses its leader at least once. Afterwards the nodes are members and
+/// know each other, and a name has one living holder, with the same token, or a larger one if the holder is another.
+/// The number of times that a node was fenced is printed: a change of the leader does not fence a node by itself, but
+/// a busy machine may take too long.
 #[test]
 fn nodes_outlive_the_loss_of_each_server() {
     let Some(mut servers) = cluster(3) else { return };
@@ -36,13 +36,13 @@ fn nodes_outlive_the_loss_of_each_server() {
     for (killed, server) in servers.iter_mut().enumerate() {
         let before: Vec<u64> = nodes.iter().map(|(_, node)| node.statistics().outages).collect();
         server.kill();
-        // While a server is away, and after it has come back.
+        // While a server is down, and after it has been restarted.
         for restarts in [false, true] {
             if restarts {
                 server.restart();
             }
             wait_until(are_whole);
-            // A node that was fenced has cancelled its holder, and the name is free when that has ended. It may be
+            // A fenced node has cancelled its holder, and the name is free when the holder has ended. A node may be
             // fenced at any moment here.
             wait_until(|| {
                 let is_another = !holder.pid().is_alive();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const NODES: usize = 20;
 
-/// For how long it waits on a machine that has other things to do: a guard only.
+/// The longest wait on a busy machine. It only guards against a hang.
 const LONGEST: Duration = Duration::from_secs(900);
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -40,7 +40,8 @@ impl Account {
     }
 }
 
-/// All join at once, know each other, start and call processes on each other, and see each other's names and groups.
+/// All nodes join at once, know each other, start and call processes on each other, and see each other's names and
+/// groups.
 #[test]
 fn twenty_nodes_on_one_server_are_one_cluster() {
     let Some(server) = Server::start() else { return };
