@@ -215,8 +215,8 @@ impl Scheduler {
         self.start_process(pending, OnAnyWorker { host: self, process, start: Some(start), traps: false })
     }
 
-    /// Spawns a process, consuming parts of `pending`: reserves a slot, opens it, begins the process, and equips and queues
-    /// it. Each stage undoes what came before it if it fails.
+    /// Spawns a process, consuming parts of `pending`: reserves a slot, opens it, begins the process, and equips and
+    /// queues it. A stage that fails undoes the earlier ones.
     #[inline]
     pub(crate) fn start_process<N: Spawnable>(
         &'static self,
