@@ -259,7 +259,7 @@ impl Scheduler {
     }
 
     /// Takes a vacant slot, and counts its process against the limit of the host.
-    #[inline]
+    #[inline(always)]
     fn reserve(&'static self) -> Result<Token, SpawnError> {
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
@@ -271,7 +271,7 @@ impl Scheduler {
     }
 
     /// Opens the slot for a process, which has a PID from here on, and passes the gate of the host.
-    #[inline]
+    #[inline(always)]
     fn open(
         &'static self,
         mut token: Token,
@@ -304,7 +304,7 @@ impl Scheduler {
 
     /// Admits the process, and runs its start: the call of its entry up to the first step. The caller is
     /// [inside](Inside) the process.
-    #[inline]
+    #[inline(always)]
     fn begin<N: Spawnable>(
         &'static self,
         token: &Token,
@@ -329,7 +329,7 @@ impl Scheduler {
     }
 
     /// Stores what few processes need.
-    #[inline]
+    #[inline(always)]
     fn equip(
         &self,
         token: &mut Token,
