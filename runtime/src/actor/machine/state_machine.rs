@@ -23,6 +23,7 @@ use crate::{
     errors::StepError,
 };
 use std::fmt;
+use std::ops::ControlFlow;
 use std::task::{Context as TaskContext, Poll};
 
 enum MachineState<P> {
@@ -184,11 +185,10 @@ impl<P: Actor> Machine<P> {
         entered: &Entered<'_>,
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
-        polled: Option<Poll<FutureOutput<P>>>,
+        mut polled: Option<Poll<FutureOutput<P>>>,
     ) -> Result<(), ProcessError> {
-        let mut polled = polled;
         loop {
-            match state {
+            let flow = match state {
                 MachineState::New(_) => return Err(StepError::BeforeInit.into()),
                 MachineState::Stopping(_, _, is_over @ false) => {
                     out.set(StepStatus::Ended(ExitReason::Normal, None));
@@ -199,55 +199,81 @@ impl<P: Actor> Machine<P> {
                 | MachineState::OverStruct(..)
                 | MachineState::OverFuture(_)
                 | MachineState::Stopping(..) => return Err(StepError::AfterDone.into()),
-                MachineState::Serving(process, context) => {
-                    if current::is_upgrading() {
-                        // First handles the other controls that have arrived, one of which may end the process.
-                        while bring_next_apart::<P>(entered, events) {}
-                        if !current::is_ending() {
-                            // `end_step` then calls `hand_over`.
-                            return Ok(());
-                        }
-                    }
-                    if let Served::Away(event) = serve(process, context, entered, events)? {
-                        Self::send_away(state, event);
-                        continue;
-                    }
-                    if let Some(reason) = current::take_end() {
-                        out.set(StepStatus::Ended(reason, None));
-                        state.finish();
-                    }
-                    return Ok(());
+                MachineState::Serving(..) => Self::step_serving(state, entered, events, out)?,
+                MachineState::Entry(..) | MachineState::Method(..) => {
+                    Self::step_away(state, incarnation, entered, events, out, polled.take())?
                 }
-                MachineState::Entry(future, deadline) | MachineState::Method(future, deadline) => {
-                    current::set_deadline(*deadline);
-                    current::set_polled(incarnation);
-                    let away = Self::poll_away(future, incarnation, entered, events, polled.take());
-                    current::set_polled(0);
-                    *deadline = current::deadline();
-                    match away {
-                        Away::Idle => {}
-                        Away::Suspended => out.set(StepStatus::Suspended),
-                        Away::Ended(reason) => {
-                            out.set(StepStatus::Ended(reason, None));
-                            state.finish();
-                        }
-                        Away::Finished(FutureOutput::Method(process, context, failed)) => {
-                            *state = MachineState::Serving(process, context);
-                            match failed {
-                                Some(error) => return Err(error),
-                                None => continue,
-                            }
-                        }
-                        Away::Finished(FutureOutput::Entry(process, context, result, error)) => {
-                            *state = MachineState::OverStruct(process, context);
-                            let reason = error.map_or(ExitReason::Normal, ExitReason::error);
-                            out.set(StepStatus::Ended(reason, Some(result)));
-                        }
-                    }
-                    return Ok(());
-                }
+            };
+            if flow.is_break() {
+                return Ok(());
             }
         }
+    }
+
+    /// Handles messages with the struct in place. Continues if a method has taken it away.
+    #[inline(always)]
+    fn step_serving(
+        state: &mut MachineState<P>,
+        entered: &Entered<'_>,
+        events: &mut Events<'_>,
+        out: &mut StepOutput<'_>,
+    ) -> Result<ControlFlow<()>, ProcessError> {
+        let MachineState::Serving(process, context) = state else { return Ok(ControlFlow::Break(())) };
+        if current::is_upgrading() {
+            // First handles the other controls that have arrived, one of which may end the process.
+            while bring_next_apart::<P>(entered, events) {}
+            if !current::is_ending() {
+                // `end_step` then calls `hand_over`.
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        if let Served::Away(event) = serve(process, context, entered, events)? {
+            Self::send_away(state, event);
+            return Ok(ControlFlow::Continue(()));
+        }
+        if let Some(reason) = current::take_end() {
+            out.set(StepStatus::Ended(reason, None));
+            state.finish();
+        }
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// Polls the future that has the struct: of an async entry or method. Continues if a method has returned it.
+    #[inline(always)]
+    fn step_away(
+        state: &mut MachineState<P>,
+        incarnation: u64,
+        entered: &Entered<'_>,
+        events: &mut Events<'_>,
+        out: &mut StepOutput<'_>,
+        polled: Option<Poll<FutureOutput<P>>>,
+    ) -> Result<ControlFlow<()>, ProcessError> {
+        let (MachineState::Entry(future, deadline) | MachineState::Method(future, deadline)) = state else {
+            return Ok(ControlFlow::Break(()));
+        };
+        current::set_deadline(*deadline);
+        current::set_polled(incarnation);
+        let away = Self::poll_away(future, incarnation, entered, events, polled);
+        current::set_polled(0);
+        *deadline = current::deadline();
+        match away {
+            Away::Idle => {}
+            Away::Suspended => out.set(StepStatus::Suspended),
+            Away::Ended(reason) => {
+                out.set(StepStatus::Ended(reason, None));
+                state.finish();
+            }
+            Away::Finished(FutureOutput::Method(process, context, failed)) => {
+                *state = MachineState::Serving(process, context);
+                return failed.map_or(Ok(ControlFlow::Continue(())), Err);
+            }
+            Away::Finished(FutureOutput::Entry(process, context, result, error)) => {
+                *state = MachineState::OverStruct(process, context);
+                let reason = error.map_or(ExitReason::Normal, ExitReason::error);
+                out.set(StepStatus::Ended(reason, Some(result)));
+            }
+        }
+        Ok(ControlFlow::Break(()))
     }
 
     /// Runs a step of a process that waits for something, or that received input other than messages.
@@ -388,6 +414,20 @@ impl<P: Actor> Machine<P> {
         *state = MachineState::Method(process.away(context, event), deadline);
     }
 
+    /// Delivers the events that a future waits for, before it is polled. Returns the reason if the process is to end.
+    #[inline(always)]
+    fn deliver_all(entered: &Entered<'_>, events: &mut Events<'_>) -> Option<ExitReason> {
+        while bring_next::<P>(entered, events) {}
+        if !entered.is_special() {
+            return None;
+        }
+        // Something other than an answer or a message may have woken the process.
+        current::peek(|waits| waits.waiting = None);
+        current::poll_background();
+        current::wake_server();
+        current::take_end()
+    }
+
     /// Delivers the events that a future waits for, and polls it. `polled`: the result of a poll that was already
     /// made.
     fn poll_away(
@@ -402,19 +442,10 @@ impl<P: Actor> Machine<P> {
         loop {
             let poll = match polled.take() {
                 Some(poll) => poll,
-                None => {
-                    while bring_next::<P>(entered, events) {}
-                    if entered.is_special() {
-                        // Something other than an answer or a message may have woken the process.
-                        current::peek(|waits| waits.waiting = None);
-                        current::poll_background();
-                        current::wake_server();
-                        if let Some(reason) = current::take_end() {
-                            return Away::Ended(reason);
-                        }
-                    }
-                    future.as_mut().poll(&mut TaskContext::from_waker(&waker))
-                }
+                None => match Self::deliver_all(entered, events) {
+                    Some(reason) => return Away::Ended(reason),
+                    None => future.as_mut().poll(&mut TaskContext::from_waker(&waker)),
+                },
             };
             if let Poll::Ready(finished) = poll {
                 return Away::Finished(finished);
