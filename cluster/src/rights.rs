@@ -71,13 +71,15 @@ impl Rights {
             format!("pr1.{cluster}.n.*.*.*.{node}.*"),
             subjects.probe_answer("*", "*", node),
             format!("pr1.{cluster}.t.>"),
-            format!("$KV.{cluster}_nodes.*.*.{node}"),
-            format!("$KV.{cluster}_leases.{node}.*"),
-            format!("$KV.{cluster}_names.>"),
-            format!("$KV.{cluster}_groups.>"),
         ];
         for bucket in Bucket::ALL {
-            let stream = format!("KV_{}", table(cluster, bucket));
+            let table = table(cluster, bucket);
+            publish.push(match bucket {
+                Bucket::Nodes => format!("$KV.{table}.*.*.{node}"),
+                Bucket::Leases => format!("$KV.{table}.{node}.*"),
+                Bucket::Names | Bucket::Groups => format!("$KV.{table}.>"),
+            });
+            let stream = format!("KV_{table}");
             publish.extend(
                 ["STREAM.INFO", "STREAM.CREATE", "STREAM.MSG.GET", "CONSUMER.CREATE"]
                     .map(|question| format!("$JS.API.{question}.{stream}")),
