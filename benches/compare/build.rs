@@ -1,4 +1,4 @@
-//! Keeps the compiler's version for the program to print.
+//! Passes the compiler's version to the program, which prints it.
 
 use std::env;
 use std::process::Command;

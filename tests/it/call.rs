@@ -111,14 +111,14 @@ impl Desk {
         ctx.stop();
     }
 
-    /// Returns its own deadline, and the deadline that a desk sees when it is called from here.
+    /// Returns its own deadline, and the deadline that `to` sees when it is called from here.
     #[message]
     async fn relay(&mut self, ctx: &mut Context<Self>, to: Address<Desk>, timeout: Duration) -> [Option<Instant>; 2] {
         let own = ctx.deadline();
         [own, to.deadline().timeout(timeout).await.ok().flatten()]
     }
 
-    /// As above from a background task.
+    /// Returns the later of the deadlines that `to` sees when it is called by a background future and by `ctx.call`.
     #[message]
     fn relay_beside(&mut self, ctx: &mut Context<Self>, to: Address<Desk>, reply: Reply<Option<Instant>>) {
         ctx.run(to.echo(1).into_future()).then(move |_, _, ctx| {
@@ -131,7 +131,8 @@ impl Desk {
         });
     }
 
-    /// Blocks for the answer of a chain of others.
+    /// Calls along `chain`, blocking for each answer. Returns the length of the chain, and the deadline after the
+    /// call.
     #[message]
     fn wait_along(&mut self, ctx: &mut Context<Self>, mut chain: Vec<Address<Desk>>) -> (u32, Option<Instant>) {
         let own = ctx.deadline();
@@ -148,7 +149,7 @@ impl Desk {
         to.keep().timeout(timeout).await
     }
 
-    /// Gives up once, and asks again at once.
+    /// Calls twice: the second call follows immediately when the first has timed out.
     #[message]
     async fn ask_again(&mut self, to: Address<Desk>, timeout: Duration) -> [Result<u32, CallError>; 2] {
         [to.keep().timeout(timeout).await, to.keep().timeout(LONG).await]
@@ -255,7 +256,7 @@ fn a_deadline_that_passes_is_a_timeout_and_the_late_answer_never_shows_up() {
         assert_eq!(caller.ask(callee, soon).wait(), Err(CallError::Failed(CallError::Timeout)));
         let past = Instant::now() - Duration::from_millis(1);
         assert_eq!(callee.keep().deadline(past).wait(), Err(CallError::Timeout));
-        // All four answers arrive now, and do not mix with those of later calls.
+        // All four answers are sent now, after their deadlines, and must not be mistaken for answers to later calls.
         assert_eq!(callee.answer_all(77).wait(), Ok(4));
         assert_eq!((callee.echo(1).wait(), caller.echo(2).wait()), (Ok(1), Ok(2)));
         assert_eq!(caller.ask_many(callee, 3).wait(), Ok(vec![Ok(0), Ok(1), Ok(2)]));
@@ -351,7 +352,7 @@ fn a_call_made_while_serving_a_call_inherits_the_smaller_deadline() {
         // The relay's deadline is earlier than the outer caller's.
         let [own, granted] = outer.relay(inner, LONG / 10).timeout(LONG).wait().unwrap();
         assert!(granted.unwrap() <= Instant::now() + LONG / 10 && own.unwrap() > Instant::now() + LONG / 2);
-        // A message that was sent has no deadline.
+        // With an unlimited timeout, the relay's own deadline is later than that of its call.
         let [own, _] = outer.relay(inner, LONG).timeout(Duration::MAX).wait().unwrap();
         assert!(own.unwrap() > Instant::now() + LONG);
     });

@@ -1,8 +1,7 @@
 //! Cycles of calls: detected at once and named in full, without false positives.
 //!
-//! No call here has a deadline that could end it in time: a missed cycle hangs, and the time limit reports that. If a
-//! wait must not count as part of a cycle, the test checks with `waits_for` that all processes wait before it lets them
-//! continue.
+//! Deadlines are far away, so a missed cycle hangs, and the time limit reports that. If a wait must not count as part
+//! of a cycle, the test checks with `waits_for` that all processes wait before it lets them continue.
 
 use postroom::Runtime;
 use postroom::error::Cycle;
@@ -29,7 +28,7 @@ pub(crate) enum Way {
 /// The result of a call along a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Out {
-    /// It reached the end of the path.
+    /// The call reached the end of the path.
     Through(usize),
     Cycle(Cycle),
 }
@@ -54,7 +53,7 @@ impl Station {
         ctx.serve(self).await;
     }
 
-    /// Waits for one call and then serves.
+    /// Makes one call and waits for it, and then serves.
     #[entry]
     async fn call_first(&mut self, ctx: &mut Context<Self>, out: Log<Out>, path: Path) {
         out.add(forward(path).await);
@@ -89,7 +88,7 @@ impl Station {
         self.handled
     }
 
-    /// Starts another station, whose start waits for this one.
+    /// Spawns a process whose start calls this station.
     #[message]
     fn spawn_waiting(&mut self, ctx: &mut Context<Self>, out: Log<Out>) {
         let own = ctx.address();
@@ -149,26 +148,26 @@ fn method(way: Way) -> &'static str {
     }
 }
 
-/// Sends a call around the cycle: from outside to the first, along all of them, and back to the first. `ways` says how
-/// each calls.
+/// Sends a call around the cycle, from outside to the first process, along all others and back to the first, and
+/// checks the error. `ways`: how each process calls the next.
 #[track_caller]
 fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     let count = ring.len();
-    // The first is called in the way in which it calls the next one.
+    // The first process is called in the way in which it calls the next one.
     let path: Path = (1..=count).map(|place| (ring[place % count], ways[place % count])).collect();
     let out = match ways[0] {
         Way::Await => ring[0].pass(path).timeout(LONG).wait(),
         Way::Block => ring[0].block(path).timeout(LONG).wait(),
     };
-    // Beginning with the process whose call closed the cycle.
+    // The error's list begins with the process whose call closed the cycle.
     let calls: Vec<(Pid, &'static str)> =
         (0..count).map(|place| (ring[(count - 1 + place) % count].pid(), method(ways[place]))).collect();
     assert_eq!(out, Ok(Out::Cycle(Cycle { calls })));
 }
 
-/// Runs `body` with one worker. The process that waits last fails, and its message is never handled. With one worker
-/// that is the last caller: a step ends before another begins, even if the thread is preempted, since there is no stall
-/// detection.
+/// Runs `body` with one worker. In a cycle, the call of the process that waits last fails, and its message is never
+/// handled. With one worker that is the last caller: a step ends before the next begins, even if the thread is
+/// preempted, since there is no stall detection.
 fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(|| {
         let builder = builder().workers(1).stall_limit(Duration::MAX);
@@ -256,14 +255,15 @@ fn an_async_entry_that_waits_for_one_that_calls_it_is_part_of_the_cycle() {
         let meeting = called.all()[0];
         let calls = vec![(meeting, "Entry::ping"), (entry.pid(), "Meeting::call_back")];
         assert_eq!(out.all(), [Err(CallError::Cycle(Cycle { calls }))]);
-        // Its message is never handled, although the entry serves now: it is discarded, and counted.
+        // The message of the failed call is never handled, although the entry serves now: it is discarded and
+        // counted.
         entry.ping().timeout(LONG).wait().expect("it serves");
         assert_eq!((called.len(), runtime.statistics().dead_letters.withdrawn), (2, 1));
         entry.pid().kill();
     });
 }
 
-/// A process that calls, in its start, a process that calls it back.
+/// A process whose entry calls a process that calls it back.
 #[process]
 struct Entry {
     called: Log<Pid>,
@@ -291,7 +291,7 @@ impl Entry {
     }
 }
 
-/// A process that calls back.
+/// A process that calls an [`Entry`] back.
 #[process]
 struct Meeting;
 
@@ -361,7 +361,7 @@ fn with_several_workers_one_call_of_the_cycle_fails_with_all_of_it_named() {
             let places: Vec<usize> = cycle.calls.iter().map(|(pid, _)| place(*pid)).collect();
             assert!(places.len() == 3 && places.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 3), "{places:?}");
         }
-        // Each round reached each of them once: the message of the failed call is never handled.
+        // Each round reached each station once, since the message of the failed call is never handled.
         let handled = ring.iter().map(|station| station.handled().timeout(LONG).wait().expect("it serves"));
         assert_eq!(handled.collect::<Vec<_>>(), [400; 3]);
         assert_eq!(
@@ -371,12 +371,11 @@ fn with_several_workers_one_call_of_the_cycle_fails_with_all_of_it_named() {
     });
 }
 
-/// A message that its caller has withdrawn is discarded however the callee takes messages.
 #[test]
 fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
     with_one_worker(|runtime| {
         let (out, taken) = (Log::new(), Log::new());
-        // In a method, by a selective receive, and by a hand-written process.
+        // This process takes messages by selective receive.
         let selective = runtime.spawn(Selective).run(out.clone(), taken.clone()).expect("it starts").address();
         eventually(|| out.len() == 1);
         assert!(matches!(out.all()[..], [Err(CallError::Cycle(_))]), "{:?}", out.all());
@@ -387,7 +386,8 @@ fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
     });
 }
 
-/// Catches a message whose caller has already got its `Cycle` error being reported as lost when the callee exits.
+/// Catches a callee that, when it exits, reports a withdrawn message as lost although the caller already has its
+/// `Cycle` error.
 #[test]
 fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {
     with_one_worker(|runtime| {
@@ -400,7 +400,7 @@ fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {
     });
 }
 
-/// A process that waits for one that calls it back, and exits.
+/// A process that calls another one that calls it back, and then exits.
 #[process]
 struct Brief;
 
@@ -418,7 +418,7 @@ impl Brief {
 #[derive(Debug)]
 struct Note(u32);
 
-/// A process that waits for one that calls it back with a note, and then takes notes.
+/// A process that calls another one that calls it back with a note, and then receives notes.
 #[process]
 struct Selective;
 
@@ -440,7 +440,7 @@ impl Selective {
     }
 }
 
-/// A process that calls with a note.
+/// A process that sends a note in a call.
 #[process]
 struct Author;
 

@@ -1,8 +1,8 @@
-//! Tests of the runtime through its public API, one folder or file for each folder of the runtime; `whole` tests
+//! Tests of the runtime through its public API, with one module for each folder of the runtime; `whole` tests
 //! combinations of them.
 //!
-//! All share one program. A test of a global resource (memory, threads, descriptors, subscriber or panic hook) has a
-//! program of its own, beside this folder.
+//! All modules share one test binary. A test of a global resource (memory, threads, file descriptors, subscriber or
+//! panic hook) has its own binary, beside this folder.
 
 mod actor;
 mod call;

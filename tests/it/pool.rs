@@ -42,7 +42,7 @@ impl Worker {
     #[entry]
     pub(crate) fn serve(&mut self) {}
 
-    /// Fails as soon as it begins.
+    /// Fails as soon as it starts.
     #[entry]
     async fn flee(&mut self) -> Result<(), String> {
         Err("no work today".to_string())
@@ -168,8 +168,8 @@ fn the_least_loaded_member_gets_the_next_message() {
             })
             .collect();
         when(&workers, |now| now.in_flight == 12);
-        // The first answers: it has the fewest calls, and gets the next ones. Sent directly to the member, and so
-        // perhaps ahead of the pool's messages.
+        // The first member answers its calls. It then has the fewest, and gets the next one. The request goes directly
+        // to the member, so it may get ahead of the pool's messages.
         when(&workers, |now| {
             runtime.send(members[0], WorkerAnswerAll { value: 7 }).unwrap();
             now.in_flight == 8

@@ -14,7 +14,7 @@ use postroom_tests::Latch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Adds up what it is sent, and answers with the sum.
+/// A process that adds up the numbers that it gets, and answers with the sum.
 #[process]
 struct Counter {
     sum: u64,
@@ -37,7 +37,7 @@ impl Counter {
     }
 }
 
-/// Adds to a counter as often as it is told.
+/// A process that adds to a counter as often as it is told.
 #[process]
 struct Client {
     counter: Address<Counter>,
@@ -61,7 +61,7 @@ impl Client {
     }
 }
 
-/// Does not return from its step before its latch is open.
+/// A process that stays in its step until its latch is open.
 #[process]
 struct Stuck;
 
@@ -91,7 +91,7 @@ fn record(host: Host) -> ActiveRecording {
     host.record(Duration::from_secs(600)).start().expect("nothing else is recorded")
 }
 
-/// Returns how many events are of that kind.
+/// Returns the number of events of that kind.
 fn count(recording: &Recording, is_such: impl Fn(EventKind) -> bool) -> u64 {
     recording.events().filter(|event| is_such(event.kind)).count() as u64
 }
@@ -100,9 +100,9 @@ fn handled(recording: &Recording) -> u64 {
     count(recording, |kind| matches!(kind, EventKind::HandlingBegan { .. }))
 }
 
-/// Checks what holds of every recording: times go forward, slices of a thread and handlings of a process are open one
-/// at a time and closed once, unless a sample ends first, flows have at most one end of each kind, and the fate of each
-/// says whether it has both.
+/// Checks the invariants of every recording: times go forward, slices of a thread and handlings of a process are open
+/// one at a time and closed once, unless a sample ends first, flows have at most one end of each kind, and the fate of
+/// a flow tells whether it has both.
 fn check(recording: &Recording) {
     let mut now = Duration::ZERO;
     let (mut slices, mut handlings) = (BTreeMap::new(), BTreeMap::new());
@@ -151,7 +151,7 @@ fn check(recording: &Recording) {
     }
 }
 
-/// Returns how many messages were sent and have that fate.
+/// Returns the number of messages that were sent and have that fate.
 fn with_fate(recording: &Recording, fate: Fate) -> u64 {
     count(recording, |kind| match kind {
         EventKind::MessageSent { flow, .. } => recording.fate(flow) == Some(fate),
@@ -233,7 +233,7 @@ fn an_async_method_is_handled_until_it_returns() {
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
     let active = record(runtime.host());
     assert_eq!(counter.add_later(3).wait(), Ok(3));
-    // Else the next message may come in the slice that has given the answer.
+    // Otherwise the next message may be handled in the slice that has sent the answer.
     runtime.until_idle().expect("outside");
     assert_eq!(counter.add(4).wait(), Ok(7));
     runtime.until_idle().expect("outside");

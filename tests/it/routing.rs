@@ -1,4 +1,5 @@
-//! The receivers between a package and its mailbox: each takes its own packages and returns the others, typed.
+//! The receivers between a package and its mailbox: each takes its own packages and returns the others with a typed
+//! error.
 
 use postroom::error::SendFailure;
 use postroom::manual::Event;

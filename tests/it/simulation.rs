@@ -34,7 +34,7 @@ impl Cell {
     }
 }
 
-/// Adds one to a cell in two calls: the classic lost update.
+/// A process that adds one to a cell in two calls: the classic lost update.
 #[process]
 struct Adder {
     cell: Address<Cell>,

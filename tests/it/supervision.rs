@@ -66,7 +66,7 @@ impl Worker {
         ctx.stop();
     }
 
-    /// Opens `here`, and stays until `go` opens.
+    /// Opens `here`, and stays in its step until `go` opens.
     #[message]
     fn pass(&mut self, here: Latch, go: Latch) {
         here.open();

@@ -19,12 +19,12 @@ pub struct Act {
     traps_exits: bool,
 }
 
-/// Makes a process whose steps are `step`.
+/// Makes a process that calls `step` in each of its steps.
 pub fn act(step: impl FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send + 'static) -> Act {
     Act { init: None, step: Box::new(step), close: None, handles_cancel: false, traps_exits: false }
 }
 
-/// Makes a process that takes all messages and ignores them.
+/// Makes a process that discards all messages and never exits by itself.
 pub fn idle_for_ever() -> Act {
     act(|events, out| {
         while events.next().is_some() {}
@@ -33,7 +33,7 @@ pub fn idle_for_ever() -> Act {
     })
 }
 
-/// Spawns `count` processes that together count the messages that they are given.
+/// Spawns `count` processes that count the messages that they receive in one shared counter.
 pub fn listeners(runtime: &Runtime, count: usize) -> (Vec<Pid>, Arc<AtomicU64>) {
     let heard = Arc::new(AtomicU64::new(0));
     let spawn = |_| {

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// A limit far above the duration of a step, which ends a wait that would hang.
+/// A limit far above the duration of any step, so that a wait that hangs fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Panics with a payload whose drop panics with such a payload again, `depth` times.
+/// Panics with a payload whose drop panics in turn, `depth` levels deep.
 pub fn explode(depth: usize) -> ! {
     match depth {
         0 => panic!("a bomb"),
@@ -50,7 +50,7 @@ impl Bomb {
 impl Drop for Bomb {
     fn drop(&mut self) {
         self.went_off.fetch_add(1, SeqCst);
-        // A second panic while the first unwinds would abort the program, even if the first is caught.
+        // A panic while another one unwinds aborts the program, even inside a `catch_unwind`.
         if !std::thread::panicking() {
             explode(self.depth);
         }
@@ -94,12 +94,12 @@ pub fn bomb_waker() -> Waker {
     Waker::from(Arc::new(BombWaker))
 }
 
-/// Returns a builder with two workers and a shutdown deadline after which an unclean shutdown fails the test.
+/// Returns a builder with two workers and [`PATIENCE`] as the shutdown deadline.
 pub fn builder() -> Builder {
     Runtime::builder().workers(2).shutdown_deadline(PATIENCE)
 }
 
-/// Runs `body` with a runtime, which must still work afterwards.
+/// Runs `body` with a two-worker runtime, then checks that the runtime still works and shuts down cleanly.
 pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime = builder().build().expect("a runtime with two workers can be built");
@@ -110,7 +110,7 @@ pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     });
 }
 
-/// As [`with_runtime`], with one worker and without stall detection.
+/// Like [`with_runtime`], but with one worker, without stall detection, and without the check [`unharmed`].
 pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime =
@@ -121,7 +121,7 @@ pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     });
 }
 
-/// Checks that other processes still run: as many as there are workers meet, each in a step.
+/// Checks that both workers still run processes: two bystanders, each in a step, wait for each other.
 pub fn unharmed(runtime: &Runtime) {
     let steps = Arc::new(AtomicUsize::new(0));
     let meet = |_| {
@@ -152,7 +152,7 @@ pub fn ended(pid: Pid, end: Ended) -> ExitReason {
     reason
 }
 
-/// A process that is notified of the exits of others.
+/// A process that monitors others and logs their exit reasons.
 pub struct Listener {
     pub monitors: Vec<Pid>,
     pub heard: crate::face::Log<ExitReason>,

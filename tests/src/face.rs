@@ -1,7 +1,7 @@
 //! Helpers of the tests of the public API.
 //!
-//! No test is decided by time: a test waits for exactly the event that it needs, and the time limit only turns a hang
-//! into a failure.
+//! No test result depends on timing: a test waits for exactly the event that it needs, and the time limit only turns
+//! a hang into a failure.
 
 use crate::within;
 use postroom::inspect::DeadLetterReason;
@@ -13,17 +13,18 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Runs `body` [`within`] a minute, far more than any test needs.
+/// Runs `body` [`within`] a time limit far above what any test needs.
 pub fn watched<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
     within(Duration::from_secs(60), body)
 }
 
-/// Returns a builder with two workers, whose shutdown does not take long when a test fails.
+/// Returns a builder with two workers, and a short shutdown deadline in case a test fails.
 pub fn builder() -> Builder {
     Runtime::builder().workers(2).shutdown_deadline(Duration::from_secs(10))
 }
 
-/// Runs `body` with a runtime of two workers within the time limit. Its shutdown must not have to kill any process.
+/// Runs `body` with a two-worker runtime under a time limit, and checks that the shutdown did not have to kill any
+/// process.
 pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime = builder().build().expect("a runtime with two workers can be built");
@@ -40,7 +41,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A way to end a process, and the exit reason that results.
 pub type End<To, Out = bool> = (fn(To) -> Out, ExitReason);
 
-/// A log of events in order, written by many threads and read at the end.
+/// An ordered log of events, which any thread can append to.
 #[derive(Debug)]
 pub struct Log<T>(Arc<Mutex<Vec<T>>>);
 
@@ -95,7 +96,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// Returns a [`builder`], and the log of its dead letters: the type of each message, and the reason.
+/// Returns a [`builder`] and the log of its dead letters: the type name of each message, and the reason.
 pub fn with_dead_letters() -> (Builder, Log<(&'static str, DeadLetterReason)>) {
     let log = Log::new();
     let hook = log.clone();
@@ -149,7 +150,7 @@ impl Gate {
         }
     }
 
-    /// Blocks the thread until `count` futures have been found waiting here.
+    /// Blocks the thread until `count` futures have waited at this gate.
     pub fn wait_for_arrivals(&self, count: usize) {
         let mut state = lock(&self.0.0);
         while state.arrived < count {
@@ -157,7 +158,7 @@ impl Gate {
         }
     }
 
-    /// Blocks the thread until a future waits here.
+    /// Blocks the thread until a future has waited at this gate.
     pub fn wait_for_arrival(&self) {
         self.wait_for_arrivals(1);
     }
@@ -196,7 +197,8 @@ pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Yields to other threads until `condition` holds, for changes that no event announces. Needs a time limit around it.
+/// Polls `condition` every millisecond until it holds, for changes that no event announces. The caller must set a
+/// time limit.
 pub fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_millis(1));

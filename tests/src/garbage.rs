@@ -1,7 +1,7 @@
-//! What lies about when memory is counted.
+//! Garbage collection before memory is counted.
 
-/// Frees what the queues of workers have given up: `crossbeam-epoch` keeps what a thread leaves behind, 2 KB at a time,
-/// until other threads have passed by often enough.
+/// Frees the memory that the workers' queues have retired: `crossbeam-epoch` keeps each thread's garbage, in bags of
+/// 2 KB, until other threads have pinned often enough.
 pub fn collect_garbage() {
     (0..1_000).for_each(|_| crossbeam_epoch::pin().flush());
 }

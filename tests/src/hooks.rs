@@ -16,9 +16,9 @@ pub struct HookRecord {
     pub started: HashMap<Pid, u32>,
     /// The number of starts of each process that were undone.
     pub undone: HashMap<Pid, u32>,
-    /// The number of exits of each process, and the last reason.
+    /// The number of exits of each process, and the reason of the first.
     pub completed: HashMap<Pid, (u32, ExitReason)>,
-    /// The number of processes that were started, and not undone or completed.
+    /// The number of processes that were started and have been neither undone nor completed.
     pub alive: usize,
     /// The maximum of `alive`.
     pub most: usize,

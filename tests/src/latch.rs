@@ -33,7 +33,7 @@ impl Latch {
     }
 }
 
-/// Polls `condition` until it holds. Needs a time limit around it.
+/// Polls `condition` until it holds. The caller must set a time limit.
 pub fn eventually(mut condition: impl FnMut() -> bool) {
     let mut looks = 0_u32;
     while !condition() {

@@ -1,4 +1,4 @@
-//! A protocol of one crate that processes of other crates answer.
+//! A protocol for processes of other crates to implement.
 
 use postroom::prelude::*;
 

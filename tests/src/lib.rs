@@ -1,8 +1,8 @@
-//! Helpers of the tests: a watchdog, a process made of closures, latches, a command that a test answers by hand, a
-//! hook that records its calls, and random numbers.
+//! Test helpers: a watchdog, a process made of closures, latches, a command that a test answers by hand, a hook that
+//! records its calls, and random numbers.
 //!
-//! No test is decided by the clock. If an event must happen, the test waits for it under [`within`], which turns a hang
-//! into a failure; if an event must not happen, the test causes an event that would come after it.
+//! No test result depends on the clock. If an event must happen, the test waits for it under [`within`], which turns
+//! a hang into a failure. If an event must not happen, the test waits for another event that would come after it.
 
 pub mod act;
 pub mod bomb;

@@ -1,7 +1,7 @@
 //! The log lines of the runtime, for tests that check them. The subscriber is global, so all tests of a binary share
 //! it.
 //!
-//! Every event of the runtime is also written as JSON and read back: no field may be there twice, or have a name that
+//! Every event of the runtime is also written as JSON and parsed again: no field may occur twice, or have a name that
 //! the format itself uses, such as `message` for the text of the event.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -26,7 +26,7 @@ fn install() {
     SET.get_or_init(|| {
         let json = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(|| ReadBack);
         let printed = tracing_subscriber::fmt::layer().without_time().with_ansi(false).with_writer(|| Printed);
-        // What is there when a test sees a line has been read back.
+        // The layers receive an event in this order, so a test can see a line just before its JSON is checked.
         let subscriber = tracing_subscriber::registry().with(OfRuntime).with(Lines).with(printed).with(json);
         tracing::subscriber::set_global_default(subscriber).expect("there is no other subscriber");
     });
@@ -36,7 +36,7 @@ fn install() {
 /// fields. A PID as `text` selects the lines of one test.
 ///
 /// # Panics
-/// If another subscriber has been set, or if an event of the runtime is no JSON in which each name is distinct.
+/// If another subscriber has been set, or if an event of the runtime is not valid JSON or repeats a name.
 pub fn logged(text: &str) -> Vec<String> {
     install();
     let faults = lock(&FAULTS).clone();
@@ -44,13 +44,13 @@ pub fn logged(text: &str) -> Vec<String> {
     lock(&LINES).iter().filter(|line| line.contains(text)).cloned().collect()
 }
 
-/// Returns the events since the first call as `tracing-subscriber` prints them, of all levels down to `DEBUG`.
+/// Returns all events since the first call, down to the level `DEBUG`, as `tracing-subscriber` prints them.
 pub fn printed() -> Vec<String> {
     install();
     lock(&PRINTED).clone()
 }
 
-/// Lets pass what the runtime logs.
+/// A filter that accepts only the runtime's own events.
 struct OfRuntime;
 
 impl<S: Subscriber> Layer<S> for OfRuntime {
@@ -94,7 +94,7 @@ impl Write for Printed {
     }
 }
 
-/// Reads each event back that is written to it.
+/// A writer that parses each event written to it.
 struct ReadBack;
 
 impl Write for ReadBack {
@@ -110,7 +110,7 @@ impl Write for ReadBack {
     }
 }
 
-/// Any value of JSON, in whose objects no name is there twice.
+/// A JSON value in which no object repeats a name.
 struct Distinct;
 
 impl<'de> Deserialize<'de> for Distinct {
@@ -170,7 +170,7 @@ impl<'de> Visitor<'de> for Distinct {
 mod tests {
     use super::*;
 
-    /// Catches a check that passes whatever it reads.
+    /// Catches a check that accepts any input.
     #[test]
     fn a_name_that_is_there_twice_is_found_at_any_depth() {
         let read = |text: &str| serde_json::from_str::<Distinct>(text).map(drop).map_err(|error| error.to_string());

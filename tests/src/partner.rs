@@ -13,11 +13,11 @@ pub const LONG: Duration = Duration::from_secs(30);
 /// A report of a [`Partner`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// A process that it monitors has ended.
+    /// A process that the partner monitors has ended.
     Down(Down),
-    /// A process that it is linked to has failed.
+    /// A process that the partner is linked to has failed.
     Exit(Exit),
-    /// A word that it was asked to report.
+    /// A word that the partner was asked to report.
     Word(&'static str),
 }
 
@@ -31,7 +31,7 @@ pub struct Partner {
 }
 
 impl Partner {
-    /// Makes a partner that reports.
+    /// Makes a partner that reports, and returns it with the receiver of its reports.
     pub fn reporting() -> (Self, Reports) {
         let (reports, received) = channel();
         (Self { reports: Some(reports), counted: 0 }, Reports(received))
@@ -52,7 +52,7 @@ impl Reports {
     /// Waits for the next report.
     ///
     /// # Panics
-    /// If that takes too long.
+    /// If no report arrives within [`LONG`].
     pub fn next(&self) -> Report {
         self.0.recv_timeout(LONG).expect("the process reports")
     }
@@ -79,20 +79,20 @@ impl Reports {
         }
     }
 
-    /// Returns all reports up to the next word, which the caller has asked it to report.
+    /// Waits for the next [`Report::Word`], which the caller must have requested, and returns the reports before it.
     pub fn until_word(&self) -> Vec<Report> {
         std::iter::from_fn(|| Some(self.next())).take_while(|report| !matches!(report, Report::Word(_))).collect()
     }
 
-    /// Returns all reports that have been made so far.
+    /// Returns the reports that have arrived and have not been read, without waiting.
     pub fn so_far(&self) -> Vec<Report> {
         self.0.try_iter().collect()
     }
 
-    /// Waits until the process has ended, and returns all its reports.
+    /// Waits until the process has ended, and returns its remaining reports.
     ///
     /// # Panics
-    /// If that takes too long.
+    /// If neither a report nor the end comes within [`LONG`].
     pub fn rest(self) -> Vec<Report> {
         let mut all = Vec::new();
         loop {
@@ -117,13 +117,13 @@ impl Partner {
         ctx.stop();
     }
 
-    /// Does not start.
+    /// Fails to start.
     #[entry]
     pub fn refuse(&mut self) -> Result<(), String> {
         Err("it does not start".to_string())
     }
 
-    /// Links and monitors, and does not start.
+    /// Links and monitors, then fails to start.
     #[entry]
     pub fn bind_and_refuse(&mut self, linked: Pid, monitored: Pid) -> Result<(), String> {
         linked.link().and_then(|()| monitored.monitor()).map_err(|error| error.to_string())?;
@@ -152,13 +152,14 @@ impl Partner {
         other.unlink()
     }
 
-    /// Links with all of them.
+    /// Links with all of `others`.
     #[message]
     pub fn link_all(&mut self, others: Vec<Pid>) -> Result<(), TopologyError> {
         others.into_iter().try_for_each(Pid::link)
     }
 
-    /// Links (`true`) and unlinks (`false`), and yields to other threads in between.
+    /// Links with `other` (`true`) or unlinks from it (`false`) for each item of `links`, and yields to other threads
+    /// before each.
     #[message]
     pub fn waver(&mut self, other: Pid, links: Vec<bool>) -> Result<(), TopologyError> {
         links.into_iter().try_for_each(|link| {
@@ -185,11 +186,11 @@ impl Partner {
         ctx.trap_exits(traps);
     }
 
-    /// Answers when all earlier messages have been handled.
+    /// Answers once all earlier messages have been handled.
     #[message]
     pub fn ping(&mut self) {}
 
-    /// Counts, and returns the count.
+    /// Increments the count and returns it.
     #[message]
     pub fn count(&mut self) -> u64 {
         self.counted += 1;
@@ -202,14 +203,14 @@ impl Partner {
         self.report(Report::Word(word));
     }
 
-    /// Has another process report `word`, then fails.
+    /// Tells another process to report `word`, then panics.
     #[message]
     pub fn say_to_and_fail(&mut self, word: &'static str, to: Address<Partner>) {
         to.say(word).send().expect("it lives");
         panic!("failed as it was reports");
     }
 
-    /// Fails.
+    /// Panics.
     #[message]
     pub fn fail(&mut self) {
         panic!("failed as it was reports");
@@ -221,40 +222,40 @@ impl Partner {
         ctx.stop();
     }
 
-    /// Stays in this step until the gate is open.
+    /// Blocks in this step until the gate is open.
     #[message]
     pub fn hold(&mut self, gate: Gate) {
         self.report(Report::Word("holds"));
         gate.pass();
     }
 
-    /// Stays in this step until the gate is open, then removes the monitor in it.
+    /// Blocks in this step until the gate is open, then removes the monitor in the same step.
     #[message]
     pub fn hold_and_unwatch(&mut self, gate: Gate, monitor: Monitor) -> bool {
         self.hold(gate);
         monitor.demonitor()
     }
 
-    /// Stays in this step until the gate is open, then removes the link in it.
+    /// Blocks in this step until the gate is open, then removes the link in the same step.
     #[message]
     pub fn hold_and_unlink(&mut self, gate: Gate, other: Pid) -> Result<(), TopologyError> {
         self.hold(gate);
         other.unlink()
     }
 
-    /// Waits until the gate is open.
+    /// Waits for the gate without blocking the thread.
     #[message]
     pub async fn pass(&mut self, gate: Gate) {
         gate.passed().await;
     }
 
-    /// Spawns a child with that binding to this process.
+    /// Spawns a child that is bound to this process by `bound`.
     #[message]
     pub fn spawn(&mut self, bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
         spawn(bound, begin)
     }
 
-    /// Spawns `count` children with that binding to this process.
+    /// Spawns `count` children that are bound to this process by `bound`.
     #[message]
     pub fn spawn_many(&mut self, count: usize, bound: Bound, begin: Begin) -> Result<Vec<Pid>, SpawnError> {
         (0..count).map(|_| spawn(bound, begin)).collect()
@@ -269,35 +270,35 @@ impl Partner {
 /// How a child is bound to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// They are linked.
+    /// Child and parent are linked.
     Linked,
-    /// The parent monitors it.
+    /// The parent monitors the child.
     Monitored,
-    /// The parent owns it.
+    /// The parent owns the child.
     Owned,
-    /// All of these.
+    /// All of the above.
     All,
 }
 
 /// The entry of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// The entry of this name.
+    /// [`Partner::serve`].
     Serve,
-    /// The entry of this name.
+    /// [`Partner::end_at_once`].
     EndAtOnce,
-    /// The entry of this name.
+    /// [`Partner::refuse`].
     Refuse,
-    /// The entry of this name.
+    /// [`Partner::run`].
     Run,
-    /// The entry of this name.
+    /// [`Partner::run_and_fail`].
     RunAndFail,
 }
 
 /// Spawns a partner on the host of the calling process, bound to that process.
 ///
 /// # Errors
-/// As any spawn.
+/// If the spawn fails.
 pub fn spawn(bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
     let spawn = Host::current().expect("called by a process").spawn(Partner::default());
     let spawn = match bound {
@@ -315,14 +316,14 @@ pub fn spawn(bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
     }
 }
 
-/// A [`Partner`] that has a method for exits, and so traps them.
+/// A [`Partner`] that traps exits, since it has a signal method for them.
 #[process]
 pub struct Trapper {
     partner: Partner,
 }
 
 impl Trapper {
-    /// Makes a trapper that reports.
+    /// Makes a trapper that reports, and returns it with the receiver of its reports.
     pub fn reporting() -> (Self, Reports) {
         let (partner, reports) = Partner::reporting();
         (Self { partner }, reports)
@@ -365,7 +366,7 @@ impl Trapper {
         monitor.demonitor()
     }
 
-    /// As [`Partner::hold_and_unlink`].
+    /// Blocks until the gate is open and then removes the link, like [`Partner::hold_and_unlink`].
     #[message]
     pub fn hold_and_unlink(&mut self, gate: Gate, other: Pid) -> Result<(), TopologyError> {
         self.partner.hold(gate);
@@ -378,7 +379,7 @@ impl Trapper {
         self.partner.say(word);
     }
 
-    /// Spawns a child with that binding to this process.
+    /// Spawns a child that is bound to this process by `bound`.
     #[message]
     pub fn spawn(&mut self, bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
         spawn(bound, begin)
@@ -395,7 +396,7 @@ impl Trapper {
     }
 }
 
-/// Returns whether a process exited because `pid`, to which it was linked, failed.
+/// Returns whether `reason` is the failure of the linked process `pid`.
 pub fn fell_with(reason: &ExitReason, pid: Pid) -> bool {
     matches!(reason, ExitReason::Linked { pid: failed, .. } if *failed == pid)
 }

@@ -1,6 +1,6 @@
-//! Random numbers that follow from a seed.
+//! Reproducible random numbers.
 
-/// A generator, SplitMix64, with its seed.
+/// A SplitMix64 generator. The field is its state, initially the seed.
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! A command whose completions the test receives, to answer at any time and on any thread.
+//! A command whose completions are passed to the test, which can answer them at any time and on any thread.
 
 use postroom::{Builder, Command, Completion};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,16 +16,16 @@ impl Command for Ask {
 #[derive(Clone)]
 pub struct Requests(Arc<Mutex<Receiver<Request>>>);
 
-/// The number that was asked for, and the completion to answer it with.
+/// The number in an [`Ask`], and the completion that answers it.
 type Request = (u64, Completion<u64>);
 
 impl Requests {
-    /// Makes a queue that receives the [`Ask`]s of `builder`'s runtime.
+    /// Registers a handler that queues the [`Ask`]s of `builder`'s runtime, and returns the queue.
     pub fn at(builder: Builder) -> (Builder, Self) {
         let (send, receive) = channel();
         let send: Mutex<Sender<_>> = Mutex::new(send);
         let builder = builder.handler(move |Ask(what), completion: Completion<u64>| {
-            // If the test is over, the completion is dropped, which answers it.
+            // If the test is over, the send fails and drops the completion, which answers the command.
             let _over = send.lock().unwrap_or_else(PoisonError::into_inner).send((what, completion));
         });
         (builder, Self(Arc::new(Mutex::new(receive))))

@@ -1,8 +1,8 @@
-//! Variables of the environment that make a test longer, or repeat it.
+//! Environment variables that make tests longer or repeat them.
 
 use std::str::FromStr;
 
-/// Returns the value of a variable; `None` if it is not set or not of that type.
+/// Returns the value of an environment variable, or `None` if it is not set or does not parse as `T`.
 pub fn variable<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }

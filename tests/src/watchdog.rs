@@ -4,33 +4,34 @@ use std::any::Any;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Returns the factor by which time limits are extended: `POSTROOM_PATIENCE`, for tools that slow the program down,
-/// such as sanitizers.
+/// Returns the factor by which time limits are multiplied, from `POSTROOM_PATIENCE`; for tools that slow the program
+/// down, such as sanitizers.
 fn patience() -> u32 {
     crate::variable("POSTROOM_PATIENCE").unwrap_or(1)
 }
 
-/// The least limit: long enough that a slow, busy machine is not mistaken for a hang.
+/// The minimum time limit, long enough that a slow, busy machine is not mistaken for a hang.
 const LEAST: Duration = Duration::from_secs(240);
 
 /// Runs `body` on a thread of its own and returns its result.
 ///
 /// # Panics
-/// If `body` panics, with that panic; if it has not returned after `limit` or four minutes, whichever is longer, times
-/// `POSTROOM_PATIENCE`.
+/// If `body` panics, with the same payload; or if it has not returned after `limit` or four minutes, whichever is
+/// longer, times `POSTROOM_PATIENCE`.
 pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Send + 'static) -> R {
     let result = run(limit, Box::new(move || Box::new(body())));
     *result.downcast().expect("what the body returns")
 }
 
-/// Returns the numbers of the rounds of a test that repeats what is random: `most`, or fewer on a machine so busy that
-/// they would not be over by the time limit, but a tenth of them in any case.
+/// Returns the round numbers of a randomised test: `most` rounds, or fewer, but at least a tenth, on a machine too
+/// busy to finish them within the time limit.
 pub fn rounds(most: u64) -> impl Iterator<Item = u64> {
     let begun = Instant::now();
     (0..most).take_while(move |round| round * 10 < most || begun.elapsed() < LEAST / 4)
 }
 
-/// As [`within`], compiled once: a start of a thread for each of a thousand bodies is a twentieth of their program.
+/// Implements [`within`] without generics: instances of this code for a thousand bodies would be a twentieth of the
+/// test program.
 fn run(limit: Duration, body: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>) -> Box<dyn Any + Send> {
     let limit = limit.max(LEAST) * patience();
     let (done, wait) = channel();
@@ -50,7 +51,7 @@ fn run(limit: Duration, body: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>) -
     }
 }
 
-/// A shutdown deadline that even a slow machine meets: a test that hangs is ended by its [limit](soon) before.
+/// A shutdown deadline that even a slow machine meets: the [time limit](soon) of a test that hangs expires first.
 pub const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Runs `body` [`within`] the limit that most tests use.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-// The macros' own modules, to learn what words their expansions have.
+// The macros' own modules, used to collect the words in their expansions.
 #[allow(dead_code)]
 #[path = "../../macros/src/check/mod.rs"]
 mod check;

@@ -1,4 +1,4 @@
-//! The cases as corrected: they must compile. They are built as all other tests are; trybuild would build the runtime
+//! The corrected cases, which must compile. They are built like all other tests, since trybuild would build the runtime
 //! once more for them.
 
 #![allow(warnings, clippy::all)]

@@ -34,17 +34,17 @@ use postroom::prelude::*;
 #[derive(Debug, Clone, Copy)]
 pub struct Tick;
 
-/// What is asked of a shelf.
+/// A protocol for shelves.
 #[protocol]
 pub trait Shelf {
-    /// Puts a book there.
+    /// Puts a book on the shelf.
     fn put(&mut self, book: String) -> Result<usize, String>;
     /// Counts the books.
     #[message(inspect)]
     fn count(&self, from: usize) -> usize;
 }
 
-/// Few of its messages are sent, and not all of its methods are called.
+/// A process with messages that are never sent, and methods that are never called.
 #[process(inspect, on_error = "end")]
 #[derive(Debug)]
 pub struct Wood {
@@ -104,7 +104,7 @@ impl Shelf for Wood {
     }
 }
 
-/// A process whose methods wait.
+/// A process with async methods.
 #[process]
 #[derive(Debug)]
 pub struct Steel<T> {
@@ -122,7 +122,8 @@ impl<T: Send + Sync + 'static> Steel<T> {
     }
 }
 
-// Its methods are those of the type, whose visibility is that of the protocol: `allow(private_interfaces)`.
+// The expansion makes this an inherent block with `pub` methods, under `allow(private_interfaces)`, which is not
+// forbidden here.
 #[process]
 impl<T: Send + Sync + 'static> Shelf for Steel<T> {
     async fn put(&mut self, book: String) -> Result<usize, String> {

@@ -1,5 +1,5 @@
 //! Programs whose items, parameters, lifetimes, arguments and methods have every name that occurs in an expansion: see
-//! `names/programs.rs`. That they compile is the test.
+//! `names/programs.rs`. The test is that they compile.
 
 #![allow(warnings, clippy::all)]
 

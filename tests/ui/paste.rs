@@ -41,7 +41,7 @@ pub fn errors(output: &str) -> Vec<Error> {
     errors
 }
 
-/// Returns the source with every help line applied, or why pasting cannot do that.
+/// Returns the source with every help line applied, or the reason why pasting cannot do that.
 pub fn over(source: &str, errors: &[Error]) -> Result<String, String> {
     let mut lines: Vec<Vec<char>> = source.lines().map(|line| line.chars().collect()).collect();
     let mut errors: Vec<&Error> = errors.iter().collect();
@@ -77,8 +77,9 @@ pub fn code(help: &str) -> impl Iterator<Item = &str> {
     help.split('`').skip(1).step_by(2)
 }
 
-/// Returns one program with a module for each case below `folder` as corrected by its help lines or by hand, which
-/// builds faster than a program for each; and of each case that cannot be corrected, its name and why.
+/// Returns one program with a module for each case below `folder`, as corrected by its help lines or by hand; this
+/// builds faster than a program for each case. Also returns the name of each case that cannot be corrected, and the
+/// reason.
 pub fn correct_all(folder: &Path) -> (String, Vec<String>) {
     let mut cases: Vec<PathBuf> = fs::read_dir(folder.join("cases"))
         .expect("there are cases")
@@ -112,7 +113,7 @@ fn correct(source: &str, output: &str, by_hand: &Path) -> Result<String, String>
         (Err(why), Err(_)) => Err(format!("{why}; correct it by hand in `{}`", by_hand.display())),
         (Err(_), Ok(corrected)) => {
             for code in errors.iter().flat_map(|error| code(&error.help)) {
-                // An ellipsis stands for what only the user knows.
+                // An ellipsis stands for text that only the user knows.
                 if !code.contains('…') && !corrected.contains(code) {
                     return Err(format!("the file in `fixed` does not do what the help says: `{code}`"));
                 }

@@ -324,17 +324,16 @@ macro_rules! counter {
 }
 counter!(Counter, add, by);
 
-/// Starts all of them.
 /// Remote processes, under another name of the crate, and with names that clash with those in generated code.
 mod remote {
     use actors::Pid;
     use actors::remote::{RemoteEntry, RemoteMessage, RemoteValue, RemoteVisitor};
     use postroom as actors;
 
-    /// Of the user.
+    /// A type of the user.
     #[derive(Debug, serde::Serialize, serde::Deserialize)]
     pub(crate) struct Payload(u8);
-    /// Of the user too.
+    /// Another type of the user.
     #[derive(Debug, serde::Serialize, serde::Deserialize)]
     pub(crate) enum Option<T> {
         /// Nothing.

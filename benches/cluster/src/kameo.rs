@@ -1,4 +1,4 @@
-//! kameo with its feature `remote`, over libp2p: TCP, with its encryption, which cannot be left out.
+//! kameo with its feature `remote`, over libp2p: TCP with its encryption, which cannot be disabled.
 
 use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use futures_util::{StreamExt, TryStreamExt};
@@ -9,10 +9,10 @@ use libp2p::{Multiaddr, SwarmBuilder, noise, tcp, yamux};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Fewer than the others send: a message costs this system tens of times as much.
+/// Fewer than for the other systems: a message costs this system tens of times as much.
 const MESSAGES: u64 = 20_000;
-/// How many messages wait for their acknowledgement. A message is a stream of its own there, and a connection has at
-/// most a hundred of them; `send` without an acknowledgement fails beyond that.
+/// Number of messages that may await their acknowledgement. Each message is a stream of its own there, and a connection
+/// has at most a hundred of them; `send` without an acknowledgement fails beyond that.
 const WINDOW: usize = 64;
 const NAME: &str = "sink";
 
@@ -95,7 +95,7 @@ pub(crate) async fn there() -> Outcome<()> {
     drive(swarm);
     let sink = Sink::spawn(Sink::default());
     ready(&address.to_string());
-    // With no other node to tell of it yet, this fails.
+    // This fails until another node has connected.
     while sink.register(NAME).await.is_err() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -121,7 +121,7 @@ pub(crate) async fn here(address: &str) -> Outcome<()> {
     let mut expected = 0;
     for batch in [1, BATCH] {
         let take = Take(vec![[1; 8]; batch as usize]);
-        // As many messages in both rows: a batch costs about as much as a single one.
+        // As many sends in both rows: a batch costs about as much as a single message.
         let messages = MESSAGES * batch;
         let begun = Instant::now();
         futures_util::stream::iter(0..MESSAGES)

@@ -1,20 +1,20 @@
 //! Messages and calls between two programs on this machine: Postroom's cluster, ractor_cluster, and kameo with its
-//! feature `remote`, beside the bare client of NATS, which is what Postroom's cluster runs on.
+//! feature `remote`, compared with the bare client of NATS, which Postroom's cluster is built on.
 //!
 //! ```console
 //! cluster/tools/fetch-nats-server
 //! cargo run --release --manifest-path benches/cluster/Cargo.toml -- [ROUNDS] [SYSTEM ...]
 //! ```
 //!
-//! Each measurement starts two programs of its own (this one, again): `there` has the receiver, `here` sends to it. A
-//! round measures each system once, in an order that turns with the rounds, so that what else the machine does meets
-//! all alike. The table has the medians, and how far the rounds lie apart. On a busy machine compare the systems with
-//! each other only.
+//! Each measurement starts two more instances of this program: `there` has the receiver, and `here` sends to it. A
+//! round measures each system once, in an order that rotates from round to round, so that other load on the machine
+//! affects all systems alike. The table has the medians, and the range over the rounds. On a busy machine, compare the
+//! systems only with each other.
 //!
-//! | row | what is done |
+//! | row | work |
 //! |---|---|
 //! | single | messages of 64 bytes, each sent by itself, until the receiver has counted all |
-//! | batched | the same, fifty to a message |
+//! | batched | the same, fifty in each message |
 //! | call | 64 bytes there and back, one call after the other |
 
 mod kameo;
@@ -31,16 +31,16 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How many 64-byte messages a batch has.
+/// Number of 64-byte messages in a batch.
 const BATCH: u64 = 50;
-/// How many calls are made, one after the other.
+/// Number of calls, made one after the other.
 const CALLS: usize = 5_000;
-/// Calls before those that count.
+/// Number of calls before those that count.
 const WARM_UP: usize = 500;
 
 const SYSTEMS: [&str; 4] = ["nats", "postroom", "ractor", "kameo"];
 
-/// What one run of a system has measured.
+/// The measurements of one run of a system.
 #[derive(Default)]
 pub(crate) struct Figures {
     single: f64,
@@ -49,7 +49,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Prints them for the program that compares.
+    /// Prints the figures for the program that compares them.
     pub(crate) fn print(mut self) {
         self.calls.sort();
         let [median, late] = [50, 99].map(|percent| self.calls[self.calls.len() * percent / 100].as_nanos());
@@ -57,12 +57,12 @@ impl Figures {
     }
 }
 
-/// Returns how many a second that were.
+/// Returns the rate in messages per second.
 pub(crate) fn rate(messages: u64, begun: Instant) -> f64 {
     messages as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// The receiver of a system says where it is.
+/// Prints the address of a system's receiver.
 pub(crate) fn ready(address: &str) {
     println!("ready {address}");
 }
@@ -71,7 +71,7 @@ struct Ends(Child);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        // It may have ended.
+        // The child may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -106,7 +106,7 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// As many threads as the machine has cores, as each of these systems has by default.
+/// Runs `work` on as many threads as the machine has cores, which is the default of each of these systems.
 fn block_on(work: impl Future<Output = Outcome<()>>) -> Outcome<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
@@ -134,7 +134,7 @@ fn compare(rounds: usize, systems: &[&str]) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the median, and the smallest and the largest.
+/// Formats the median, and the smallest and the largest value.
 fn spread(mut row: Vec<f64>, text: impl Fn(f64) -> String) -> String {
     row.sort_by(f64::total_cmp);
     match row[..] {

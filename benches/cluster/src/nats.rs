@@ -1,4 +1,4 @@
-//! The client library alone: what a message and a request cost before there are actors.
+//! The client library alone: the cost of a message and of a request without actors.
 
 use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use async_nats::{Client, ConnectOptions};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const MESSAGES: u64 = 500_000;
 
-/// More than any measurement sends: the client drops what exceeds it.
+/// More messages than any measurement sends: the client drops messages beyond its capacity.
 const CAPACITY: usize = 1 << 20;
 
 const SINK: &str = "compare.sink";

@@ -1,4 +1,4 @@
-//! Postroom's cluster, over the server.
+//! Postroom's cluster, over the NATS server.
 
 use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use postroom::Runtime;
@@ -53,7 +53,7 @@ impl Source {
     #[entry]
     fn serve(&mut self) {}
 
-    /// A full queue is waited for.
+    /// Sends `messages` messages in batches, and waits while the queue is full.
     #[message]
     fn send(&mut self, messages: u64, batch: u64) {
         for _ in 0..messages / batch {
@@ -97,7 +97,7 @@ pub(crate) fn here(address: &str) -> Outcome<()> {
     let (runtime, cluster) = join("here", url)?;
     let begun = Instant::now();
     let sink = loop {
-        // Those of earlier rounds may not be lost yet.
+        // The nodes of earlier rounds may not be lost yet.
         match cluster.node(there).map(|node| node.start::<Sink>("serve", payloads![]).wait()) {
             Ok(Ok(sink)) => break sink,
             _ if begun.elapsed() > Duration::from_secs(60) => return Err("the other node does not come".into()),
@@ -114,7 +114,7 @@ pub(crate) fn here(address: &str) -> Outcome<()> {
         loop {
             match sink.taken().timeout(Duration::MAX).wait() {
                 Ok(taken) if taken >= expected => break,
-                // The queue to the other node is full of what is counted.
+                // The queue to the other node is full of the messages that are being counted.
                 Ok(_) | Err(CallError::Full) => std::thread::sleep(Duration::from_millis(1)),
                 Err(error) => return Err(error.into()),
             }

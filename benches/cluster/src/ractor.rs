@@ -1,4 +1,4 @@
-//! `ractor_cluster`: the nodes are connected with each other. A remote actor is found by its group.
+//! `ractor_cluster`: the nodes are connected directly. A remote actor is found by its group.
 
 use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, pg};
@@ -44,7 +44,7 @@ impl Actor for Sink {
     }
 }
 
-/// Starts a node that listens at a port.
+/// Starts a node that listens at a free port. Returns the node's server, and the port.
 async fn node(name: &str) -> Outcome<(ActorRef<NodeServerMessage>, u16)> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let server = NodeServer::new(port, "cookie".into(), name.into(), "localhost".into(), None, None)

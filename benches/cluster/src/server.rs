@@ -54,7 +54,7 @@ impl Drop for Server {
     }
 }
 
-/// As the tests of the cluster find it.
+/// Returns the path of `nats-server`, found as in the tests of the cluster.
 fn executable() -> Outcome<PathBuf> {
     if let Some(named) = std::env::var_os("NATS_SERVER") {
         return Ok(named.into());

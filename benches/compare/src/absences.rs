@@ -1,11 +1,11 @@
-//! Why a column has a dash: what its system has no natural way to do.
+//! The reasons for the dashes in a column: the workloads that its system has no natural way to do.
 
 use crate::cases::Case;
 use crate::figures::{Cell, Row};
 use crate::plan::{Style, Via, Workload};
 use crate::system::System;
 
-/// A line for each system and reason, with the rows that are left out for it.
+/// Returns a line for each system and reason, with the rows that are left out for that reason.
 pub fn absences(rows: &[Row]) -> Vec<String> {
     let mut found: Vec<(System, &str, Vec<&str>)> = Vec::new();
     for row in rows {
@@ -13,7 +13,7 @@ pub fn absences(rows: &[Row]) -> Vec<String> {
         for &(system, _) in absent {
             let (name, reason) = (row.case.name.as_str(), reason(system, &row.case, row.workers));
             match found.iter_mut().find(|(of, why, _)| (*of, *why) == (system, reason)) {
-                // The same row at another number of workers.
+                // The same row with another number of workers.
                 Some((.., names)) if names.contains(&name) => {}
                 Some((.., names)) => names.push(name),
                 None => found.push((system, reason, vec![name])),
@@ -24,7 +24,7 @@ pub fn absences(rows: &[Row]) -> Vec<String> {
     found.into_iter().map(|(system, reason, names)| format!("{system}, {}: {reason}", names.join(", "))).collect()
 }
 
-/// Why there is none of `case` on so many workers.
+/// Returns the reason why there is no result of `case` on that many workers.
 fn reason(system: System, case: &Case, workers: usize) -> &'static str {
     let needs_order = matches!(case.workload, Workload::Counting | Workload::FanIn | Workload::RadixSort);
     match system {

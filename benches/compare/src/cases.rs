@@ -1,17 +1,17 @@
-//! What is compared: each case is a row of the table.
+//! The cases that are compared; each is a row of the table.
 
 use crate::plan::{Bounding, Plan, Style, Via, Workload};
 use crate::sizes::{Scale, shared_evenly, size, width, work};
 use crate::system::System;
 use std::time::Duration;
 
-/// A workload with everything that varies, save for who runs it on how many workers.
+/// A workload with all its parameters, except for the system and the number of workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// What the table calls it.
+    /// The name in the table.
     pub name: String,
     pub workload: Workload,
-    /// A size and a width other than those of [`crate::sizes`].
+    /// Size and width, if other than those of [`crate::sizes`].
     pub size: Option<u64>,
     pub width: Option<u64>,
     pub payload: usize,
@@ -19,18 +19,18 @@ pub struct Case {
     pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
-    /// Work other than that of [`crate::sizes`].
+    /// Work, if other than that of [`crate::sizes`].
     pub work: Option<Duration>,
-    /// Whether Postroom must be able to do it. Others may always be without a natural way for it.
+    /// Whether Postroom must be able to do it. Other systems may always lack a natural way to do it.
     pub is_required: bool,
     /// The systems that take part, if not all.
     pub systems: Option<&'static [System]>,
-    /// How much memory must be free.
+    /// The memory that must be free.
     pub room_kib: u64,
 }
 
 impl Case {
-    /// A workload as it is, for all systems.
+    /// Returns a workload with default parameters, for all systems.
     pub fn of(workload: Workload) -> Self {
         Self {
             name: workload.to_string(),
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// The pipeline with so much work at each stage.
+    /// Returns the pipeline with that much work at each stage.
     fn pipeline(microseconds: u64) -> Self {
         Self {
             name: format!("pipeline_{microseconds}us"),
@@ -58,7 +58,7 @@ impl Case {
         }
     }
 
-    /// The run of it that `system` makes.
+    /// Returns the plan of the run on `system`.
     pub fn plan(&self, system: System, workers: usize, scale: Scale) -> Plan {
         let width = self.width.unwrap_or_else(|| width(self.workload, scale));
         let work = self.work.unwrap_or_else(|| work(self.workload, scale));
@@ -77,13 +77,13 @@ impl Case {
         }
     }
 
-    /// Whether `system` takes part.
+    /// Returns whether `system` takes part.
     pub fn is_for(&self, system: System) -> bool {
         self.systems.is_none_or(|systems| systems.contains(&system))
     }
 }
 
-/// The workloads, in the order of the table.
+/// Returns the workloads, in the order of the table.
 pub fn workloads() -> Vec<Case> {
     let cases = Workload::ALL.iter().filter(|workload| !workload.is_probe()).flat_map(|&workload| match workload {
         Workload::Pipeline => [1, 10, 100].map(Case::pipeline).to_vec(),
@@ -92,7 +92,7 @@ pub fn workloads() -> Vec<Case> {
     cases.collect()
 }
 
-/// How late a message comes under each load, in the order of their table.
+/// Returns the probes, which measure how late a message is handled under each load, in the order of their table.
 pub fn probes() -> Vec<Case> {
     const SYSTEMS: &[System] = &[System::Postroom, System::Tokio, System::Actix, System::Kameo, System::Ractor];
     let probes = Workload::ALL.iter().filter(|workload| workload.is_probe());

@@ -1,6 +1,7 @@
-//! One measurement in a process of its own: what the child does, and how the parent has it done.
+//! One measurement in a process of its own: the child's side, and the parent's requests.
 //!
-//! A fresh process for each run, so that no run finds what another has left: memory, threads, a warm allocator.
+//! Each run gets a fresh process, so that it finds nothing that another run has left: memory, threads, a warm
+//! allocator.
 
 use crate::features;
 use crate::kernel;
@@ -15,24 +16,24 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The first argument of a child that measures; its further ones are the plan.
+/// The first argument of a child that measures; the others are the plan.
 const MEASURE: &str = "measure-one-run";
 
-/// The only argument of a child that checks what [`features`] is about.
+/// The only argument of a child that runs the checks of [`features`].
 const CHECK: &str = "check-features";
 
-/// What a child says of a plan that its system has no natural way to do.
+/// The reply of a child to a plan that its system has no natural way to do.
 const UNSUPPORTED: &str = "unsupported";
 
-/// How long the checks of features may take; they take some milliseconds.
+/// Time limit for the checks of features, which take some milliseconds.
 const CHECK_LIMIT: Duration = Duration::from_secs(30);
 
-/// What the parent asks of a child, if the arguments are such: its exit status.
+/// Answers the parent's request, if the arguments are one. Returns the exit status.
 pub fn serve(arguments: &[String]) -> Option<ExitCode> {
     let answer = match arguments.split_first()? {
         (first, plan) if first == MEASURE => measure(plan),
         (first, []) if first == CHECK => {
-            // The panics that are about to happen are meant to.
+            // The panics that follow are intended.
             panic::set_hook(Box::new(|_| {}));
             features::check()
         }
@@ -52,17 +53,17 @@ pub fn serve(arguments: &[String]) -> Option<ExitCode> {
 
 fn measure(arguments: &[String]) -> Result<String, String> {
     let (system, plan) = from_arguments(arguments)?;
-    // Calibrates itself at its first use, which must not be in the run.
+    // The kernel calibrates itself at its first use, which must not be in the run.
     kernel::spin(Duration::ZERO);
     let outcome = system.run(&plan);
     Ok(outcome
         .map_or_else(|| UNSUPPORTED.to_string(), |outcome| Measured::of(outcome, own_status_kib("VmHWM")).to_line()))
 }
 
-/// Has a child run `plan` on `system`. `None` if the system has no natural way to do it.
+/// Runs `plan` on `system` in a child. Returns `None` if the system has no natural way to do it.
 ///
 /// # Errors
-/// Why there is no result: the child failed, or took longer than `limit`.
+/// The reason why there is no result: the child failed, or took longer than `limit`.
 pub fn measure_in_child(system: System, plan: &Plan, limit: Duration) -> Result<Option<Measured>, String> {
     let mut arguments = vec![MEASURE.to_string()];
     arguments.extend(to_arguments(system, plan));
@@ -73,10 +74,10 @@ pub fn measure_in_child(system: System, plan: &Plan, limit: Duration) -> Result<
     Measured::from_line(&line).map(Some).map_err(|error| format!("no result: {error}"))
 }
 
-/// Makes a child check that the costly features of Postroom are on. Returns those that are.
+/// Runs the checks that the costly features of Postroom are enabled in a child. Returns those that are.
 ///
 /// # Errors
-/// What is not.
+/// The feature that is not enabled.
 pub fn check_features_in_child() -> Result<String, String> {
     ask(&[CHECK.to_string()], CHECK_LIMIT)
 }
@@ -89,8 +90,8 @@ fn ask(arguments: &[String], limit: Duration) -> Result<String, String> {
     let mut child = command.spawn().map_err(|error| format!("no child process: {error}"))?;
     let said = listen(child.stdout.take());
     let complained = listen(child.stderr.take());
-    // The end of its output is the end of the child, or so near that a blocking wait for it is short; and unlike asking
-    // again and again, waiting takes no time from it.
+    // The end of its output is the end of the child, or close enough for a blocking wait to be short. Unlike polling,
+    // waiting takes no processor time from the child.
     let said = said.recv_timeout(limit);
     let status = if said.is_ok() { child.wait() } else { end(&mut child) };
     let status = status.map_err(|error| format!("the child's exit status is not known: {error}"))?;
@@ -101,14 +102,14 @@ fn ask(arguments: &[String], limit: Duration) -> Result<String, String> {
     }
 }
 
-/// Reads to the end on a thread of its own, so that a child never waits for its reader.
+/// Reads a pipe to its end on another thread, so that the child never waits for its reader.
 fn listen(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes));
         let text = read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&bytes).into_owned());
-        // The receiver is gone if the child was too late.
+        // The receiver has been dropped if the child was too late.
         let _ = sender.send(text);
     });
     receiver
@@ -121,7 +122,7 @@ fn end(child: &mut Child) -> io::Result<ExitStatus> {
 
 fn describe(status: ExitStatus, complained: &str) -> String {
     match complained.lines().map(str::trim).find(|line| !line.is_empty()) {
-        // A panic's first line says where, the next one what.
+        // The first line of a panic has the place, the next one the message.
         Some(first) => {
             let rest: Vec<_> = complained.lines().map(str::trim).skip_while(|line| *line != first).take(2).collect();
             format!("{status}: {}", rest.join(" "))

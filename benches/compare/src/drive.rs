@@ -1,5 +1,5 @@
-//! Has everything measured: for each row rounds of runs, the systems interleaved inside of each round, so that a slow
-//! minute of the machine hits all of them; each round begins with another system, so that none is always first.
+//! Runs all measurements: rounds of runs for each row, with the systems interleaved within each round, so that a slow
+//! minute of the machine affects all of them. Each round begins with another system, so that none is always first.
 
 use crate::cases::Case;
 use crate::child::measure_in_child;
@@ -12,10 +12,10 @@ use crate::probe_table::duration;
 use crate::system::System;
 use crate::wire::Measured;
 
-/// What a run came to; `None` if the system has no natural way to do it, or the reason why there is no result.
+/// The result of a run: `None` if the system has no natural way to do it; the error is the reason for a missing result.
 type Run = Result<Option<Measured>, String>;
 
-/// Measures all rows, and tells how far it is on the error stream.
+/// Measures all rows, and reports its progress on standard error.
 pub fn compare(options: &Options) -> Vec<Row> {
     let mut expected = Expected::default();
     let total = options.cases.len() * options.workers.len();
@@ -40,7 +40,7 @@ pub fn compare(options: &Options) -> Vec<Row> {
     rows
 }
 
-/// `run` is called for one run after the other.
+/// Measures a row: calls `run` for one run after the other.
 fn measure_row(case: &Case, workers: usize, options: &Options, mut run: impl FnMut(System, &Plan) -> Run) -> Row {
     let systems = &options.systems;
     let mut lines: Vec<Runs> = systems.iter().map(|&system| Runs::new(case, system)).collect();
@@ -58,7 +58,7 @@ fn measure_row(case: &Case, workers: usize, options: &Options, mut run: impl FnM
     Row { case: case.clone(), workers, cells }
 }
 
-/// The runs of one system for one row. One that cannot do it, or failed once, is not asked again.
+/// The runs of one system for one row. A system that cannot do it, or has failed once, is not run again.
 enum Runs {
     Good(Vec<Measured>),
     Absent,

@@ -1,4 +1,4 @@
-//! What a run must come to: a run that is fast and wrong fails.
+//! The expected results of runs: a run that is fast but wrong fails.
 
 use crate::kernel;
 use crate::plan::{Plan, Workload};
@@ -10,10 +10,10 @@ use std::time::Duration;
 /// Solutions of the queens' puzzle by width (<https://oeis.org/A000170>).
 const QUEENS: [u64; 15] = [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200, 73_712, 365_596];
 
-/// The sorters of the radix sort, one for each bit.
+/// Number of sorters in the radix sort, one for each bit.
 const SORTERS: u64 = 16;
 
-/// What runs must come to, each computed once.
+/// The expected results of runs, each computed once.
 #[derive(Default)]
 pub struct Expected(HashMap<(Workload, u64, u64), u64>);
 
@@ -21,7 +21,7 @@ impl Expected {
     /// Compares the measured result with the expected one of the plan.
     ///
     /// # Errors
-    /// What was expected, and what came.
+    /// If a result differs: the expected and the actual one.
     pub fn verify(&mut self, plan: &Plan, measured: &Measured) -> Result<(), String> {
         let check = *self.0.entry((plan.workload, plan.size, plan.width)).or_insert_with(|| check(plan));
         let operations = operations(plan);
@@ -42,7 +42,7 @@ impl Expected {
     }
 }
 
-/// How many operations a run makes.
+/// Returns the number of operations in a run.
 pub fn operations(plan: &Plan) -> u64 {
     match plan.workload {
         Workload::NQueens => queens(plan.width),
@@ -53,12 +53,12 @@ pub fn operations(plan: &Plan) -> u64 {
     }
 }
 
-/// How much the load of a probe must have done in that time, if it was one.
+/// Returns the least work that the load must have done in that time, if the plan is a probe.
 fn least_load(plan: &Plan, elapsed: Duration) -> u64 {
     let steps = elapsed.as_nanos() / plan.work.as_nanos().max(1);
     match plan.workload {
         Workload::ProbeFlood => plan.width * IN_FLIGHT,
-        // Half of what each worker could have done: of a step, only the beginning is counted.
+        // Half of the steps that each worker could have started, since a step is counted when it starts.
         Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping => {
             plan.workers as u64 * steps as u64 / 2
         }
@@ -67,12 +67,12 @@ fn least_load(plan: &Plan, elapsed: Duration) -> u64 {
     }
 }
 
-/// The number that proves that a run was done; each is said beside its workload.
+/// Returns the number that proves that a run was done, as documented for each workload.
 fn check(plan: &Plan) -> u64 {
     let (size, width) = (plan.size, plan.width);
     match plan.workload {
         Workload::Counting | Workload::ForkJoinCreate | Workload::Skynet => sum_below(size),
-        // The first `size % width` producers have one message more.
+        // The first `size % width` producers have one more message.
         Workload::FanIn => {
             (0..width).map(|producer| sum_below(size / width + u64::from(producer < size % width))).sum()
         }
@@ -90,7 +90,7 @@ fn check(plan: &Plan) -> u64 {
     }
 }
 
-/// 0 + 1 + … + (`count` - 1).
+/// Returns 0 + 1 + … + (`count` - 1).
 fn sum_below(count: u64) -> u64 {
     count * count.saturating_sub(1) / 2
 }

@@ -1,5 +1,5 @@
-//! That Postroom is measured as users get it: the features that cost time on the way of a message must be on in the
-//! very build that is measured. Each is tried out through the public face.
+//! Checks that Postroom is measured as users get it: the features that add to the cost of a message must be enabled in
+//! the measured build itself. Each is tried through the public API.
 
 use postroom::Bound;
 use postroom::error::SendFailure;
@@ -9,24 +9,24 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait for what must happen; generous, since the machine may be busy.
+/// Time to wait for an event that must happen; generous, since the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Messages that the statistics must have counted.
+/// Number of messages that the statistics must have counted.
 const COUNTED: u64 = 1_000;
 
-/// Balls in the air between two processes that never pause: more than one step takes in.
+/// Number of balls in the air between two processes that never pause: more than one step takes.
 const BALLS: usize = 1_000;
 
-/// How much more or less than its bound a mailbox may have: they are counted when so many have come.
+/// How many messages more or less than its bound a mailbox may hold, since its length is checked only every so often.
 const ROUGHLY: usize = 256;
 
 type Dead = Arc<Mutex<Vec<DeadLetterReason>>>;
 
-/// Tries all features, and returns those that are on. One of its processes panics.
+/// Tries all features, and returns those that are enabled. One of its processes panics.
 ///
 /// # Errors
-/// What is not, and how that showed.
+/// The feature that is not enabled, and the symptom.
 pub fn check() -> Result<String, String> {
     let dead = Dead::default();
     let letters = dead.clone();
@@ -64,7 +64,7 @@ impl Probe {
     }
 }
 
-/// Handles nothing more once it is held up.
+/// A process that handles nothing more once it is stalled.
 #[process]
 struct Stalled;
 
@@ -73,7 +73,7 @@ impl Stalled {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Until the other end is dropped.
+    /// Blocks until the other end is dropped.
     #[message]
     fn wait(&mut self, until: mpsc::Receiver<()>) {
         until.recv().expect_err("nobody sends");
@@ -83,7 +83,7 @@ impl Stalled {
     fn more(&mut self) {}
 }
 
-/// Throws each ball back to where it came from, for ever.
+/// A process that throws each ball back to its sender, for ever.
 #[process]
 struct Thrower;
 
@@ -94,19 +94,20 @@ impl Thrower {
 
     #[message]
     fn ball(&mut self, ctx: &mut Context<Self>, from: Address<Thrower>) {
-        // The other one has been killed at the end of the check.
+        // At the end of the check, the other process may have been killed already.
         let _ = from.ball(ctx.address()).send();
     }
 }
 
-/// A message without a method.
+/// A message that no method handles.
 struct Stranger;
 
 fn probe(runtime: &Runtime) -> Result<Address<Probe>, String> {
     runtime.spawn(Probe { touched: 0 }).serve().map_err(|error| error.to_string())
 }
 
-/// Workers publish their counts after a step, so a moment after the answer.
+/// Waits until `holds` is true of the statistics: workers publish their counts after a step, and so shortly after the
+/// answer.
 fn soon(runtime: &Runtime, holds: impl Fn(&Statistics) -> bool) -> Result<(), String> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -118,7 +119,7 @@ fn soon(runtime: &Runtime, holds: impl Fn(&Statistics) -> bool) -> Result<(), St
     Err(format!("not counted: {:?}", runtime.statistics()))
 }
 
-/// Spawns, messages and messages of each process are counted.
+/// Checks that spawns, messages, and the messages of each process are counted.
 fn statistics(runtime: &Runtime) -> Result<(), String> {
     let before = runtime.statistics();
     let probe = probe(runtime)?;
@@ -139,7 +140,7 @@ fn statistics(runtime: &Runtime) -> Result<(), String> {
     })
 }
 
-/// A panic ends only its process, with its message; the runtime continues and has counted the exit.
+/// Checks that a panic ends only its process, with its message, and that the runtime continues and counts the exit.
 fn panic_guards(runtime: &Runtime) -> Result<(), String> {
     let (falls, stays) = (probe(runtime)?, probe(runtime)?);
     let before = runtime.statistics();
@@ -155,7 +156,7 @@ fn panic_guards(runtime: &Runtime) -> Result<(), String> {
     }
 }
 
-/// A message of a type that the process has no method for is harmless: it is a dead letter, and a call fails.
+/// Checks that a message without a method is harmless: it becomes a dead letter, and a call fails.
 fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
     let probe = probe(runtime)?;
     runtime.send(probe.pid(), Stranger).map_err(|error| error.to_string())?;
@@ -175,7 +176,7 @@ fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
     Ok(())
 }
 
-/// The mailbox of a process that takes nothing gets full, at the bound that it has unasked and not before.
+/// Checks that the mailbox of a process that takes nothing gets full at its default bound, and not before.
 fn bounds(runtime: &Runtime) -> Result<(), String> {
     let Bound::Soft(bound) = Bound::DEFAULT else { return Err(format!("the default is {:?}", Bound::DEFAULT)) };
     let stalled = runtime.spawn(Stalled).serve().map_err(|error| error.to_string())?;
@@ -191,7 +192,7 @@ fn bounds(runtime: &Runtime) -> Result<(), String> {
     }
 }
 
-/// Two processes that endlessly exchange balls on the only worker do not starve others.
+/// Checks that two processes that endlessly exchange balls on the only worker do not starve others.
 fn fairness(runtime: &Runtime) -> Result<(), String> {
     let mut throwers = Vec::new();
     for _ in 0..2 {

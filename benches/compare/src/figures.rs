@@ -1,24 +1,24 @@
-//! What the runs of one system for one row come to.
+//! The summary of the runs of one system for one row.
 
 use crate::cases::Case;
 use crate::system::System;
 use crate::wire::Measured;
 
-/// Medians over the runs, each on its own.
+/// Medians over the runs, each taken separately.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     pub ns_per_op: f64,
     pub p50_ns: Option<f64>,
     pub p99_ns: Option<f64>,
     pub p999_ns: Option<f64>,
-    /// What the load of a probe does in a second.
+    /// The work that the load of a probe does per second.
     pub load_per_second: Option<f64>,
     pub peak_rss_kib: Option<f64>,
     pub bytes_per_process: Option<f64>,
 }
 
 impl Figures {
-    /// `None` without any run.
+    /// Returns the medians; `None` without any run.
     pub fn of(runs: &[Measured]) -> Option<Self> {
         let middle = |value: fn(&Measured) -> Option<f64>| median(runs.iter().filter_map(value).collect());
         Some(Self {
@@ -33,7 +33,7 @@ impl Figures {
     }
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two in the middle.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -44,13 +44,13 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// What there is of a system in a row.
+/// The result of a system in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Measured(Figures),
-    /// It has no natural way to do it, or was not asked to.
+    /// The system has no natural way to do it, or does not take part.
     Absent,
-    /// A run failed, hung or had a wrong result, and this is why.
+    /// A run failed, hung or had a wrong result, for this reason.
     Failed(String),
 }
 
@@ -63,7 +63,7 @@ impl Cell {
     }
 }
 
-/// A case on so many workers, by all systems.
+/// A case on a number of workers, for all systems.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub case: Case,
@@ -72,7 +72,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// The runs that failed, as people read it.
+    /// Returns the runs that failed, as text for people.
     pub fn failures(&self) -> impl Iterator<Item = (System, String)> {
         self.cells.iter().filter_map(|(system, cell)| match cell {
             Cell::Failed(reason) => {
@@ -83,7 +83,7 @@ impl Row {
     }
 }
 
-/// `1 worker`, `2 workers`.
+/// Formats a number of workers: `1 worker`, `2 workers`.
 pub fn count_workers(workers: usize) -> String {
     format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
 }

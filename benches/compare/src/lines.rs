@@ -1,26 +1,26 @@
-//! From rows to lines of figures: one for the time of an operation, and one for each further thing that was measured;
-//! with the ratios that matter.
+//! The lines of figures for the rows: one for the time of an operation, and one for each further value that was
+//! measured, with the ratios that matter.
 
 use crate::figures::{Figures, Row};
 use crate::system::System;
 use crate::targets::target;
 
-/// Figures of one kind, of all systems; less is better.
+/// Figures of one kind for all systems; less is better.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub name: String,
     pub workers: usize,
     pub values: Vec<(System, Option<f64>)>,
-    /// What Postroom must not exceed.
+    /// The value that Postroom must not exceed.
     pub target: Option<f64>,
-    /// Whether it is the time of an operation, of which the means are made.
+    /// Whether it is the time of an operation; only such lines count in the means.
     pub is_time: bool,
 }
 
-/// One of the figures, where it was measured.
+/// Extracts a figure, if it was measured.
 type Value = fn(&Figures) -> Option<f64>;
 
-/// How many times as much another system takes as Postroom.
+/// The cost of another system as a multiple of Postroom's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     pub other: System,
@@ -43,12 +43,12 @@ impl Line {
         self.values.iter().find(|(of, _)| *of == system)?.1
     }
 
-    /// The least of all.
+    /// Returns the least value of all systems.
     pub fn best(&self) -> Option<f64> {
         self.values.iter().filter_map(|(_, value)| *value).min_by(f64::total_cmp)
     }
 
-    /// Postroom against the best of the others that `counts`.
+    /// Compares Postroom with the best of the other systems for which `counts` is true.
     fn against(&self, counts: impl Fn(System) -> bool) -> Option<Ratio> {
         let own = self.value(System::Postroom)?;
         let others = self.values.iter().filter(|(system, _)| *system != System::Postroom && counts(*system));
@@ -57,18 +57,18 @@ impl Line {
         Some(Ratio { other, times: best / own })
     }
 
-    /// Postroom against the best other actor framework.
+    /// Compares Postroom with the best other actor framework.
     pub fn against_actors(&self) -> Option<Ratio> {
         self.against(System::is_other_actor_framework)
     }
 
-    /// Postroom against the best of all others, but for the anchors.
+    /// Compares Postroom with the best of all other systems except the anchors.
     pub fn against_all(&self) -> Option<Ratio> {
         self.against(|system| !system.is_anchor())
     }
 }
 
-/// The lines of all rows.
+/// Returns the lines of all rows.
 pub fn lines(rows: &[Row]) -> Vec<Line> {
     let further: [(&str, Value); 3] = [
         (" p50", |figures| figures.p50_ns),
@@ -88,13 +88,13 @@ pub fn lines(rows: &[Row]) -> Vec<Line> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Means {
     pub workers: usize,
-    /// Times of operations that are in the means.
+    /// Number of lines in the means.
     pub lines: usize,
     pub against_actors: Option<f64>,
     pub against_all: Option<f64>,
 }
 
-/// For each number of workers, in the order in which they come.
+/// Returns the means for each number of workers, in the order of their first lines.
 pub fn means(lines: &[Line]) -> Vec<Means> {
     let mut workers: Vec<usize> = Vec::new();
     for line in lines {
@@ -124,7 +124,7 @@ pub mod tests {
     use crate::figures::Cell;
     use crate::plan::Workload;
 
-    /// A row of Postroom, Tokio and actix; `None` for one that failed.
+    /// Returns a row of Postroom, Tokio and actix; `None` for a run that failed.
     pub fn row(workload: Workload, workers: usize, nanoseconds: [Option<f64>; 3]) -> Row {
         let systems = [System::Postroom, System::Tokio, System::Actix];
         let cell = |value: Option<f64>| match value {

@@ -1,12 +1,12 @@
-//! What the figures were measured with: they mean nothing without it.
+//! The environment of the measurements, without which the figures mean nothing.
 
 use crate::system::System;
 use std::fs;
 
-/// The lock file, which says what versions were built.
+/// The lock file, with the versions that were built.
 const LOCK: &str = include_str!("../Cargo.lock");
 
-/// What the figures were measured with, a line for each thing.
+/// Returns the environment of the measurements, a line for each item.
 pub fn describe(systems: &[System]) -> Vec<String> {
     let processor = proc_value("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".to_string());
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -24,17 +24,17 @@ pub fn describe(systems: &[System]) -> Vec<String> {
     ]
 }
 
-/// A number of kibibytes that the system keeps about this process, such as `VmHWM`. `None` where it keeps none.
+/// Returns a size in KiB from the system's status of this process, such as `VmHWM`; `None` if the system has none.
 pub fn own_status_kib(key: &str) -> Option<u64> {
     kib(&proc_value("/proc/self/status", key)?)
 }
 
-/// Memory that is free for programs. `None` where the system does not say.
+/// Returns the memory that is available to programs; `None` if the system does not report it.
 pub fn available_kib() -> Option<u64> {
     kib(&proc_value("/proc/meminfo", "MemAvailable")?)
 }
 
-/// What stands behind the first `key:` of a file.
+/// Returns the value of the first `key:` in a file.
 fn proc_value(file: &str, key: &str) -> Option<String> {
     value_in(&fs::read_to_string(file).ok()?, key).map(str::to_string)
 }
@@ -48,7 +48,7 @@ fn kib(text: &str) -> Option<u64> {
     text.strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The version of a package, as a lock file says.
+/// Returns the version of a package in a lock file.
 fn version<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
     let name = format!("name = \"{package}\"");
     let mut lines = lock.lines().skip_while(|line| **line != *name);

@@ -28,7 +28,7 @@ use compare_frame::{kernel, names, plan};
 use options::Order;
 use std::process::ExitCode;
 
-/// The exit status for options that make no sense.
+/// The exit status for invalid options.
 const MISUSE: u8 = 2;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The command line.
 
 use crate::cases::{Case, probes, workloads};
 use crate::sizes::Scale;
@@ -29,10 +29,10 @@ cargo run --release --manifest-path benches/compare/Cargo.toml -- [OPTIONS]
 
 The exit status is 1 if a run of Postroom failed, hung or had a wrong result, and 2 for options that make no sense.";
 
-/// More threads than this are a slip of the finger.
+/// Maximum number of threads; a larger number is taken for a typo.
 const MOST_WORKERS: usize = 1_024;
 
-/// What is to be done.
+/// The action that the user requests.
 #[derive(Debug, PartialEq)]
 pub enum Order {
     Help,
@@ -55,10 +55,10 @@ pub struct Options {
     pub markdown: Option<PathBuf>,
 }
 
-/// Reads the arguments, without the program's name.
+/// Parses the arguments, without the program's name.
 ///
 /// # Errors
-/// What was expected, what came, and what to do.
+/// A text with what was expected, what was found, and what to do.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, String> {
     let mut arguments = arguments.into_iter();
     let (mut only, mut sweeps, mut anchors) = (None, Vec::new(), false);
@@ -132,7 +132,7 @@ fn missing(name: &str) -> String {
     format!("{name} expects a value, but none came; give one after it, or see --help")
 }
 
-/// Values with commas between them; a value that comes twice counts once.
+/// Parses values separated by commas; a repeated value counts once.
 fn list<T: FromStr<Err = String> + PartialEq>(name: &str, text: &str) -> Result<Vec<T>, String> {
     let mut values = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -144,7 +144,7 @@ fn list<T: FromStr<Err = String> + PartialEq>(name: &str, text: &str) -> Result<
     if values.is_empty() { Err(missing(name)) } else { Ok(values) }
 }
 
-/// A whole number from 1 on.
+/// Parses a whole number from 1 on.
 fn number(name: &str, text: &str, most: usize) -> Result<usize, String> {
     match text.trim().parse() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),

@@ -1,4 +1,4 @@
-//! The probes as a table of their own: how late a message comes under each load, by all systems.
+//! A table of the probes: how late a message is handled under each load, for all systems.
 
 use crate::figures::{Cell, Figures, Row};
 use crate::plan::Workload;
@@ -7,14 +7,14 @@ use crate::system::System;
 use crate::table::{DASH, aligned, grouped, marked_down, number};
 use crate::targets::target;
 
-/// One of the figures, where it was measured.
+/// Extracts a figure, if it was measured.
 type Value = fn(&Figures) -> Option<f64>;
 
 /// The percentiles that are shown.
 const PERCENTILES: [(&str, Value); 3] =
     [("p50", |figures| figures.p50_ns), ("p99", |figures| figures.p99_ns), ("p99.9", |figures| figures.p999_ns)];
 
-/// All probes, as text or as Markdown.
+/// The table of all probes, as text or as Markdown.
 pub struct ProbeTable<'a> {
     pub rows: &'a [Row],
     pub systems: &'a [System],
@@ -22,13 +22,13 @@ pub struct ProbeTable<'a> {
 }
 
 impl ProbeTable<'_> {
-    /// Those of the systems that have a probe at all.
+    /// Returns the systems that have a probe at all.
     fn columns(&self) -> Vec<System> {
         let takes_part = |system: &System| self.rows.iter().any(|row| row.case.is_for(*system));
         self.systems.iter().copied().filter(takes_part).collect()
     }
 
-    /// The rows; with Postroom's internal goals if `goals`.
+    /// Returns the cells of the table; with Postroom's internal goals if `goals`.
     fn texts(&self, goals: bool, best: impl Fn(String) -> String) -> Vec<Vec<String>> {
         let columns = self.columns();
         let mut header = vec!["load".to_string(), String::new()];
@@ -62,17 +62,17 @@ impl ProbeTable<'_> {
         texts
     }
 
-    /// With columns of equal width, and with goals.
+    /// Returns text with columns of equal width, and with goals.
     pub fn to_text(&self) -> String {
         aligned(&self.texts(true, |text| text))
     }
 
-    /// With the least of each line in bold, for users: without goals.
+    /// Returns Markdown for users: the least value of each line in bold, and no goals.
     pub fn to_markdown(&self) -> String {
         marked_down(&self.texts(false, |text| format!("**{text}**")))
     }
 
-    /// Whether Postroom has reached its goals, a line for each. For the terminal only.
+    /// Returns a line for each of Postroom's goals, with whether it was reached. For the terminal only.
     pub fn verdicts(&self) -> Vec<String> {
         let verdict = |row: &Row| {
             let goal = target(&format!("{} p99", row.case.name), row.workers)?;
@@ -97,7 +97,7 @@ fn figure(row: &Row, system: System, value: Value) -> Option<f64> {
     }
 }
 
-/// What goes on.
+/// Describes the load.
 fn load(row: &Row, scale: Scale) -> String {
     let workload = row.case.workload;
     let width = grouped(width(workload, scale));
@@ -113,7 +113,7 @@ fn load(row: &Row, scale: Scale) -> String {
     }
 }
 
-/// What the load does, of which the table says how much.
+/// Returns the unit of the load's work, if the table shows how much was done.
 fn done(workload: Workload) -> Option<&'static str> {
     match workload {
         Workload::ProbeFlood => Some("messages"),
@@ -123,7 +123,7 @@ fn done(workload: Workload) -> Option<&'static str> {
     }
 }
 
-/// Nanoseconds as people read them.
+/// Formats nanoseconds for people.
 pub fn duration(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 999.5 => format!("{ns:.0} ns"),
@@ -133,7 +133,7 @@ pub fn duration(nanoseconds: f64) -> String {
     }
 }
 
-/// What the columns mean.
+/// Returns the explanation of the columns.
 pub fn legend(runs: usize, scale: &str) -> String {
     let of = if runs == 1 { "one run".to_string() } else { format!("medians of {runs} runs") };
     format!(

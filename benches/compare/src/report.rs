@@ -15,12 +15,12 @@ use crate::table::{Table, legend, summary};
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-/// Measures, prints and writes what `options` ask for. False if a run of Postroom failed.
+/// Measures, prints and writes everything that `options` request. Returns false if a run of Postroom failed.
 ///
 /// # Errors
 /// If Postroom lacks a feature that it must be measured with, or a file cannot be written.
 pub fn run(options: &Options) -> Result<bool, String> {
-    // Before the minutes of measuring, not after them.
+    // Fail before the minutes of measuring, not after them.
     for file in [&options.csv, &options.svg, &options.markdown].into_iter().flatten() {
         probe(file)?;
     }
@@ -83,7 +83,7 @@ struct Shown {
     text: String,
     markdown: String,
     summary: Vec<String>,
-    /// What was said of internal goals: for the terminal only.
+    /// The verdicts on internal goals, for the terminal only.
     verdicts: Vec<String>,
 }
 

@@ -1,16 +1,16 @@
-//! How much each workload is given to do. Results are per operation, so sizes are chosen for time alone: the slowest of
-//! the systems that start processes quickly should take from a third of a second to two seconds at full sizes.
+//! The sizes of the workloads. Results are per operation, so sizes are chosen for time alone: at full sizes, the
+//! slowest of the systems that start processes quickly should take from a third of a second to two seconds.
 
 use crate::plan::Workload;
 use crate::system::System;
 use std::time::Duration;
 
-/// How long a comparison may take.
+/// The scale of a comparison, on which its duration depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// For figures to publish.
     Full,
-    /// To see that all works, and about how fast it is.
+    /// For a check that everything works, and about how fast it is.
     Quick,
 }
 
@@ -22,18 +22,18 @@ impl Scale {
         }
     }
 
-    /// As people read it.
+    /// Describes the scale for people.
     pub fn describe(self) -> &'static str {
         self.pick("full sizes", "quick sizes (rough figures)")
     }
 
-    /// How long a run may take before it counts as hung.
+    /// Returns the time after which a run counts as hung.
     pub fn limit(self) -> Duration {
         self.pick(Duration::from_secs(60), Duration::from_secs(20))
     }
 }
 
-/// How many processes take part; zero where the workload has no such number.
+/// Returns the number of processes that take part; zero if the workload has no such number.
 pub fn width(workload: Workload, scale: Scale) -> u64 {
     match workload {
         Workload::PingPongPairs => 64,
@@ -53,7 +53,7 @@ pub fn width(workload: Workload, scale: Scale) -> u64 {
     }
 }
 
-/// How much is done, in the workload's own unit. `work` is of the pipeline.
+/// Returns the number of operations, in the workload's own unit. `work` is that of the pipeline.
 pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) -> u64 {
     let (full, quick) = match workload {
         Workload::PingPong | Workload::ThreadRing if system.is_slow_across_threads() => (200_000, 10_000),
@@ -74,7 +74,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::Philosophers | Workload::Banking => (200_000, 10_000),
         Workload::RadixSort => (100_000, 4_000),
         Workload::Dictionary => (400_000, 20_000),
-        // A millisecond or a little more each.
+        // Each takes a millisecond or a little more.
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking
@@ -85,7 +85,8 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
     scale.pick(full, quick)
 }
 
-/// What each message computes, or how long a step of the load of a probe takes and how far apart its timers fire.
+/// Returns how long each message computes or, for a probe, how long a step of its load takes and how far apart its
+/// timers fire.
 pub fn work(workload: Workload, scale: Scale) -> Duration {
     match workload {
         Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping | Workload::ProbeTimers => {
@@ -95,16 +96,16 @@ pub fn work(workload: Workload, scale: Scale) -> Duration {
     }
 }
 
-/// Both sizes of a pipeline whose stages each compute for `time` in all.
+/// Returns the size, for both scales, of a pipeline whose stages each compute for `time` in total.
 fn stages_in(work: Duration, time: Duration) -> (u64, u64) {
     let messages = (time.as_nanos() / work.as_nanos().max(1)).max(1) as u64;
     (messages, messages)
 }
 
-/// `size`, rounded up so that all who take part have the same share.
+/// Returns `size`, rounded up so that all participants have the same share.
 pub fn shared_evenly(workload: Workload, size: u64, width: u64) -> u64 {
     let shares = match workload {
-        // There and back for each pair, a ping and a pong for each process.
+        // There and back for each pair; a ping and a pong for each process.
         Workload::PingPongPairs | Workload::Big => 2 * width,
         Workload::FanIn | Workload::FanOut | Workload::Philosophers | Workload::Dictionary => width,
         _ => 1,

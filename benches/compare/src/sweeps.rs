@@ -1,4 +1,4 @@
-//! What users vary: rows of one workload that differ in one thing.
+//! Parameters that users vary: rows of one workload that differ in one parameter.
 
 use crate::cases::Case;
 use crate::names::named;
@@ -7,7 +7,7 @@ use crate::sizes::{Scale, size};
 use crate::system::System;
 use std::time::Duration;
 
-/// What is varied.
+/// The parameter that is varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sweep {
     Payload,
@@ -24,29 +24,29 @@ named!(
     [Payload = "payload", Pairs = "pairs", Processes = "processes", Bound = "bound", Via = "via", Style = "style",]
 );
 
-/// Bytes that a message carries.
+/// Payload sizes, in bytes.
 const PAYLOADS: [usize; 5] = [0, 32, 256, 512, 4_096];
 
-/// How much memory the messages of one run may take if all of them wait at once.
+/// Maximum memory for the messages of one run if all of them wait at once.
 const BACKLOG_BYTES: u64 = 1 << 30;
 
 const PAIRS: [u64; 7] = [1, 4, 16, 64, 256, 1_024, 4_096];
 
-/// Messages that a mailbox holds; `None` without a bound.
+/// Capacities of mailboxes, in messages; `None` without a bound.
 const BOUNDS: [Option<usize>; 4] = [None, Some(1_024), Some(64), Some(8)];
 
-/// How many times fewer messages are sent at hard bounds, where each wait for room has the kernel switch threads, which
-/// takes tens of microseconds.
+/// Factor by which fewer messages are sent at hard bounds, where each wait for room makes the kernel switch threads,
+/// which takes tens of microseconds.
 const SLOWER_AT_HARD_BOUNDS: u64 = 50;
 
-/// Memory that must be free for each process before the largest numbers are started; one should take a fifth.
+/// Memory that must be free per process before the largest numbers are started; a process should take a fifth of it.
 const ROOM_BYTES: u64 = 1 << 10;
 
-/// More processes than this take peers gigabytes.
+/// Maximum number of processes for all systems: with more, the other systems take gigabytes.
 const MOST_FOR_ALL: u64 = 1_000_000;
 
 impl Sweep {
-    /// The rows.
+    /// Returns the rows of the sweep.
     pub fn cases(self, scale: Scale) -> Vec<Case> {
         match self {
             Self::Payload => payloads(scale),
@@ -95,9 +95,9 @@ fn payloads(scale: Scale) -> Vec<Case> {
     })
 }
 
-/// Without a bound, and with smaller and smaller ones. A process of Postroom's at a soft bound sends what it sends in
-/// one step (up to a thousand messages here) before it is held; only at a hard one does it wait where it sends, as
-/// others do.
+/// Returns rows without a bound, and with smaller and smaller bounds. At a soft bound, a process of Postroom sends all
+/// messages of a step (up to a thousand here) before it is suspended; only at a hard bound does it wait in the send, as
+/// in the other systems.
 fn bounds(workload: Workload, scale: Scale) -> Vec<Case> {
     let soft = BOUNDS.iter().map(|&bound| {
         let shown = bound.map_or_else(|| "none".to_string(), |bound| bound.to_string());

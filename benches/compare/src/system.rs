@@ -38,11 +38,11 @@ named!(
 );
 
 impl System {
-    /// Those that are compared unasked.
+    /// The systems that are compared by default.
     pub const COMPARED: &'static [Self] =
         &[Self::Postroom, Self::Tokio, Self::Actix, Self::Kameo, Self::Ractor, Self::Xtra];
 
-    /// Those that show how fast a message can be where more is given up for it, as `compare_anchors` says. They are
+    /// Systems that show how fast a message can be if more is given up for it, as `compare_anchors` explains. They are
     /// built and measured on request only, and count in no summary.
     pub const ANCHORS: &'static [Self] = &[Self::Stakker, Self::Nexosim, Self::Kanal, Self::LocalSync];
 
@@ -53,12 +53,12 @@ impl System {
         Self::ANCHORS.contains(&self)
     }
 
-    /// Whether it runs everything on one thread.
+    /// Returns whether it runs everything on one thread.
     pub fn has_one_thread(self) -> bool {
         matches!(self, Self::Stakker | Self::LocalSync)
     }
 
-    /// Runs `plan` in this process; `None` if the system has no natural way to do it.
+    /// Runs `plan` in this process. Returns `None` if the system has no natural way to do it.
     pub fn run(self, plan: &Plan) -> Option<Outcome> {
         match self {
             Self::Postroom => compare_postroom::run(plan),
@@ -80,19 +80,19 @@ impl System {
         }
     }
 
-    /// Whether it is another actor framework, rather than Postroom or bare channels.
+    /// Returns whether it is another actor framework, rather than Postroom or bare channels.
     pub fn is_other_actor_framework(self) -> bool {
         !matches!(self, Self::Postroom | Self::Tokio) && !self.is_anchor()
     }
 
-    /// Whether starting a process takes it many times as long as the others, so that it is given fewer to start.
-    /// (Results are per process.)
+    /// Returns whether the system takes many times as long as the others to start a process, so that it has fewer to
+    /// start. (Results are per process.)
     pub fn is_slow_to_spawn(self) -> bool {
         matches!(self, Self::Kameo | Self::Ractor)
     }
 
-    /// Whether two of its processes that wait for each other on two threads now and then take it a hundred times as
-    /// long as on one, so that it is given less of that.
+    /// Returns whether two of its processes that wait for each other on two threads sometimes take a hundred times as
+    /// long as on one thread, so that it has fewer such operations to do.
     pub fn is_slow_across_threads(self) -> bool {
         self == Self::Xtra
     }

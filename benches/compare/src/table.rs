@@ -5,10 +5,10 @@ use crate::lines::{Line, Means, Ratio};
 use crate::system::System;
 use std::fmt::Write;
 
-/// What stands where there is no figure.
+/// The text for a missing figure.
 pub const DASH: &str = "–";
 
-/// The columns before those of the systems, whose text begins at the left.
+/// Number of columns before those of the systems; they are aligned to the left.
 const LEFT_COLUMNS: usize = 2;
 
 /// The whole comparison, as text or as Markdown.
@@ -25,7 +25,7 @@ impl Table<'_> {
         header
     }
 
-    /// The texts of a line; `best` makes the least value stand out.
+    /// Returns the cells of a line; `best` makes the least value stand out.
     fn texts(&self, line: &Line, best: impl Fn(String) -> String) -> Vec<String> {
         let mut texts = vec![line.name.clone(), line.workers.to_string()];
         texts.extend(self.systems.iter().map(|&system| match line.value(system) {
@@ -37,7 +37,7 @@ impl Table<'_> {
         texts
     }
 
-    /// With columns of equal width, and with Postroom's internal targets.
+    /// Returns text with columns of equal width, and with Postroom's internal targets.
     pub fn to_text(&self) -> String {
         let mut rows = vec![self.header()];
         rows.extend(self.lines.iter().map(|line| self.texts(line, |text| text)));
@@ -48,7 +48,7 @@ impl Table<'_> {
         aligned(&rows)
     }
 
-    /// With the best of each line in bold, for users: without targets.
+    /// Returns Markdown for users: the best value of each line in bold, and no targets.
     pub fn to_markdown(&self) -> String {
         let mut rows = vec![self.header()];
         rows.extend(self.lines.iter().map(|line| self.texts(line, |text| format!("**{text}**"))));
@@ -56,7 +56,7 @@ impl Table<'_> {
     }
 }
 
-/// Rows of texts, the header first, with columns of equal width.
+/// Formats rows of cells, the header first, with columns of equal width.
 pub fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let widths: Vec<usize> =
@@ -72,7 +72,7 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The same as Markdown.
+/// Formats rows of cells, the header first, as Markdown.
 pub fn marked_down(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let rule = (0..columns).map(|column| if column < LEFT_COLUMNS { "---" } else { "--:" });
@@ -86,7 +86,7 @@ pub fn marked_down(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// What the columns mean.
+/// Returns the explanation of the columns.
 pub fn legend(runs: usize, scale: &str) -> String {
     let of = if runs == 1 { "one run".to_string() } else { format!("medians of {runs} runs") };
     format!(
@@ -96,7 +96,7 @@ pub fn legend(runs: usize, scale: &str) -> String {
     )
 }
 
-/// The means, a line for each number of workers.
+/// Returns the means, a line for each number of workers.
 pub fn summary(means: &[Means]) -> Vec<String> {
     let times = |ratio: Option<f64>| ratio.map_or_else(|| DASH.to_string(), |ratio| format!("{ratio:.2}×"));
     let line = |means: &Means| {
@@ -130,7 +130,7 @@ fn target(line: &Line) -> String {
     format!("≤ {}{verdict}", grouped(target.round() as u64))
 }
 
-/// With three digits or more.
+/// Formats a number with three digits or more.
 pub fn number(value: f64) -> String {
     match value {
         value if value < 9.995 => format!("{value:.2}"),
@@ -139,7 +139,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// With a comma before each three digits.
+/// Formats a number with a comma before each three digits.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();

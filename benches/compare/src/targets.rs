@@ -1,5 +1,5 @@
-//! What Postroom is to reach on two cores of a server's processor, in the unit of each line. The ratio to the others in
-//! the same run counts more.
+//! Postroom's targets on two cores of a server's processor, in the unit of each line. The ratio to the other systems in
+//! the same run matters more.
 
 /// The name of a line, its number of workers, and its limit.
 const TARGETS: [(&str, usize, f64); 21] = [
@@ -18,7 +18,7 @@ const TARGETS: [(&str, usize, f64); 21] = [
     ("ask p99", 2, 300.0),
     ("idle_memory", 2, 80.0),
     ("idle_memory bytes", 2, 200.0),
-    // 3 GiB for all of them.
+    // 3 GiB for all processes.
     ("idle_memory processes=10000000 bytes", 2, 322.0),
     ("wake_latency p50", 2, 5_000.0),
     ("probe_flood p99", 2, 1e6),
@@ -27,7 +27,7 @@ const TARGETS: [(&str, usize, f64); 21] = [
     ("probe_timers p99", 2, 1e6),
 ];
 
-/// What a line must not exceed, if that was said.
+/// Returns the value that a line must not exceed, if it has a target.
 pub fn target(line: &str, workers: usize) -> Option<f64> {
     TARGETS.iter().find(|(name, at, _)| *name == line && *at == workers).map(|(_, _, target)| *target)
 }

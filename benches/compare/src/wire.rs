@@ -1,4 +1,4 @@
-//! What parent and child tell each other: plans and outcomes as words of the form `key=value`.
+//! The messages between parent and child: plans and outcomes as words of the form `key=value`.
 
 use crate::plan::{Outcome, Plan};
 use crate::system::System;
@@ -7,28 +7,28 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What stands for a number that there is not.
+/// The word for a missing number.
 const NONE: &str = "none";
 
-/// What a child measured.
+/// The measurements of a child.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     pub elapsed: Duration,
     pub operations: u64,
     pub check: u64,
-    /// The middle of the single operations, and what 99 of 100 and 999 of 1,000 do not exceed, in nanoseconds.
+    /// Percentiles of the latencies of single operations, in nanoseconds.
     pub p50_ns: Option<u64>,
     pub p99_ns: Option<u64>,
     pub p999_ns: Option<u64>,
-    /// What the load of a probe did meanwhile.
+    /// The work that the load of a probe did meanwhile.
     pub load: Option<u64>,
-    /// The most memory that the child ever held.
+    /// The child's peak memory.
     pub peak_rss_kib: Option<u64>,
     pub bytes_per_process: Option<f64>,
 }
 
 impl Measured {
-    /// What an outcome comes to.
+    /// Summarizes an outcome.
     pub fn of(mut outcome: Outcome, peak_rss_kib: Option<u64>) -> Self {
         outcome.latencies.sort_unstable();
         Self {
@@ -44,7 +44,7 @@ impl Measured {
         }
     }
 
-    /// As one line.
+    /// Formats the measurements as one line.
     pub fn to_line(&self) -> String {
         [
             format!("elapsed_ns={}", self.elapsed.as_nanos()),
@@ -60,10 +60,10 @@ impl Measured {
         .join(" ")
     }
 
-    /// From one line.
+    /// Parses one line.
     ///
     /// # Errors
-    /// Which word is missing or wrong.
+    /// The word that is missing or wrong.
     pub fn from_line(line: &str) -> Result<Self, String> {
         let mut words = Words::of(line.split_whitespace())?;
         let measured = Self {
@@ -81,13 +81,13 @@ impl Measured {
     }
 }
 
-/// The value that so many of a thousand do not exceed (nearest rank).
+/// Returns the value that `thousandths` of a thousand do not exceed (nearest rank).
 fn percentile(sorted: &[u64], thousandths: usize) -> Option<u64> {
     let rank = (sorted.len() * thousandths).div_ceil(1_000);
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
-/// A run as arguments for a child.
+/// Formats a run as arguments for a child.
 pub fn to_arguments(system: System, plan: &Plan) -> Vec<String> {
     vec![
         format!("system={system}"),
@@ -104,10 +104,10 @@ pub fn to_arguments(system: System, plan: &Plan) -> Vec<String> {
     ]
 }
 
-/// A run from a child's arguments.
+/// Parses a run from a child's arguments.
 ///
 /// # Errors
-/// Which argument is missing or wrong.
+/// The argument that is missing or wrong.
 pub fn from_arguments(arguments: &[String]) -> Result<(System, Plan), String> {
     let mut words = Words::of(arguments.iter().map(String::as_str))?;
     let system = words.take("system")?;
@@ -130,7 +130,7 @@ fn or_none(value: Option<impl Display>) -> String {
     value.map_or_else(|| NONE.to_string(), |value| value.to_string())
 }
 
-/// Words of the form `key=value`, each to be taken once.
+/// Words of the form `key=value`, each of which is taken once.
 struct Words<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Words<'a> {

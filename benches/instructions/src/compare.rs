@@ -1,16 +1,17 @@
-//! Whether a number is the recorded one.
+//! Comparisons with recorded values.
 
 use std::fmt;
 
-/// How far a number may be from the recorded one, as a share of it. Runs differ by less than a hundredth; another
-/// version of the compiler may move it further, and then the value is to be recorded anew.
+/// Allowed difference from the recorded value, as a share of it. Runs differ by less than a hundredth. Another version
+/// of the compiler may cause a larger difference, and then the value must be recorded again.
 const MARGIN: f64 = 0.05;
-/// The same for atomic instructions, of which there are few: runs of ten of them differ by a half, as threads meet.
+/// The same for atomic instructions, which are few: runs with ten of them differ by a half, depending on how threads
+/// meet.
 const ATOMICS_MARGIN: f64 = 0.1;
-/// How far their number may be in any case, unless an operation says otherwise.
+/// Difference in the number of atomic instructions that is always allowed, unless the operation has a value of its own.
 pub const ATOMICS_SLACK: f64 = 0.05;
 
-/// What a comparison says.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     Same { recorded: f64 },
@@ -35,7 +36,7 @@ fn compare(now: f64, recorded: Option<f64>, allowed: impl Fn(f64) -> f64) -> Ver
     } else if by > 0.0 {
         Verdict::Slower { recorded, by }
     } else {
-        // Also what is not a number, which a recorded zero would give.
+        // Includes NaN, which a recorded zero would give.
         Verdict::Faster { recorded, by }
     }
 }

@@ -2,12 +2,11 @@
 //! machine does not change, so that a check can compare them with recorded ones.
 //!
 //! * `check` measures every operation and compares it with `recorded.txt`.
-//! * `record` writes what it measures to `recorded.txt`, and keeps the reasons there.
-//! * `atomics OPERATION` lists the lines of source text with its atomic instructions.
-//! * `timed` measures how long ping-pong takes while the runtime is recorded, in samples and as a whole, and how long
-//!   otherwise.
-//! * `OPERATION COUNT` is the program that is measured: it does that operation so many times. The others run it
-//!   under Callgrind, with a few and with many, and divide the difference, so that the start and the end of it cancel
+//! * `record` writes the measured values to `recorded.txt`, and keeps the reasons there.
+//! * `atomics OPERATION` lists the source lines with atomic instructions of the operation.
+//! * `timed` measures how long ping-pong takes while the runtime is recorded in samples, as a whole, or not at all.
+//! * `OPERATION COUNT` is the measured program, which performs the operation that many times. The other commands run it
+//!   under Callgrind with a small and with a large count, and divide the difference, so that its start and end cancel
 //!   out.
 
 mod compare;
@@ -28,14 +27,14 @@ use operation::{OPERATIONS, Operation};
 use passing::RecordedPart;
 use recorded::{Recorded, RecordedError};
 
-/// Set to 1, lets `check` pass where Valgrind or `objdump` is not installed.
+/// If it is 1, `check` passes even though Valgrind or `objdump` is not installed.
 const SKIP: &str = "POSTROOM_SKIP_INSTRUCTIONS";
 
-/// Set to 1, lets a subscriber record the spans of messages and do nothing with them (feature `spans`).
+/// If it is 1, a subscriber records the spans of messages and does nothing with them (feature `spans`).
 #[cfg(feature = "spans")]
 const SPANS: &str = "POSTROOM_SPANS";
 
-/// Why nothing was compared or recorded.
+/// The reason why nothing was compared or recorded.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
@@ -97,7 +96,7 @@ fn work(name: &str, count: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints where the atomic instructions of an operation are.
+/// Prints the source lines with atomic instructions of an operation.
 fn atomics(name: &str) -> Result<(), Failure> {
     let operation = Operation::named(name).ok_or(Failure::Usage)?;
     for (source, each) in places(operation)? {
@@ -132,7 +131,7 @@ fn record() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures an operation, and prints how that compares with what is recorded.
+/// Measures an operation, and prints the comparison with the recorded values.
 fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]), Failure> {
     let (now, before) = (cost(operation)?, recorded.value(operation.name()));
     let verdicts = [
@@ -144,8 +143,8 @@ fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]
     Ok((now, verdicts))
 }
 
-/// Prints minima and medians of interleaved rounds. Each but those that are recorded as a whole takes a second or two,
-/// in which a flight recorder takes a sample or two.
+/// Prints minima and medians of interleaved rounds. Each measurement takes a second or two, except when all is
+/// recorded; a flight recorder takes a sample or two in that time.
 fn recorded_against_not() {
     const ROUNDS: usize = 9;
     const CASES: [(&str, RecordedPart, u64); 3] = [

@@ -1,4 +1,4 @@
-//! Runs this program under Callgrind and reads what it took: instructions, and among them the atomic ones that take a
+//! Runs this program under Callgrind, and reads the cost: instructions, and among them the atomic ones that take a
 //! cache line for themselves.
 
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 use crate::operation::Operation;
 use crate::profile::{Profile, is_exclusive};
 
-/// How many operations the two runs do. The first is enough for memory to be taken from what was given back, the second
-/// for a thousand instructions more or less at the start to be a hundredth of one for each operation.
+/// Numbers of operations in the two runs. The first is large enough for freed memory to be reused; with the second, a
+/// thousand instructions more or less at the start are only a hundredth of an instruction per operation.
 const FEW: u64 = 10_000;
 const MANY: u64 = 110_000;
 
 const TUNABLES: &str = "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
 
-/// Why there is no number.
+/// The reason why there is no measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
     #[error("{program} is needed to count instructions, and there is none in the path: install {package}")]
@@ -37,16 +37,16 @@ pub enum MeasureError {
     Nothing { operation: &'static str },
 }
 
-/// What one operation takes.
+/// The cost of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     pub instructions: f64,
-    /// Atomic read-modify-writes and full fences: each takes as long as 100 instructions and more, even where no other
-    /// thread has the line.
+    /// Atomic read-modify-writes and full fences: each takes as long as 100 instructions or more, even if no other
+    /// thread has the cache line.
     pub atomics: f64,
 }
 
-/// Returns what one operation takes.
+/// Returns the cost of one operation.
 pub fn cost(operation: Operation) -> Result<Cost, MeasureError> {
     let (few, many) = (run(operation, FEW)?, run(operation, MANY)?);
     let total = |profile: &Profile| profile.objects.values().flat_map(HashMap::values).sum();
@@ -55,11 +55,11 @@ pub fn cost(operation: Operation) -> Result<Cost, MeasureError> {
         return Err(MeasureError::Nothing { operation: operation.name() });
     }
     let total = |profile| Ok::<u64, MeasureError>(atomics(profile)?.values().sum());
-    // Runs differ by a few of them, which may come out below zero.
+    // Runs differ by a few atomic instructions, so the difference may be below zero.
     Ok(Cost { instructions, atomics: each(total(&few)?, total(&many)?).max(0.0) })
 }
 
-/// Returns the lines of source text with atomic instructions, and how many of these one operation takes there.
+/// Returns the source lines with atomic instructions, and how many of these one operation executes in each.
 pub fn places(operation: Operation) -> Result<Vec<(String, f64)>, MeasureError> {
     let (few, many) = (atomics(&run(operation, FEW)?)?, atomics(&run(operation, MANY)?)?);
     let mut places = HashMap::<String, f64>::new();
@@ -83,8 +83,8 @@ fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
     let file = env::temp_dir().join(format!("postroom-instructions-{}-{count}.profile", std::process::id()));
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"])
-        // Some processors copy and fill long values by one repeated instruction, which Callgrind counts once for each
-        // byte.
+        // Some processors copy and fill long values with one repeated instruction, which Callgrind counts once per
+        // byte. The setting prevents that.
         .env("GLIBC_TUNABLES", TUNABLES)
         .arg(format!("--callgrind-out-file={}", file.display()))
         .args(operation.collecting())
@@ -104,11 +104,11 @@ fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
     Profile::parse(&text?).map_err(|(line, text)| MeasureError::Unreadable { operation, line, text })
 }
 
-/// Returns how often each atomic instruction ran, by its file and its address there.
+/// Returns the execution count of each atomic instruction, by object file and address.
 fn atomics(profile: &Profile) -> Result<HashMap<(String, u64), u64>, MeasureError> {
     let mut atomics = HashMap::new();
     for (object, counts) in &profile.objects {
-        // Code that Valgrind makes up is in no file, and has none.
+        // Code that Valgrind generates is in no file, and has no atomic instructions.
         if !fs::exists(object).unwrap_or(false) {
             continue;
         }
@@ -123,26 +123,27 @@ fn atomics(profile: &Profile) -> Result<HashMap<(String, u64), u64>, MeasureErro
     Ok(atomics)
 }
 
-/// Reads the address from a line of `objdump`, if it is an atomic instruction.
+/// Parses a line of `objdump`. Returns the address if the instruction is atomic.
 fn atomic(line: &str) -> Option<u64> {
     let (address, instruction) = line.trim_start().split_once(":\t")?;
     if is_exclusive(instruction) { u64::from_str_radix(address, 16).ok() } else { None }
 }
 
-/// Finds the line that an instruction comes from: the innermost of the functions that were inlined there, but for those
-/// of the standard library.
+/// Returns the source line of an instruction, in the innermost of the functions inlined there that is not of the
+/// standard library.
 fn source(object: &str, address: u64) -> Result<String, MeasureError> {
     let chain = tool("addr2line", &["--inlines", "--exe", object, &format!("{address:#x}")])?;
     let line = chain.lines().find(|line| !line.starts_with("/rustc/")).or(chain.lines().last());
     let line = line.unwrap_or("(unknown)").split(" (discriminator").next().unwrap_or_default();
-    // Of the runtime's files the path in it, of a crate's the one that begins with its name.
+    // Files of the runtime are shown by their path in it, those of other crates by a path that begins with the crate's
+    // name.
     let registry =
         |line: &str| line.split_once("/registry/src/").and_then(|(_, path)| Some(path.split_once('/')?.1.into()));
     let own = |line: &str| line.split_once("/runtime/src/").map(|(_, path)| path.into());
     Ok(own(line).or_else(|| registry(line)).unwrap_or_else(|| line.to_owned()))
 }
 
-/// Runs a program of the binutils.
+/// Runs a program of the binutils, and returns its output.
 fn tool(program: &'static str, arguments: &[&str]) -> Result<String, MeasureError> {
     let run = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let run = run.map_err(|error| absent_or(program, "binutils", error))?;

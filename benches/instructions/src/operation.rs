@@ -1,38 +1,38 @@
-//! What is counted.
+//! The operations that are measured.
 
 use crate::compare::ATOMICS_SLACK;
 use crate::{large, passing, services};
 
-/// An operation of the runtime, as a process sees it. All run on one worker, which is never without work in between, so
-/// that no search for work and no sleep are counted; the thread outside sleeps until the end.
+/// An operation of the runtime, as a process sees it. All run on one worker that always has work, so that no search for
+/// work and no sleep are counted; the thread outside sleeps until the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A process sends a message to another one by its address: the sending part of `Counting`.
     Send,
-    /// A process receives and handles it: all of `Counting` but the sending part.
+    /// A process receives and handles a message: all of `Counting` but the sending part.
     Receive,
     /// One process sends in steps of 1,000 messages, another one receives them.
     Counting,
     /// A message from one of two processes to the other, which it wakes.
     PingPong,
-    /// A message that goes round among a hundred processes: each has been idle for a while.
+    /// A message goes round among a hundred processes, each of which has been idle for a while.
     Ring,
-    /// As `PingPong`, while the runtime is recorded.
+    /// Like `PingPong`, while the runtime is recorded.
     Recorded,
     /// An async process calls another one and gets the answer.
     Call,
-    /// A process spawns another one, whose entry stops it: its birth, its only step and its end.
+    /// A process spawns another one, whose entry stops it: its spawn, its only step and its exit.
     Spawn,
-    /// An async process begins to sleep for an hour and gives it up: a timer set and cancelled, as most are. (One that
-    /// comes would have the worker wait for it.)
+    /// An async process starts to sleep for an hour and gives up: a timer is set and cancelled, like most timers. (The
+    /// worker would have to wait for one that fires.)
     Timer,
     /// A message of 512 bytes that one process passes on to another one, which it wakes.
     Carry512,
-    /// The same with one of 4,096 bytes: its payload is moved to the message and to the method, and not otherwise.
+    /// Like `Carry512` with 4,096 bytes: the payload is moved to the message and to the method, but nowhere else.
     Carry4096,
 }
 
-/// All of them.
+/// All operations.
 pub const OPERATIONS: [Operation; 11] = [
     Operation::Send,
     Operation::Receive,
@@ -68,10 +68,10 @@ impl Operation {
         OPERATIONS.into_iter().find(|operation| operation.name() == name)
     }
 
-    /// How far the number of its atomic instructions may be from the recorded one. Where a thread keeps tokens, that
-    /// depends on how often a tick of the watchdog makes it let go of them, and so on the time: for a ping-pong 0.05 to
-    /// 0.13 were counted (3.05 without kept tokens), for a call 1.1 on a quiet machine and up to 1.7 beside other
-    /// programs. Of a large message it also depends on how long the copies take.
+    /// Allowed difference between the number of atomic instructions and the recorded number. Where a thread keeps
+    /// tokens, the number depends on how often a tick of the watchdog makes it let go of them, and so on time: for a
+    /// ping-pong 0.05 to 0.13 were counted (3.05 without kept tokens), for a call 1.1 on a quiet machine and up to 1.7
+    /// beside other programs. For a large message it also depends on how long the copies take.
     pub fn atomics_slack(self) -> f64 {
         match self {
             Self::Call | Self::Carry512 | Self::Carry4096 => 1.0,
@@ -80,7 +80,7 @@ impl Operation {
         }
     }
 
-    /// Does it so many times.
+    /// Performs the operation `count` times.
     pub fn perform(self, count: u64) {
         match self {
             Self::Send | Self::Receive | Self::Counting => passing::counting(count),
@@ -95,9 +95,9 @@ impl Operation {
         }
     }
 
-    /// What Callgrind is to count of the program, where that is not all of it. Collecting is switched at the entry and
-    /// at the end of a function, in each thread for itself. (The order matters: to name a function implies to begin
-    /// without.)
+    /// Options that make Callgrind count only a part of the program. Collecting is toggled at the entry and at the end
+    /// of a function, in each thread separately. (The order matters: naming a function implies starting without
+    /// collecting.)
     pub fn collecting(self) -> &'static [&'static str] {
         match self {
             Self::Send => &["--toggle-collect=*::send_batch*", "--collect-atstart=no"],
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(Operation::named("sleep"), None);
     }
 
-    /// Each program checks what it has done.
+    /// Each program checks its own result.
     #[test]
     fn every_operation_is_done_as_often_as_it_is_asked_for() {
         for operation in OPERATIONS {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use postroom::prelude::*;
 use postroom::record::FlightRecorder;
 
-/// How much a producer sends in a step, so that its own messages to itself do not count.
+/// Number of messages that a producer sends in a step: so many that its own messages to itself do not count.
 const BATCH: u64 = 1_000;
 
-/// One worker, and the same random choices each time.
+/// Returns a runtime with one worker and the same random choices each time.
 ///
-/// It has been awaited to a tick of its watchdog, whose thread also prepares the barriers that make messages within a
-/// worker cheap: so all operations of a run cost the same.
+/// Waits for a tick of the watchdog, whose thread also prepares the barriers that make messages within a worker cheap,
+/// so that all operations of a run cost the same.
 pub fn runtime() -> Runtime {
     let runtime = Runtime::builder().workers(1).seed(1).build().expect("a runtime");
     while runtime.statistics().watchdog.ticks == 0 {
@@ -22,7 +22,7 @@ pub fn runtime() -> Runtime {
     runtime
 }
 
-/// Waits for what the processes have done.
+/// Runs `start` on a runtime, and waits until its processes have done all operations.
 pub fn finish(start: impl FnOnce(&Runtime, Sender<u64>), count: u64) {
     assert!(count > 0, "an operation is done at least once");
     let runtime = runtime();
@@ -74,7 +74,7 @@ impl Producer {
     }
 }
 
-/// Named where `send` and `receive` are measured, and so a function that is there.
+/// Not inlined, since `send` and `receive` are measured by the name of this function.
 #[inline(never)]
 fn send_batch(counter: Address<Counter>, numbers: Range<u64>) {
     for number in numbers {
@@ -113,16 +113,16 @@ impl Player {
     }
 }
 
-/// What is recorded of a runtime.
+/// The part of a runtime's events that is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RecordedPart {
     Nothing,
-    /// By a flight recorder as it is unless options are set.
+    /// Recorded by a flight recorder with its default options.
     Samples,
     Whole,
 }
 
-/// Returns how long that takes while so much of the runtime is recorded.
+/// Returns the time that the operations take while that part of the events is recorded.
 pub fn timed_ping_pong(count: u64, part: RecordedPart) -> Duration {
     let runtime = runtime();
     let active = (part == RecordedPart::Whole)
@@ -150,7 +150,7 @@ pub fn ping_pong(count: u64) {
     finish(start, count);
 }
 
-/// How many processes a message goes round among.
+/// Number of processes in the ring.
 const RING: usize = 100;
 
 #[process]

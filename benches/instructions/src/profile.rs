@@ -1,19 +1,20 @@
-//! Callgrind's profile, by address, and which instructions are atomic.
+//! Callgrind's profile, by address, and the recognition of atomic instructions.
 
 use std::collections::HashMap;
 
-/// How often each instruction ran, by the file that it is in and its address there.
+/// The execution count of each instruction, by object file and address.
 #[derive(Debug, Default, PartialEq)]
 pub struct Profile {
     pub objects: HashMap<String, HashMap<u64, u64>>,
 }
 
 impl Profile {
-    /// Reads a profile with addresses, without abbreviations. The error is a line that it cannot read, and its number.
+    /// Parses a profile with addresses and without abbreviations. The error is a line that it cannot read, and its
+    /// number.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut profile = Self::default();
         let mut object = "???";
-        // The line after a call has what was called in it, which is counted where it ran.
+        // The line after a call has the cost of the callee, which is counted where it ran.
         let mut is_call = false;
         let mut has_addresses = false;
         for (number, line) in (1..).zip(text.lines()) {
@@ -42,8 +43,8 @@ fn read(line: &str) -> Option<(u64, u64)> {
     Some((address, words.nth(1)?.parse().ok()?))
 }
 
-/// Returns whether an instruction, as `objdump` writes it, takes a cache line for itself or waits until all stores are
-/// seen: those with `lock`, exchanges with memory, which imply it, and the full fence.
+/// Returns whether an instruction, as `objdump` prints it, takes a cache line for itself or waits until all stores are
+/// visible: instructions with `lock`, exchanges with memory, which imply it, and the full fence.
 pub fn is_exclusive(instruction: &str) -> bool {
     let instruction = instruction.trim_start();
     instruction.starts_with("lock ")

@@ -1,5 +1,5 @@
-//! The file of recorded values: a line for each operation, with its name, its instructions, how many of them are
-//! atomic, and why they are so many.
+//! The file of recorded values: a line for each operation, with its name, its number of instructions, how many of them
+//! are atomic, and the reason for these numbers.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use std::{fs, io};
 
 use crate::measure::Cost;
 
-/// What a line without a reason yet gets.
+/// The placeholder for a reason that is still missing.
 const NO_REASON: &str = "(say why it is what it is)";
 
-/// Why there are no recorded values.
+/// An error of the file of recorded values.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordedError {
     #[error("{path}: {error}")]
@@ -22,7 +22,7 @@ pub enum RecordedError {
     Twice { path: PathBuf, line: usize, name: String },
 }
 
-/// The recorded values, with the comment before them as it is.
+/// The recorded values, and the comment before them, which is kept unchanged.
 #[derive(Debug, Default, PartialEq)]
 pub struct Recorded {
     comment: String,
@@ -37,7 +37,7 @@ struct Line {
 }
 
 impl Recorded {
-    /// Reads the file; one that is not there yet has no values.
+    /// Reads the file. A file that does not exist has no values.
     pub fn read(path: &Path) -> Result<Self, RecordedError> {
         match fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, path),
@@ -88,7 +88,7 @@ impl Recorded {
     fn text(&self) -> String {
         let mut text = self.comment.clone();
         for Line { name, cost: Cost { instructions, atomics }, reason } in &self.lines {
-            // A string takes whatever is written to it.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{name:10}{instructions:>10.1}{atomics:>7.2}  {reason}");
         }
         text

@@ -1,4 +1,4 @@
-//! Calls, births and timers.
+//! Calls, spawns and timers.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -52,7 +52,7 @@ pub fn call(count: u64) {
     finish(start, count);
 }
 
-/// What all children have in common.
+/// The state that all children share.
 struct Family {
     parent: OnceLock<Address<Parent>>,
     ended: AtomicU64,
@@ -85,8 +85,8 @@ impl Drop for Child {
     }
 }
 
-/// How many children are born before they run. When the last of them has ended, the next ones are born: how many live
-/// does not depend on how soon the parent comes to its turn again, which is by the clock.
+/// Number of children that are spawned before they run. When the last of them has ended, the next ones are spawned. So
+/// the number of live children does not depend on when the parent gets its next turn, which depends on the clock.
 const LITTER: u64 = 100;
 
 #[process]
@@ -129,7 +129,7 @@ struct Sleeper {
 impl Sleeper {
     #[entry]
     async fn doze(&mut self, ctx: &mut Context<Self>, count: u64) {
-        // It stays first in the order of timers, as some other timer is in a program that has many.
+        // This timer stays the earliest one, as some other timer would in a program with many.
         let mut first = pin!(ctx.sleep(LONG));
         assert!(is_pending(first.as_mut()).await, "an hour is not over");
         for _ in 0..count {
@@ -139,7 +139,7 @@ impl Sleeper {
     }
 }
 
-/// Polls once.
+/// Polls once, and returns whether the future is pending.
 async fn is_pending(mut future: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 struct Item(usize);
 
-/// A stream of numbers from one, which counts the items that are taken, and logs its drop.
+/// A stream of the numbers from 1, which counts the items taken and logs its drop.
 struct Numbers {
     given: Arc<AtomicUsize>,
     end: usize,
@@ -90,7 +90,7 @@ impl Sync {
     }
 }
 
-/// As [`Sync`], with a slow async method.
+/// A process like [`Sync`], with a slow async method.
 #[process]
 struct Slow {
     log: Log<usize>,
@@ -119,7 +119,7 @@ impl Slow {
     async fn item(&mut self, item: Item) {
         let number = item.0;
         self.gates[number - 1].passed().await;
-        // Other processes may have run meanwhile: still no item after this one has been taken.
+        // Other processes may have run meanwhile, but no item after this one has been taken from the stream.
         assert_eq!(self.given.load(Ordering::SeqCst), number);
         self.log.add(number);
     }
@@ -193,7 +193,7 @@ fn a_stream_without_end_takes_turns_with_the_mailbox_and_leaves_the_worker_to_ot
         until(|| log.len() > 100);
         let other = runtime.spawn(Sync::default()).serve(stream::empty().boxed()).unwrap();
         other.note(1).wait().unwrap();
-        // Its own mailbox, with a hundred messages in it.
+        // The stream also takes turns with the process's own mailbox, which contains a hundred messages.
         let (inside, gate) = (Gate::new(), Gate::new());
         busy.stay(inside.clone(), gate.clone()).send().unwrap();
         inside.pass();
@@ -201,14 +201,15 @@ fn a_stream_without_end_takes_turns_with_the_mailbox_and_leaves_the_worker_to_ot
         for number in 0..100 {
             busy.note(usize::MAX - number).send().unwrap();
         }
-        // Behind them, and before the process goes on: how soon this thread does is chance.
+        // The detach is queued before the process continues, so that the result does not depend on when this thread
+        // runs.
         busy.detach().send().unwrap();
         gate.open();
         busy.note(usize::MAX - 100).wait().unwrap();
         let lines = &log.all()[before..];
         let notes: Vec<_> = lines.iter().copied().filter(|line| *line > usize::MAX / 2).collect();
         assert_eq!(notes, (0..=100).map(|number| usize::MAX - number).collect::<Vec<_>>());
-        // Slightly more than one item for each message: one for each check of the mailbox.
+        // Slightly more than one item per message: one item for each check of the mailbox.
         assert!((100..300).contains(&lines.len()), "{}", lines.len());
     });
 }
@@ -236,7 +237,7 @@ fn poll(gate: &Gate) -> Poll<()> {
     postroom_tests::face::poll_once(std::pin::pin!(gate.passed()))
 }
 
-/// A process that attaches a stream and passes the handle on.
+/// A process that attaches a stream and returns the handle to its caller.
 #[process]
 struct Giving {
     log: Log<usize>,
@@ -319,7 +320,8 @@ impl Pair {
     }
 }
 
-/// Both streams have yielded an item by then. Catches the delivery, after the detach, of an item that was taken before.
+/// Catches an item that was taken before the detach and is delivered after it: both streams have yielded an item by
+/// then.
 #[test]
 fn a_detach_by_the_process_discards_the_item_behind_the_current_one() {
     with_runtime(|runtime| {
@@ -384,7 +386,7 @@ fn a_stream_that_panics_ends_its_process_alone() {
     });
 }
 
-/// A process that takes the items of streams in its body, by type and as messages made of them.
+/// A process whose entry receives the items of one stream by type, and serves those of another as messages.
 #[process]
 struct Body {
     ticks: usize,
@@ -431,7 +433,7 @@ fn a_body_receives_items_by_their_type_and_ticks_come_as_messages() {
     });
 }
 
-/// The upgrade of a [`Sync`].
+/// The definition to which a [`Sync`] is upgraded.
 #[process]
 struct Later {
     log: Log<usize>,

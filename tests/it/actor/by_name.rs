@@ -1,5 +1,5 @@
-//! Spawning by name: type and entry by their names, inputs as values or as JSON, and every mistake reported before any
-//! code runs. `sends` tests sending by name.
+//! Starting processes by the names of their type and entry, with inputs as values or as JSON. Every mistake is
+//! reported before any user code runs. `sends` tests sending by name.
 
 mod sends;
 
@@ -236,7 +236,7 @@ fn an_unknown_type_is_refused_with_the_existing_ones() {
     });
 }
 
-/// Returns the error of the entry; panics on any other result.
+/// Returns the entry error of a failed start; panics on any other result.
 fn entry_error<T>(started: Result<T, StartError>) -> EntryError {
     match started {
         Err(StartError::Spawn(SpawnError::Entry(error))) => *error,
@@ -322,7 +322,7 @@ fn json_that_does_not_fit_is_refused_with_the_place() {
     });
 }
 
-/// Catches values of an object that are taken in the order of their names, or in the order of the text.
+/// Catches values of an object that are taken in the order of their names or of the text, instead of by name.
 #[test]
 fn a_json_object_gives_the_inputs_by_their_names() {
     with_accounts(|runtime| {
@@ -331,7 +331,7 @@ fn a_json_object_gives_the_inputs_by_their_names() {
         assert_eq!(json("nothing", "{}").as_deref(), Ok("nothing"));
         let numbers = r#"{"small": 0.5, "byte": 1, "large": 5, "size": 4, "signed": -2, "float": 3}"#;
         assert_eq!(json("numbers", numbers).as_deref(), Ok("1 -2 3 0.5 4 5"));
-        // The fields that may be missing are those that serde allows to be missing in a struct.
+        // An input may be missing where serde allows a field of a struct to be missing.
         let limited = r#"{"others": {}, "limits": {"low": 1, "high": null}}"#;
         assert_eq!(json("limited", limited).as_deref(), Ok("Limits { low: 1, high: None } 0 None"));
         let value = serde_json::json!({"opening": 7});
@@ -432,8 +432,8 @@ fn a_start_after_the_shutdown_is_refused() {
     });
 }
 
-/// The compiler chooses the conversion of such an input before it checks lifetimes: it chose the one from JSON, and
-/// then rejected it.
+/// The compiler chooses the conversion of such an input before it checks lifetimes: it used to choose the conversion
+/// from JSON, and then reject it.
 #[test]
 fn an_input_that_borrows_for_ever_is_taken_as_a_value_and_not_from_json() {
     #[process]

@@ -1,4 +1,4 @@
-//! Requests to end that a process refuses, and waits for the next one.
+//! Cancel requests that a process refuses while it waits for the next one.
 
 use postroom::ExitReason;
 use postroom::prelude::*;
@@ -12,7 +12,7 @@ struct Stubborn {
     log: Log<String>,
 }
 
-/// Looks again in each step until `is_true`.
+/// Waits until `is_true` returns true; checks it in each step.
 async fn until(mut is_true: impl FnMut() -> bool) {
     std::future::poll_fn(|context| {
         context.waker().wake_by_ref();
@@ -21,7 +21,8 @@ async fn until(mut is_true: impl FnMut() -> bool) {
     .await
 }
 
-/// Completes with the output of the first that is ready, the first one before the second.
+/// Returns the output of the first future to complete, and whether that was `a`. If both are ready, `a` takes
+/// precedence.
 async fn first<T>(mut a: Pin<&mut impl Future<Output = T>>, mut b: Pin<&mut impl Future<Output = T>>) -> (bool, T) {
     std::future::poll_fn(move |context| {
         if let Poll::Ready(ready) = a.as_mut().poll(context) {
@@ -40,7 +41,7 @@ impl Stubborn {
         let mut rounds = 0;
         for _ in 0..=refusals {
             rounds += 1;
-            // It waits at the end of this step, before any request is brought.
+            // The future is awaited by the end of this step, and a request is delivered only in a later one.
             self.log.add("waits".to_string());
             let reason = ctx.cancelled().await;
             assert!(ctx.is_cancelled());
@@ -49,7 +50,8 @@ impl Stubborn {
         rounds
     }
 
-    /// Something else is ready in the round in which the request comes: the next round finds it.
+    /// Awaits a gate, which takes precedence, and a request; if both arrive in the same round, the next round gets
+    /// the request.
     #[entry]
     async fn busy(&mut self, ctx: &mut Context<Self>, here: Gate, gate: Gate) -> usize {
         let mut rounds = 0;
@@ -66,7 +68,7 @@ impl Stubborn {
                 passed.as_mut().await;
                 "passed".to_string()
             });
-            // The gate has precedence.
+            // The gate takes precedence.
             let (is_gate, what) = first(other, cancelled).await;
             self.log.add(what);
             if !is_gate {
@@ -76,7 +78,7 @@ impl Stubborn {
         }
     }
 
-    /// Two wait at once: both are told.
+    /// Awaits the cancellation twice at once: both futures complete.
     #[entry]
     async fn together(&mut self, ctx: &mut Context<Self>) -> String {
         let (mut a, mut b) = (pin!(ctx.cancelled()), pin!(ctx.cancelled()));
@@ -97,7 +99,8 @@ impl Stubborn {
         .await
     }
 
-    /// Is told of a request while a future is shielded: it has come before it is awaited, or after. Then goes on.
+    /// Receives a request inside a shield, and continues after it. The request arrives before the shielded future
+    /// awaits it (`before`), or after.
     #[entry]
     async fn shielded(&mut self, ctx: &mut Context<Self>, before: bool, here: Gate) -> &'static str {
         let look = async {
@@ -119,7 +122,7 @@ impl Stubborn {
         "went on"
     }
 
-    /// Is told of one request while a future is shielded, and not of the next one.
+    /// Receives one request inside a shield, but not the next one.
     #[entry]
     async fn shielded_twice(&mut self, ctx: &mut Context<Self>, here: Gate, told: Gate, gate: Gate) -> &'static str {
         let look = async {
@@ -127,7 +130,7 @@ impl Stubborn {
             let reason = ctx.cancelled().await;
             told.open();
             gate.passed().await;
-            // What came before the gate was opened is brought before the next step.
+            // Requests that arrived before the gate was opened are delivered before the next step.
             let mut is_next = false;
             until(|| std::mem::replace(&mut is_next, true)).await;
             reason.to_string()
@@ -159,7 +162,7 @@ fn a_request_that_no_future_has_completed_with_is_there_for_the_next() {
         let (log, here, gate) = (Log::new(), Gate::new(), Gate::new());
         let stubborn = runtime.spawn(Stubborn { log: log.clone() }).busy(here.clone(), gate.clone()).unwrap();
         here.pass();
-        // Both are there when it is polled.
+        // The gate is open and the request has arrived when the process is next polled.
         let held = runtime.spawn(Holder).hold(stubborn.pid(), gate).unwrap();
         held.wait().unwrap();
         assert_eq!(stubborn.wait(), Ok(2));
@@ -188,7 +191,7 @@ fn all_that_wait_are_told_of_a_request() {
         let said = ExitReason::from("enough").to_string();
         match both.wait() {
             Ok(both) => assert_eq!(both, format!("{said}, {said}")),
-            // It had not begun to wait.
+            // The request arrived before the process awaited it.
             Err(error) => assert!(error.to_string().contains("enough"), "{error}"),
         }
     });

@@ -20,7 +20,7 @@ struct RequestId(u32);
 #[derive(Clone, Debug, PartialEq)]
 struct Tenant(&'static str);
 
-/// A process's information about itself.
+/// The information that a process gets from its context.
 #[derive(Clone, Debug, PartialEq)]
 struct Facts {
     pid: Pid,
@@ -67,7 +67,7 @@ impl Node {
         ctx.serve(self).await;
     }
 
-    /// Spawns a chain of `depth` others, each from the entry of the previous one.
+    /// Spawns a chain of `depth` more processes, each from the entry of the previous one.
     #[entry]
     fn nest(&mut self, ctx: &mut Context<Self>, depth: usize) -> Result<(), SpawnError> {
         self.born = Some(look(ctx));
@@ -173,7 +173,7 @@ fn a_process_may_spawn_from_its_sync_entry_whatever_thread_that_runs_on() {
         }
         assert_eq!(one.statistics().processes.live, 3);
         assert_eq!(two.statistics().processes.live, 0);
-        // From a process of one runtime onto another: the children of the new process are on its own runtime.
+        // A process of one runtime spawns onto the other: the children of the new process are on its own runtime.
         let across = one.spawn(Bridge).serve().unwrap();
         let there = across.nest_on(two.host()).wait().unwrap();
         let born = there.born().wait().unwrap().unwrap();
@@ -204,7 +204,7 @@ fn processes_may_start_inside_one_another_sixty_four_deep_and_no_deeper() {
     with_runtime(|runtime| {
         assert!(runtime.spawn(Node::default()).nest(63).is_ok());
         assert_eq!(runtime.statistics().processes.live, 64);
-        // Each refused spawn is the error of the one around it: nothing is left of them.
+        // Each refused spawn is the error of the spawn around it, and no process remains.
         let mut error = runtime.spawn(Node::default()).nest(64).unwrap_err();
         let mut depth = 0;
         let innermost = loop {

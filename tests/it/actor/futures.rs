@@ -16,12 +16,12 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// The time limit of a test's waits.
+/// The time limit of each wait.
 const SOON: Duration = Duration::from_secs(50);
 
 type Job = Pin<Box<dyn Future<Output = usize> + Send>>;
 
-/// A process that awaits a given future, in each possible way.
+/// A process that can await a given future in every possible way.
 #[process]
 #[derive(Default)]
 struct Awaiting {
@@ -61,7 +61,7 @@ impl Awaiting {
     }
 }
 
-/// Runs a job in each way to await a future in a process, and returns the results.
+/// Awaits a job in each way in which a process can await a future, and returns the results.
 fn in_each_way(runtime: &Runtime, mut job: impl FnMut() -> Job) -> Vec<usize> {
     let serving = runtime.spawn(Awaiting::default()).serve().unwrap();
     vec![
@@ -112,7 +112,7 @@ fn join_select_and_sets_of_futures_work_with_calls_and_with_futures_of_others() 
                 let (called, sent) = join(callee.ping().into_future(), receiver).await;
                 assert!(called.unwrap() > 0);
                 let mut sum = sent.unwrap();
-                // The future that is not ready is dropped, and its call with it.
+                // The pending future is dropped, and its call with it.
                 sum += match select(silent.ping().into_future(), callee.ping().into_future()).await {
                     Either::Left(_) => 0,
                     Either::Right((pinged, _)) => pinged.map_or(0, |_| 10),
@@ -195,12 +195,12 @@ fn futures_that_wake_themselves_again_and_again_are_polled_as_often_and_leave_th
         let runtime = builder().workers(1).build().unwrap();
         let started = Arc::new(AtomicBool::new(false));
         let other = runtime.spawn(Awaiting::default()).serve().unwrap();
-        // Fewer than a million, which would take long in a test that is not optimised; the check is the same.
+        // A million would take long in an unoptimised test, and check nothing more.
         const TIMES: usize = 100_000;
         let ends = in_each_way(&runtime, || {
             let started = started.clone();
             started.store(false, Ordering::SeqCst);
-            // The others answer while it loops endlessly; then it is told to count, and ends.
+            // While the job loops, `other` must answer 20 calls. Then the job counts to `TIMES` and ends.
             let (seen, asked) = (started.clone(), Arc::new(AtomicBool::new(false)));
             let told = asked.clone();
             thread::spawn(move || {
@@ -242,7 +242,7 @@ fn a_process_whose_future_wakes_itself_still_handles_messages() {
     });
 }
 
-/// A future that gives its wakers away, and never completes.
+/// A future that stores its wakers in a list and never completes.
 struct Gives(Arc<Mutex<Vec<Waker>>>);
 
 impl Future for Gives {
@@ -303,7 +303,7 @@ fn wakers_outlive_their_runtime() {
     });
 }
 
-/// After each wake there is a poll that sees the effects before it: all tokens that threads add are taken.
+/// Each wake leads to a poll that sees all effects before the wake: every token that a thread adds is taken.
 #[test]
 fn no_wake_of_many_threads_at_once_is_lost() {
     const THREADS: usize = 4;
@@ -314,7 +314,7 @@ fn no_wake_of_many_threads_at_once_is_lost() {
         let job = async move {
             let mut taken = 0;
             poll_fn(|context| {
-                // The waker first, then the check: a token that is added after the check finds the waker.
+                // Stores the waker before the check, so that a token added after the check finds the waker.
                 *theirs.1.lock().unwrap() = Some(context.waker().clone());
                 taken += theirs.0.swap(0, Ordering::SeqCst);
                 if taken == THREADS * ROUNDS { Poll::Ready(taken) } else { Poll::Pending }
@@ -386,7 +386,7 @@ fn sleeps_of_a_context_work_in_tasks_and_other_executors() {
     });
 }
 
-/// Uses processes in all ways that any executor allows.
+/// Uses processes in every way that works on any executor.
 async fn use_processes(runtime: &Runtime) {
     let process = runtime.spawn(Awaiting::default()).serve().unwrap();
     assert_eq!(process.ping().await, Ok(1));
@@ -419,7 +419,7 @@ fn any_executor_can_await_futures_of_processes() {
         ] {
             tokio.block_on(use_processes(runtime));
         }
-        // Inside a process too, which then blocks.
+        // Executors also work inside a process, whose step then blocks.
         #[process]
         struct Nested;
         #[process]
@@ -441,7 +441,7 @@ fn any_executor_can_await_futures_of_processes() {
     });
 }
 
-/// A process that takes messages when its gate is open.
+/// A process whose `add` blocks until the gate is open.
 #[process]
 struct Slow {
     gate: Gate,
@@ -474,7 +474,7 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(2, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // A message that is being handled.
+        // Occupies the process, so that later messages stay in the mailbox.
         assert!(poll_once(pin!(sink.send(1))).is_ready());
         inside.pass();
         let mut fed = 0;
@@ -486,7 +486,7 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
         assert!(poll_once(pin!(sink.flush())).is_pending());
         gate.open();
         runtime.block_on(sink.flush()).unwrap();
-        // The mailbox may still be full.
+        // Calls fail while the mailbox is still full.
         until(|| slow.sum().wait() != Err(CallError::Full));
         assert_eq!(slow.sum().wait().unwrap(), 1 + fed);
     });
@@ -499,7 +499,7 @@ fn a_sink_returns_the_message_when_its_process_is_gone_also_a_waiting_one() {
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // A message that is being handled; otherwise taking it would make room for the waiting one before the kill is
+        // Occupies the process. Otherwise, taking this message would make room for the waiting one before the kill is
         // handled.
         assert!(poll_once(pin!(sink.send(0))).is_ready());
         inside.pass();
@@ -517,8 +517,8 @@ fn a_sink_returns_the_message_when_its_process_is_gone_also_a_waiting_one() {
     });
 }
 
-/// Catches a sink that forgets the first waiting message, or its error, when it takes another one; and a sink that is
-/// closed while a message waits. (Mutations: in `sink.rs`, `start_send` continues after an error; `poll_close` does
+/// Catches a sink that loses the first waiting message, or its error, when it accepts another one, and a sink that
+/// closes while a message waits. (Mutations: in `sink.rs`, `start_send` continues after an error; `poll_close` does
 /// nothing.)
 #[test]
 fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_first_error() {
@@ -530,7 +530,7 @@ fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_f
             let mut sink = Recipient::<usize>::from(slow).sink();
             assert!(poll_once(pin!(sink.send(1))).is_ready());
             inside.pass();
-            // One message fits into the mailbox, one waits for room, and one comes behind that.
+            // The first message fits into the mailbox, the second waits for room, and the third waits behind it.
             for number in [10, 100, 1_000] {
                 sink.start_send_unpin(number).unwrap();
             }

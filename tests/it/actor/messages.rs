@@ -1,4 +1,4 @@
-//! Messages: their shapes, their order, and the fate of those that no process handles.
+//! Messages: their shapes, their order, and those that no process handles.
 
 use postroom::error::SendFailure;
 use postroom::future::ReplyStream;
@@ -123,7 +123,7 @@ impl Desk {
     }
 }
 
-/// A process that handles the same type as a desk, and answers it.
+/// A process that handles the same message type as [`Desk`].
 #[process]
 struct Clock {
     log: Log<u32>,
@@ -140,7 +140,7 @@ impl Clock {
     }
 }
 
-/// A process that is generic over its values.
+/// A process that is generic over its items.
 #[process]
 struct Store<T, const N: usize>
 where
@@ -293,7 +293,7 @@ fn a_stream_that_is_dropped_is_noticed_by_its_sender() {
         drop(second);
         assert_eq!(desk.publish(2).wait(), Ok(1));
         assert_eq!((next(&mut first), next(&mut first)), (Some(1), Some(2)));
-        // The other end is dropped with the process.
+        // The sending end of the stream is dropped with the killed process.
         desk.pid().kill();
         assert_eq!(next(&mut first), None);
         let refused = desk.subscribe().open().unwrap_err();
@@ -329,7 +329,7 @@ fn five_messages_before_the_receiver_first_runs_arrive_in_order() {
     });
 }
 
-/// A process that sends numbered messages, some between two awaits.
+/// A process that sends numbered messages, and sleeps after every 64th.
 #[process]
 struct Sender {
     number: u32,
@@ -365,7 +365,7 @@ fn no_sender_is_reordered_with_itself_threads_and_processes_alike() {
             .collect();
         processes.into_iter().for_each(|process| process.wait().unwrap());
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        // The mailbox may still be full, and refuse a call.
+        // Calls fail while the mailbox is still full.
         until(|| desk.nothing().wait().is_ok());
         for sender in 0..8 {
             let own: Vec<u32> = seen.all().into_iter().filter(|line| line / 1_000_000 == sender && *line > 0).collect();
@@ -405,7 +405,7 @@ fn messages_to_itself_arrive_in_order_after_queued_ones() {
     });
 }
 
-/// A process with a message so large that a thread's stack does not hold several copies.
+/// A process with messages so large that several copies do not fit on a thread's stack.
 #[process]
 struct Shelf(u64);
 
@@ -436,12 +436,12 @@ impl Shelf {
     }
 }
 
-/// Runs on a thread with a large stack, since the sender has the message on its stack as well.
+/// Calls `run` on a thread with a large stack, since the sender's stack contains the message as well.
 fn with_room<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(256 << 20).spawn(run).unwrap().join().unwrap()
 }
 
-/// Catches a frame for small messages that has room for all large ones (a stack overflow).
+/// Catches a stack frame for small messages that reserves room for all large ones (a stack overflow).
 #[test]
 fn a_method_for_a_large_message_costs_small_ones_no_stack_and_a_page_fits_on_it() {
     with_room(|| {
@@ -452,7 +452,8 @@ fn a_method_for_a_large_message_costs_small_ones_no_stack_and_a_page_fits_on_it(
     });
 }
 
-/// Catches a configured stack size that workers, or the threads of pinned processes, do not get (a stack overflow).
+/// Catches a configured stack size that is not applied to workers, or to the threads of pinned processes (a stack
+/// overflow).
 #[test]
 fn a_stack_that_was_asked_for_is_there_for_messages_that_need_it() {
     with_room(|| {
@@ -476,7 +477,7 @@ fn a_stack_that_no_step_fits_on_is_refused() {
     assert_eq!(runtime.spawn(Shelf(0)).serve().unwrap().count().wait(), Ok(1));
 }
 
-/// A process that sets every option to its default.
+/// A process that sets every option explicitly to its default.
 #[process(on_error = "report")]
 struct Patient(u32);
 
@@ -513,7 +514,7 @@ impl Patient {
     }
 }
 
-/// Catches a process that is to report its errors and exits at one.
+/// Catches a process with `on_error = "report"` that exits on an error.
 #[test]
 fn a_process_that_reports_its_errors_survives() {
     let runtime = Runtime::new().unwrap();
@@ -523,8 +524,8 @@ fn a_process_that_reports_its_errors_survives() {
     assert_eq!(patient.number().wait(), Ok(7));
 }
 
-/// Catches an entry with a true condition that cannot be started by name, one with a false condition that can, and
-/// wrong indices of the entries below.
+/// Catches an entry under a true `cfg` that cannot be started by name, one under a false `cfg` that can, and wrong
+/// indices of the entries after them.
 #[test]
 fn an_entry_is_there_if_its_condition_holds() {
     let runtime = Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! Several kinds of processes that implement one protocol. Code that must not compile is in `ui`.
+//! Protocols that several process types implement. Code that must not compile is in `ui`.
 
 mod generic;
 mod of_another_crate;
@@ -18,7 +18,7 @@ use std::fmt::Debug;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A message that many processes handle.
+/// A message that several process types handle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick(u32);
 
@@ -38,13 +38,13 @@ pub trait Storage {
     fn clear(&mut self);
 }
 
-/// The questions that all kinds of processes answer.
+/// A protocol that processes implement in addition to another one.
 #[protocol]
 pub trait Audit {
     fn count(&self) -> usize;
 }
 
-/// A storage in memory.
+/// An in-memory storage.
 #[process]
 #[derive(Default)]
 struct Memory {
@@ -59,7 +59,7 @@ impl Memory {
         self.room = room;
     }
 
-    /// A message outside of the protocol.
+    /// A message that belongs to no protocol.
     #[message]
     fn room(&self) -> usize {
         self.room
@@ -102,7 +102,7 @@ impl Audit for Memory {
     }
 }
 
-/// A storage that asks another one, with async and delayed answers.
+/// A storage that forwards to another one, with async methods and deferred replies.
 #[process]
 struct Cache {
     behind: Address<dyn Storage>,
@@ -161,7 +161,7 @@ fn memory(runtime: &Runtime) -> Address<Memory> {
     runtime.spawn(Memory::default()).serve(2).unwrap()
 }
 
-/// Uses any storage.
+/// Fills any storage, and checks it.
 fn fill(storage: Address<dyn Storage>) {
     storage.put("a".into(), "1".into()).wait().unwrap();
     storage.put("b".into(), "2".into()).wait().unwrap();
@@ -216,7 +216,7 @@ fn the_messages_of_a_protocol_are_methods_of_the_process_s_address_too() {
     soon(|| {
         let runtime = Runtime::new().unwrap();
         let memory = memory(&runtime);
-        // Its own messages, those of the first protocol, and those of the second.
+        // A message of the process itself, and one of each protocol.
         assert_eq!(memory.room().wait(), Ok(2));
         assert_eq!(memory.put("a".into(), "1".into()).wait(), Ok(1));
         assert_eq!(memory.count().wait(), Ok(1));
@@ -256,7 +256,7 @@ fn a_process_answers_a_protocol_with_streams_contexts_and_late_replies() {
             assert_eq!(storage.keys().open().unwrap().into_iter().collect::<Vec<_>>(), keys);
         }
         assert_eq!(cache.tick(Tick(1)).wait(), Ok(101));
-        // A message that is sent, not called, reaches an async method, too.
+        // A message that is sent rather than called reaches an async method, too.
         runtime.send(cache.pid(), StorageGet { key: "x".into() }).unwrap();
         assert_eq!(cache.count().wait(), Ok(1));
     });

@@ -1,4 +1,5 @@
-//! What `#[process(remote)]` tells a visitor is enough to carry messages, answers and inputs as text and back.
+//! The description that `#[process(remote)]` gives a visitor suffices to convert messages, answers and inputs to text
+//! and back.
 
 use postroom::error::EntryError;
 use postroom::prelude::*;
@@ -122,7 +123,7 @@ fn decode<M: RemoteValue>(value: Value) -> Result<Payload, String> {
     serde_json::from_value::<M>(value).map(Payload::new).map_err(|error| error.to_string())
 }
 
-/// An answer that can be no error: of the payload's `Result` only the value travels.
+/// Encodes an infallible answer: only the value inside the payload's `Result` is sent.
 fn encode_sure<T: RemoteValue>(payload: &mut Payload) -> Option<Value> {
     let value = payload.get_mut::<Result<T, Infallible>>()?.as_ref().ok()?;
     Some(serde_json::to_value(value).expect("JSON has a form for it"))
@@ -179,7 +180,7 @@ impl RemoteVisitor for Tables {
 
     fn entry<I: RemoteValue>(&mut self, entry: RemoteEntry<I>) {
         let RemoteEntry { from_payloads, into_payloads, .. } = entry;
-        // There, back, and there again.
+        // Converts the payloads to inputs, back to payloads, and to inputs again.
         let inputs = move |payloads| {
             let inputs = from_payloads(into_payloads(from_payloads(payloads)?))?;
             Ok(serde_json::to_value(inputs).expect("JSON has a form for it"))
@@ -189,7 +190,7 @@ impl RemoteVisitor for Tables {
     }
 }
 
-/// Carries a message there and its answer back as text, as a transport would.
+/// Calls `to` with `message`, and converts both the message and the answer to text and back, as a transport would.
 fn carry<M: Send + 'static, T: Send + 'static, E: Send + 'static + std::fmt::Debug>(
     tables: &Tables,
     message: M,
@@ -257,7 +258,8 @@ fn messages_and_answers_keep_their_types_on_the_way() {
     assert_eq!(carry::<_, (Pid, Pid), Infallible>(&tables, hide, to), Ok((to, to)));
 }
 
-/// What serde does for the fields of a struct works for arguments, without serde's help for our own functions.
+/// Serde's attributes and rules for struct fields apply to arguments, although the generated message type serializes
+/// its fields through functions of its own.
 #[test]
 fn fields_that_are_left_out_take_their_defaults() {
     let tables = Tables::of::<Account>();

@@ -1,18 +1,18 @@
-//! A method's error is known by its type: a `Result` under another name, from a macro or in parentheses is one, and a
-//! type that is only called `Result` is none.
+//! Fallible methods are recognised by their return type, not by its name: a `Result` behind an alias, from a macro or
+//! in parentheses counts, and another type that is named `Result` does not.
 
 use postroom::prelude::*;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// A `Result` that no macro can see.
+/// An alias that hides the `Result` from the macro.
 type Outcome<T = ()> = Result<T, String>;
 
 macro_rules! outcome {
     ($ok:ty) => { Outcome<$ok> };
 }
 
-/// In a module, as it hides the standard one: what an examination came to.
+/// A type that is named `Result`, in a module of its own since it would shadow the standard one.
 mod exam {
     #[derive(Clone, Debug, PartialEq)]
     pub(super) struct Result {
@@ -20,7 +20,7 @@ mod exam {
     }
 }
 
-/// Every way of writing a `Result`: each method fails.
+/// Defines a process whose methods spell `Result` in every possible way. Each method that returns one fails.
 macro_rules! every_way {
     ($name:ident, $on_error:literal, $text:ty, $whole:ty, $reply:ty, $context:ty) => {
         #[process(on_error = $on_error)]
@@ -165,7 +165,7 @@ fn a_transient_child_whose_entry_fails_under_another_name_is_restarted_until_its
     let runtime = Runtime::new().unwrap();
     let import = Child::new("import", |spawn| spawn.of(Patient::default()).import()).transient();
     let tree = Supervisor::one_for_one().intensity(1, Duration::MAX).add(import).spawn(&runtime).unwrap();
-    // A child that ends normally leaves its supervisor without children, and running.
+    // If the error were missed, the child would end normally, and its supervisor would keep running without children.
     let reason = tree.pid().join().wait();
     assert!(!matches!(reason, ExitReason::Normal), "{reason}");
 }
@@ -181,7 +181,7 @@ impl Keyed for u8 {
     type Key = Result<u8, String>;
 }
 
-/// A type with a bound, of which nothing in a constant may depend.
+/// A type with a bound on its parameter, which a generated constant cannot mention.
 #[derive(Debug, PartialEq)]
 struct Page<K: Keyed, const N: usize>([K; N]);
 
@@ -193,7 +193,7 @@ impl Family for Vec<()> {
     type Of<T: Send + 'static> = Vec<T>;
 }
 
-/// An associated type called as a parameter of the process.
+/// A trait whose associated type has the name of the process's parameter.
 trait Named: Send {
     type F;
 }
@@ -246,7 +246,7 @@ impl<K: Keyed, const N: usize> Store<K, N> {
     async fn load(&mut self) -> Stored<K> {
         Err(format!("load {N}"))
     }
-    /// An alias that uses the parameter.
+    /// Returns an alias that uses the parameter.
     #[message]
     fn alias(&mut self) -> Stored<K> {
         Err("alias".to_string())
@@ -268,7 +268,7 @@ impl<K: Keyed, const N: usize> Store<K, N> {
     fn qualified(&mut self) -> Result<K::Key, <K as Keyed>::Key> {
         Ok(unreachable_key::<K>())
     }
-    /// What a parameter stands for is a value, even if it is a `Result`.
+    /// A type that depends on a parameter is a plain value, even if it resolves to a `Result`.
     #[message]
     fn first(&mut self, key: K::Key) -> K::Key {
         key
@@ -303,7 +303,7 @@ fn an_alias_of_a_generic_process_may_use_its_parameters() {
     assert_eq!(loaded, Err(RunError::Failed("load 2".to_string())));
 }
 
-/// The answers are named by aliases here, and written out where they are given.
+/// A protocol that uses aliases for its answer types, which implementations may write out.
 #[protocol]
 trait Shelf {
     fn put(&mut self, book: String) -> Outcome<usize>;
@@ -376,7 +376,7 @@ macro_rules! block {
         impl $process {
             #[entry]
             fn serve(self: &mut Self) {}
-            /// Whether it is there, and what its type has, may depend on conditions of other attributes.
+            /// The presence of a method, and the attributes of its message type, may depend on `cfg_attr`.
             #[message]
             #[cfg_attr(all(), derive(Clone, Debug, PartialEq), must_use)]
             #[cfg_attr(any(), derive(Default))]

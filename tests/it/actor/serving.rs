@@ -175,7 +175,7 @@ impl Loop {
         ctx.receive::<Wanted>().await;
     }
 
-    /// Stops waiting for messages, waits for something else, and then serves the messages that arrived.
+    /// Stops waiting for a message, waits at the gate, and then serves the messages that arrived meanwhile.
     #[entry]
     async fn give_up(&mut self, ctx: &mut Context<Self>, given_up: Gate, gate: Gate) -> usize {
         let limit = ctx.sleep(Duration::from_millis(1));
@@ -188,7 +188,7 @@ impl Loop {
         ctx.serve_ready(self).await
     }
 
-    /// As above inside a combinator that polls only woken futures.
+    /// Takes a message inside a combinator that polls only woken futures.
     #[entry]
     async fn gather(&mut self, ctx: &mut Context<Self>, gate: Gate, serve: bool) -> Vec<u32> {
         type Part<'a> = Pin<Box<dyn Future<Output = u32> + Send + 'a>>;
@@ -228,7 +228,7 @@ impl Loop {
         self.log.len()
     }
 
-    /// As above with a future that another thread wakes, at any moment.
+    /// Serves until a future completes that other threads wake at any moment.
     #[entry]
     async fn serve_while_woken(&mut self, ctx: &mut Context<Self>, gates: Vec<Gate>) -> usize {
         let passed = async {
@@ -245,7 +245,8 @@ impl Loop {
         self.log.len()
     }
 
-    /// Serves each message within a limit, which cancels a pending method.
+    /// Serves one message up to the limit, which cancels a pending method, and returns the deadlines that apply
+    /// afterwards.
     #[entry]
     async fn serve_within(&mut self, ctx: &mut Context<Self>, limit: Gate, to: Address<Loop>) -> [Option<Instant>; 2] {
         select(pin!(ctx.serve_next(self)), limit.passed()).await;
@@ -260,13 +261,13 @@ impl Loop {
         [own, to.deadline().timeout(LONG).await.ok().flatten()]
     }
 
-    /// Waits for the cancellation, and decides.
+    /// Awaits the cancellation, cleans up, and returns a result.
     #[entry]
     async fn until_cancelled(&mut self, ctx: &mut Context<Self>, begun: Gate, cleaned: Gate) -> String {
         let before = ctx.is_cancelled();
-        // When the second is seen to wait, the first is awaited, too.
+        // When the test sees the second future wait, the first is already awaited.
         let (reason, ()) = join(ctx.cancelled(), begun.passed()).await;
-        // Another await, which the cancellation does not end.
+        // The cancellation does not end the process at this await.
         cleaned.passed().await;
         format!("{before} {} {reason}", ctx.is_cancelled())
     }
@@ -277,7 +278,7 @@ impl Loop {
         if cancelled {
             return "cancelled";
         }
-        // No code waits for a cancellation any more: one ends the process at its next await.
+        // Nothing awaits the cancellation any more, so it ends the process at this await.
         ctx.sleep(Duration::MAX).await;
         "slept"
     }
@@ -352,7 +353,7 @@ impl Counter {
     }
 }
 
-/// Catches a begun message that the other future cancels, an arrived message that is left behind, or the loss of the
+/// Catches a begun message that the other future cancels, an arrived message that is not handled, and the loss of the
 /// other future's output.
 #[test]
 fn a_message_that_has_been_begun_is_finished_before_the_other_future_is_looked_at() {

@@ -1,4 +1,4 @@
-//! Starts of processes, starts that fail, and steps that fail.
+//! Process starts, starts that fail, and steps that fail.
 
 use postroom::inspect::{Hook, Started};
 use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
@@ -22,7 +22,7 @@ fn processes_spawned_before_the_start_run_after_it() {
         });
         let pid = runtime.spawn_process(process).start().unwrap();
         let end = pid.join();
-        // No worker runs it yet.
+        // No worker has run the process yet.
         assert!(pid.is_alive() && !ran.load(SeqCst));
         runtime.resume().unwrap();
         assert_eq!(end.wait(), ExitReason::Normal);
@@ -30,7 +30,7 @@ fn processes_spawned_before_the_start_run_after_it() {
     });
 }
 
-/// A process that shuts the runtime down keeps it alive while the test tries to spawn.
+/// A process that delays its exit keeps the shutdown in progress while the test tries to spawn.
 #[test]
 fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
     soon(|| {
@@ -70,7 +70,7 @@ fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
     });
 }
 
-/// Everything that was done for the process is undone, and `close` is still called.
+/// Everything done for the process is undone, and `close` is still called.
 #[test]
 fn an_init_that_fails_or_panics_is_the_spawners_error_and_nothing_else() {
     soon(|| {
@@ -102,7 +102,7 @@ fn an_init_that_fails_or_panics_is_the_spawners_error_and_nothing_else() {
     });
 }
 
-/// The PID is routable before `init`: messages to a process that does not start become dead letters.
+/// The PID is routable before `init`: messages to a process that fails to start become dead letters.
 #[test]
 fn messages_to_a_process_whose_init_fails_are_dead_letters() {
     soon(|| {
@@ -264,7 +264,8 @@ fn start_and_complete_hooks_are_called_once_for_each_process() {
     });
 }
 
-/// A hook that panics refuses a start like one that returns an error, and changes nothing else.
+/// A start hook that panics refuses the start, like one that returns an error. Panics in the other hooks have no
+/// effect.
 #[test]
 fn a_hook_that_panics_is_contained() {
     struct Burst(bool);
@@ -295,7 +296,7 @@ fn a_hook_that_panics_is_contained() {
     });
 }
 
-/// A step before `init`, a second `init` and a step after the exit, driven by hand, are typed errors.
+/// On a machine driven by hand, a step before `init`, a second `init` and a step after the exit are typed errors.
 #[test]
 fn steps_in_the_wrong_state_are_refused() {
     use postroom::manual::{Machine, StepError};

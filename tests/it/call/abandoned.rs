@@ -58,7 +58,7 @@ fn a_process_that_skips_abandoned_calls_handles_only_awaited_ones() {
         assert_eq!(busy.note(1).timeout(Duration::ZERO).wait(), Err(CallError::Timeout));
         assert_eq!(busy.note_async(2).timeout(Duration::ZERO).wait(), Err(CallError::Timeout));
         assert!(poll_once(pin!(busy.note(3).timeout(LONG).into_future()).as_mut()).is_pending());
-        // Abandoned from inside.
+        // Abandoned by a process.
         let hasty = runtime.spawn(Hasty).serve().unwrap();
         hasty.give_up(busy).timeout(LONG).wait().unwrap();
         // A sent message has no caller that could give up.

@@ -1,4 +1,4 @@
-//! The bank of the guide neither makes nor loses money, however its calls fail.
+//! The guide's bank neither creates nor loses money, however its calls fail.
 
 use super::*;
 use postroom::supervision::{Backoff, Child};
@@ -6,10 +6,10 @@ use postroom::{Bound, Overflow};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-// The program of the chapter *Calls*, word for word, which the guide's own tests check.
+// The program of the guide's chapter *Calls*, word for word; the guide's own tests check that.
 include!("bank/program.rs");
 
-/// A fault of one booking.
+/// An injected fault of one booking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The account refuses: `Failed`.
@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     Mute,
 }
 
-/// The faults of a `Branch`, and those of a `Sloppy` one.
+/// The faults that a [`Branch`] can have. Those of a [`Sloppy`] account are in [`SLOPPY`].
 pub(crate) const FAULTS: [Fault; 7] = [
     Fault::Refuse,
     Fault::PanicBefore,
@@ -41,7 +41,7 @@ pub(crate) const FAULTS: [Fault; 7] = [
 ];
 const SLOPPY: [Fault; 4] = [Fault::PanicBefore, Fault::PanicAfter, Fault::DropBefore, Fault::DropAfter];
 
-/// The state of an account, which outlives its process, as a bank's database would; and the next faults.
+/// The state of an account and its next faults. It outlives the account's process, as a bank's database would.
 #[derive(Clone)]
 pub(crate) struct Vault(Arc<Mutex<(Account, VecDeque<Fault>)>>);
 
@@ -73,13 +73,13 @@ impl Vault {
         self.with(|_, faults| faults.iter().any(|fault| matches!(fault, Fault::DropBefore | Fault::DropAfter)))
     }
 
-    /// Refuses the booking, which is its outcome from now on, unless it already has another one.
+    /// Records a refusal as the outcome of the booking, unless the booking already has an outcome.
     fn refuse(&self, part: Part) -> Result<i64, Refused> {
         self.with(|account, _| *account.outcomes.entry(part).or_insert(Err(Refused::Overdrawn)))
     }
 }
 
-/// An account whose bookings go wrong.
+/// An account whose bookings suffer the faults of its vault.
 #[process]
 pub(crate) struct Branch(Vault);
 
@@ -92,7 +92,8 @@ impl Branch {
     async fn book(&mut self, ctx: &mut Context<Self>, booking: AccountBook) -> Result<i64, Refused> {
         let (vault, given_up) = (&self.0, ctx.deadline().map(|deadline| deadline + Duration::from_millis(1)));
         match vault.fault() {
-            // No bank refuses a refund for good: the transfer, which goes on until it is booked, would never end.
+            // A refund is never refused: a refusal would be final, and the transfer repeats the refund until it is
+            // booked.
             Some(Fault::Refuse) if !matches!(booking.part, Part::Refund(_)) => vault.refuse(booking.part),
             Some(Fault::PanicBefore) => panic!("before it was booked"),
             Some(Fault::PanicAfter) => {
@@ -189,7 +190,8 @@ impl Bank {
         self.host.spawn(Transfer { from, to }).run(id, amount).unwrap()
     }
 
-    /// Makes all transfers at once, each of (from, to, id, amount). Returns whether each was made, or refused.
+    /// Makes all transfers (from, to, id, amount) concurrently. Returns for each whether it was made (true) or
+    /// refused.
     pub(crate) fn transfer_all(&self, routes: &[(usize, usize, u64, i64)]) -> Vec<bool> {
         let running: Vec<_> =
             routes.iter().map(|&(from, to, id, amount)| self.transfer(from, to, id, amount)).collect();
@@ -206,24 +208,24 @@ impl Bank {
         self.vaults.iter().map(Vault::balance).collect()
     }
 
-    /// Returns how often branches have been restarted.
+    /// Returns the total number of restarts of the branches.
     pub(crate) fn restarts(&self) -> u64 {
         self.tree.children().iter().map(|child| child.restarts).sum()
     }
 }
 
-/// Returns a runtime whose unanswered calls time out soon. Others may time out, too: the sum must still be right.
+/// Returns a runtime with a short call timeout. Calls without a fault may time out, too; the sum must still be right.
 fn hasty() -> Runtime {
     builder().call_timeout(Duration::from_millis(20)).build().unwrap()
 }
 
-/// Returns the balances when all late bookings have been made.
+/// Shuts the runtime down, so that no more bookings are made, and returns the balances.
 fn audit(runtime: Runtime, bank: &Bank) -> Vec<i64> {
     runtime.shutdown().unwrap();
     bank.balances()
 }
 
-/// Checks that the outcome and the balances agree: the amount has moved, or nothing has.
+/// Checks that the outcome and the balances agree: either the amount has moved, or nothing has.
 fn assert_settled(outcome: &Result<(), RunError<Refused>>, balances: &[i64], context: &dyn std::fmt::Debug) {
     match outcome {
         Ok(()) => assert_eq!(balances, [OPENING - 30, OPENING + 30], "{context:?}"),
@@ -239,7 +241,7 @@ fn pairs(faults: &'static [Fault]) -> impl Iterator<Item = (Fault, Option<Fault>
     })
 }
 
-/// Each fault at each part of a transfer, and each two faults in sequence.
+/// Injects each fault, and each sequence of two faults, into the account on each side of a transfer.
 ///
 /// Mutation: in the program, give up when any of several calls fails, not only the first (leave out `in_doubt`); or
 /// treat a `Timeout` as a refusal; or make `Account::book` forget the outcomes.
@@ -262,15 +264,15 @@ fn the_bank_keeps_its_sum_whatever_becomes_of_a_call() {
     });
 }
 
-/// A fault that meets the refund, after others of the same account. Which faults meet it is a matter of speed when many
-/// transfers share an account.
+/// Injects each fault into the refund, after other faults of the same account. When many transfers share an account,
+/// chance decides which faults hit a refund.
 ///
 /// Mutation: in `Branch::book`, refuse a refund too.
 #[test]
 fn the_bank_keeps_its_sum_whatever_meets_the_refund() {
     watched(|| {
         for fault in FAULTS {
-            // The debit is booked; asked again, it says so, whatever it refuses otherwise.
+            // The debit is booked before the kill, so its repetition returns that outcome in spite of the `Refuse`.
             let source = Vault::of(OPENING, [Fault::KilledAfter, Fault::Refuse, fault]);
             let runtime = hasty();
             let bank = Bank::of(*runtime, vec![source, Vault::of(OPENING, [Fault::Refuse])]);
@@ -280,7 +282,8 @@ fn the_bank_keeps_its_sum_whatever_meets_the_refund() {
     });
 }
 
-/// The account is gone, does not understand the message, or is full: nothing was delivered, and the money is refunded.
+/// If an account is gone or does not handle the message, nothing was delivered, and the money is refunded. If an
+/// account is full, the call is repeated.
 #[test]
 fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
     with_runtime(|runtime| {
@@ -298,7 +301,7 @@ fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
         assert_eq!(send(one, Recipient::of(stranger.pid())), Err(RunError::Failed(Refused::Unreachable)));
         assert_eq!(one.balance().wait(), Ok(OPENING));
 
-        // A full account is retried until it has room.
+        // The call to a full account is repeated until there is room.
         let (one, vault) = (open(OPENING), Vault::of(OPENING, []));
         let bound = Bound::Hard(1, Overflow::Refuse);
         let full = runtime.spawn(Branch(vault.clone())).mailbox(bound).serve().unwrap();
@@ -314,8 +317,8 @@ fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
     });
 }
 
-/// The booking was made, and then the account is unreachable for a while: the errors of later calls say nothing about
-/// the first.
+/// The booking is made, and then the account is unreachable for a while: the errors of later calls imply nothing
+/// about the first call.
 ///
 /// Mutation: in the program, `in_doubt =` instead of `|=`.
 #[test]
@@ -338,14 +341,14 @@ fn a_transfer_in_doubt_stays_in_doubt_while_the_account_cannot_be_asked() {
     });
 }
 
-/// Many transfers at once between accounts where every third booking fails; then all of them again, as a bank would
-/// that does not know which of them it has made.
+/// Makes many transfers at once between accounts with random faults, and then all of them again, like a bank that
+/// does not know which of them it has made.
 #[test]
 fn the_bank_keeps_its_sum_under_many_transfers_and_when_all_are_made_again() {
     watched(|| {
         const ACCOUNTS: usize = 5;
         const TRANSFERS: u64 = 60;
-        // The same sequence each time, from a Lehmer generator.
+        // A Lehmer generator with a fixed seed, so that the sequence is the same in each run.
         let mut state = 1_u64;
         let mut dice = move |sides: u64| {
             state = state * 48_271 % 2_147_483_647;

@@ -1,4 +1,4 @@
-//! Every error of a send or call says how far its message got, and is right about it.
+//! Every error of a send or call reports correctly how far its message got.
 
 use super::*;
 use postroom::Overflow;
@@ -28,7 +28,7 @@ impl Till {
         ctx.receive::<Never>().await;
     }
 
-    /// Fails with a message in its inbox.
+    /// Panics with a message in its inbox.
     #[entry]
     async fn fail_with_inbox(&mut self, ctx: &mut Context<Self>) {
         {
@@ -101,12 +101,12 @@ fn till(runtime: &Runtime) -> (Address<Till>, Log<&'static str>) {
     (runtime.spawn(Till { begun: begun.clone(), ..Till::default() }).serve().unwrap(), begun)
 }
 
-/// Calls on a thread of its own, and returns the thread.
+/// Makes the call on a new thread, and returns the thread.
 fn asking<T: Send + 'static>(call: Call<impl Send + 'static, T>) -> thread::JoinHandle<Result<T, CallError>> {
     thread::spawn(move || call.timeout(LONG).wait())
 }
 
-/// Returns the error, after a check of its delivery state: `began` says whether the method was seen to begin.
+/// Checks the error's delivery state, and returns the error. `began`: whether the method was seen to begin.
 fn checked<T: std::fmt::Debug>(answer: Result<T, CallError>, says: Delivery, began: bool) -> CallError {
     let error = answer.unwrap_err();
     assert_eq!(error.delivery(), says, "{error}");
@@ -130,7 +130,7 @@ fn a_call_whose_method_dies_has_been_delivered_and_those_behind_it_have_not() {
         until(|| desk.pid().info().is_some_and(|info| info.mailbox == 2));
         gate.open();
         let (dies, behind) = (dies.join().unwrap(), behind.join().unwrap());
-        // The order of the two is not known: the later one is answered, or is not delivered.
+        // The order of the two calls is not known: the second was either answered or not delivered.
         let died = checked(dies, Delivery::Unknown, true);
         assert!(matches!(died, CallError::Died(_)) && panicked(&died, "in a method"), "{died}");
         if let Err(error) = behind {
@@ -224,7 +224,7 @@ fn a_stashed_call_and_one_in_the_inbox_have_not_been_delivered() {
     });
 }
 
-/// A process that keeps its packages unopened, or opens them.
+/// A hand-written process that keeps its packages unopened, drops them in a panic, or opens them.
 struct Hand(Vec<Package>, Log<&'static str>);
 
 impl Process for Hand {
@@ -334,13 +334,11 @@ fn a_call_that_was_kept_for_a_child_that_does_not_come_back_has_not_been_deliver
     });
 }
 
-/// A call that a shutdown discards was not delivered, and a later one gets the error that the runtime is gone.
-///
-/// Mutation: in `shutdown.rs`, `close`, do not mark the host as shutting down.
+/// Mutation: in `shutdown/mod.rs`, `close`, do not mark the host as shutting down.
 #[test]
 fn a_call_that_a_shutdown_discards_was_not_delivered_and_a_later_one_gets_the_shutdown() {
     watched(|| {
-        // Paused, so that all are cancelled before any of them has a step.
+        // Paused, so that all processes are cancelled before any of them takes a step.
         let runtime = builder().paused().build().unwrap();
         let (desk, begun) = till(&runtime);
         let child = Child::new("till", |spawn| spawn.of(Till::default()).serve());
@@ -366,7 +364,7 @@ fn a_call_that_a_shutdown_discards_was_not_delivered_and_a_later_one_gets_the_sh
     });
 }
 
-/// Mutation: in `call.rs`, `unpack`, report a wrong answer as a message that was not understood.
+/// Mutation: in `call.rs`, `unpack`, report an answer of the wrong type as an unhandled message.
 #[test]
 fn an_answer_of_another_type_has_been_handled_and_a_message_without_a_method_has_not() {
     with_runtime(|runtime| {
@@ -417,7 +415,7 @@ fn a_call_to_a_full_mailbox_has_not_been_delivered_and_may_be_made_again() {
     });
 }
 
-/// Only errors of undelivered calls, and only temporary ones.
+/// An error is retryable only if its message was not delivered and its cause is temporary.
 #[test]
 fn retryable_errors_are_of_undelivered_messages() {
     let reason = || ExitReason::Killed;

@@ -39,7 +39,7 @@ fn a_delayed_message_to_a_process_that_has_exited_by_then_is_a_dead_letter() {
     });
 }
 
-/// A message whose second clone panics.
+/// A message whose number decreases with each clone; cloning it at zero panics.
 struct Fragile(u32, Gate);
 
 impl Clone for Fragile {

@@ -1,4 +1,4 @@
-//! Awaited calls of a process that continues on another thread than the one from which it called.
+//! Awaited calls whose caller continues on a different thread.
 
 use postroom::prelude::*;
 use postroom_tests::soon;
@@ -36,7 +36,7 @@ impl Asker {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Calls until it has moved `moves` times. Returns the number of calls.
+    /// Calls `busy` until this process has moved to another thread `moves` times. Returns the number of calls.
     #[message]
     async fn ask(&mut self, moves: u32) -> u32 {
         let (mut calls, mut moved) = (0, 0);
@@ -60,7 +60,7 @@ impl Asker {
 #[test]
 fn each_call_is_answered_once_wherever_its_caller_continues() {
     soon(|| {
-        // No worker is taken over.
+        // Without stall detection, so that no worker is taken over.
         let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
         let (goes_on, gone_on) = channel();
         let busy = runtime.spawn(Busy { gone_on }).serve().unwrap();

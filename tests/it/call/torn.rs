@@ -1,8 +1,9 @@
-//! Calls that are torn in every way at once: callers that are killed between the answer and the slice that takes it,
-//! callees that panic in their answer or drop it, deadlines that pass as the answer comes, and calls that lose against
-//! another one. Each call has exactly one end, and what it carried is dropped once.
+//! Calls that are interrupted in every way at once: callers that are killed between the answer and the time slice
+//! that takes it, callees that panic or drop the reply, deadlines that pass as the answer arrives, and calls that
+//! lose a race against another call. Each call ends in exactly one way, and its content is dropped once.
 //!
-//! Blind spots: the order of events is left to the scheduler; what a killed caller would have been told is not seen.
+//! Blind spots: the order of events is left to the scheduler; the outcome that a killed caller would have received is
+//! not observed.
 
 use futures_util::future::{Either, join, select};
 use postroom::prelude::*;
@@ -13,10 +14,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-/// How many callees and callers there are at a time.
+/// Numbers of callees and callers at a time.
 const CALLEES: usize = 4;
 const CALLERS: usize = 16;
-/// How many calls are made in all, about.
+/// Approximate number of calls in total.
 const CALLS: u64 = 20_000;
 
 #[derive(Default)]
@@ -24,12 +25,12 @@ struct Books {
     begun: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Calls whose future was dropped: their caller was killed, or another call was faster.
+    /// Number of calls whose future was dropped: their caller was killed, or another call was faster.
     dropped: AtomicU64,
     handled: AtomicU64,
 }
 
-/// What a question and its answer carry: each is dropped once.
+/// The content of a call and of its answer. Each copy must be dropped once.
 #[derive(Clone)]
 struct Carried {
     _content: Arc<()>,
@@ -41,7 +42,7 @@ struct Town {
     carried: Carried,
 }
 
-/// Counts a call as dropped, unless it has been counted otherwise.
+/// A guard that counts its call as dropped, unless the call has been counted otherwise.
 struct Open<'a>(Option<&'a Books>);
 
 impl Drop for Open<'_> {
@@ -116,11 +117,11 @@ impl Town {
         self.callees.lock().unwrap()[random.below(CALLEES as u64) as usize]
     }
 
-    /// Makes a call of any kind, and counts it.
+    /// Makes a call of a random kind, and counts its outcome.
     async fn call(&self, random: &mut Random) {
         let (callee, carried) = (self.callee(random), self.carried.clone());
         if !callee.pid().is_alive() {
-            // Another one comes.
+            // The main thread is about to replace the callee.
             return yield_once().await;
         }
         self.books.begun.fetch_add(1, SeqCst);
@@ -133,7 +134,7 @@ impl Town {
         let end = match random.below(128) {
             0 => callee.panic(carried).timeout(limit).await,
             1..=8 => callee.drop_it(carried).timeout(limit).await,
-            // Never without an end: another one comes, or its time is over.
+            // Only the next call of this kind sends the answer, so the timeout is short.
             9..=24 => callee.answer_later(carried).timeout(limit.min(Duration::from_millis(2))).await,
             25..=56 => callee.answer_async(carried).timeout(limit).await,
             _ => callee.answer(carried).timeout(limit).await,
@@ -224,7 +225,7 @@ fn torn(workers: usize, seed: u64) {
     assert_eq!(Arc::strong_count(&held), 1, "what calls carried has been dropped");
 }
 
-/// Catches: an answer, or its content, that is lost or dropped twice when its caller is killed, or no longer wants it.
+/// Catches an answer, or its content, that is lost or dropped twice when its caller is killed or has given up.
 #[test]
 fn each_of_many_torn_calls_has_one_end() {
     for (workers, seed) in [(1, 1), (2, 2)] {

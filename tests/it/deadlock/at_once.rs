@@ -1,15 +1,15 @@
-//! Callers that close a cycle at the same moment: one of them fails, and only one.
+//! Callers that close a cycle at the same moment: exactly one of them fails.
 
 use super::*;
 use postroom_tests::HOUR;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// The number of rounds. The callers wait a varying time after each meeting, so that the moments of their checks shift
-/// against each other.
+/// The number of rounds. After each meeting the callers wait for varying times, which shifts the moments of their
+/// checks against each other.
 const ROUNDS: usize = 3_000;
 
-/// A barrier, which occupies a worker for each process that waits, so that there must be as many workers.
+/// A spinning barrier. Each waiting process occupies a worker, so there must be as many workers as parties.
 #[derive(Clone)]
 struct Meet {
     come: Arc<AtomicUsize>,
@@ -29,7 +29,7 @@ impl Meet {
     }
 }
 
-/// A process that calls another one when all have arrived.
+/// A process that calls another one when all racers have arrived.
 #[process]
 #[derive(Default)]
 struct Racer {
@@ -97,7 +97,7 @@ fn race(count: usize, rounds: usize, blocking: bool) {
     });
 }
 
-/// A process that asks a racer, so that the thread outside need not.
+/// A process that starts a racer and waits for it, so that the test's thread need not wait.
 #[process]
 struct Asking;
 

@@ -1,7 +1,7 @@
-//! Waits that another event may end: none of them counts as part of a cycle.
+//! Waits that another event may end: none of them is part of a cycle.
 //!
-//! In each test `Front` calls `Back`, which calls it back and waits for it. When `Back` is seen to wait, another event
-//! ends the wait of `Front`: a call that had failed by then would be in the log.
+//! In each test `Front` calls `Back`, which calls it back and waits for the answer. When `Back` is seen to wait,
+//! another event ends the wait of `Front`. A call that had failed by then would be in the log.
 
 use super::*;
 use futures_util::future::{join, select};
@@ -17,7 +17,7 @@ use std::task::Poll;
 
 type Ended = Result<(), CallError>;
 
-/// A reply that any thread may answer.
+/// A reply that any thread may send.
 #[derive(Clone)]
 struct Kept(Arc<Mutex<Option<Reply<()>>>>);
 
@@ -28,7 +28,7 @@ impl Kept {
     }
 }
 
-/// A process that calls back.
+/// A process that calls a [`Front`] back.
 #[process]
 struct Back {
     ended: Log<Ended>,
@@ -58,7 +58,7 @@ impl Back {
     fn touch(&mut self) {}
 }
 
-/// A process that calls `Back`.
+/// A process that calls a [`Back`].
 #[process]
 struct Front {
     back: Address<Back>,
@@ -75,13 +75,13 @@ impl Front {
     #[message]
     fn touch(&mut self) {}
 
-    /// Answered by any thread.
+    /// Hands its reply out, so that any thread can send it.
     #[message]
     fn fetch(&mut self, reply: Reply<()>) {
         self.handed.add(Kept(Arc::new(Mutex::new(Some(reply)))));
     }
 
-    /// Never answered.
+    /// Keeps its reply and never sends it.
     #[message]
     fn keep(&mut self, reply: Reply<()>) {
         self.kept.push(reply);
@@ -101,11 +101,11 @@ impl Front {
     #[message]
     async fn selects_with_time(&mut self, ctx: &mut Context<Self>, gate: Gate) {
         let call = self.back.ring(ctx.address()).timeout(LONG).into_future();
-        // The gate lets it go on; the timer must not expire before the test has looked.
+        // The gate ends this wait; the timer must not expire before the test has checked.
         let _first = select(call, pin!(select(pin!(ctx.sleep(LONG)), pin!(gate.passed())))).await;
     }
 
-    /// The gate gets the waker in the first poll, and is not polled again.
+    /// Polls the gate once, so that the gate stores the waker, and never again.
     #[message]
     async fn registers_once(&mut self, ctx: &mut Context<Self>, gate: Gate, open: Arc<AtomicBool>) {
         let mut call = self.back.ring(ctx.address()).timeout(LONG).into_future();
@@ -155,10 +155,10 @@ impl Front {
     }
 }
 
-/// For a process that is written by hand.
+/// A message to a hand-written process.
 struct Hand;
 
-/// Spawns both, and returns the log of all calls that have ended.
+/// Spawns a `Front` and a `Back`, and returns them with the log of all calls that have ended.
 fn pair(runtime: &Runtime) -> (Address<Front>, Address<Back>, Log<Ended>) {
     let ended = Log::new();
     let back = runtime.spawn(Back { ended: ended.clone() }).serve().expect("it starts");
@@ -171,8 +171,8 @@ fn until_waiting(who: Pid, whom: Pid) {
     eventually(|| who.info().and_then(|info| info.waits_for).is_some_and(|waits_for| waits_for.pid == whom));
 }
 
-/// Checks a wait that is not part of a cycle: `start` makes `Front` call, `Back` waits for it, and `Front` is not seen
-/// to wait. `let_go` ends the wait of `Front`.
+/// Checks a wait that is not part of a cycle: `start` makes `Front` call, `Back` waits for it, and `Front` must not
+/// be reported as waiting. `let_go` ends the wait of `Front`.
 fn no_cycle(start: impl FnOnce(Address<Front>) + Send + 'static, let_go: impl FnOnce(&Log<Ended>) + Send + 'static) {
     with_runtime(move |runtime| {
         let (front, back, ended) = pair(runtime);
@@ -266,7 +266,7 @@ fn a_reply_held_by_other_code_may_arrive_while_its_process_waits() {
         let front = runtime.spawn(front).serve().expect("it starts");
         back.fetch(front).send().expect("it lives");
         eventually(|| handed.len() == 1);
-        // It has taken the call, and waits for its caller.
+        // `Front` has taken the call of `Back`, and now waits for `Back` itself.
         front.touches(LONG).send().expect("it lives");
         until_waiting(front.pid(), back.pid());
         handed.all()[0].answer();
@@ -362,7 +362,7 @@ fn a_returned_waker_hides_no_cycle() {
     });
 }
 
-/// A process that calls `Caller`, which waits for it, when the test opens the gate.
+/// A process that, when the test opens the gate, calls the [`Caller`] that waits for it.
 #[process]
 struct Callee {
     inside: Gate,
@@ -378,7 +378,7 @@ impl Callee {
     #[message]
     async fn call_back(&mut self, whom: Address<Caller>) {
         self.inside.open();
-        // Within the step, which occupies the only worker.
+        // Blocks in the step, which occupies the only worker.
         self.go.pass();
         self.ended.add(whom.touch().timeout(LONG).await);
     }
@@ -401,7 +401,8 @@ impl Caller {
     fn touch(&mut self) {}
 }
 
-/// Catches a process that counts as stuck although it has an unseen control, here a kill, which ends its wait.
+/// Catches a process that counts as part of a cycle although a control that it has not seen yet, here a kill, ends
+/// its wait.
 #[test]
 fn a_process_that_is_about_to_be_killed_is_not_part_of_a_cycle() {
     watched(|| {

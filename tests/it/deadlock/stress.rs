@@ -1,11 +1,11 @@
 //! Many random calls at once.
 //!
-//! On paths without cycles no call may fail. Among few processes, each of which calls any other including itself, each
-//! call gets an answer or a cycle error, since deadlines are far away: a missed cycle hangs. Each reported cycle is
-//! checked while its caller still runs: each process named in it must be waiting for the next one at that moment,
-//! according to the records that all make before they call. No message of a failed call is ever handled.
+//! On paths without cycles no call may fail. Among a few processes that each call any other, including themselves,
+//! each call gets an answer or a cycle error; deadlines are far away, so a missed cycle hangs. Each reported cycle is
+//! checked while its caller still runs: according to the records that the processes make before each call, each
+//! process named in the cycle must be waiting for the next one. The message of a failed call is never handled.
 //!
-//! Blind spots: two cores; and the seed decides what is called but not in which order.
+//! Blind spots: only two workers run the processes, and the seed determines the calls but not their order.
 
 use super::*;
 use futures_util::future::join;
@@ -15,7 +15,7 @@ use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The number of paths in all.
+/// The number of paths in total.
 const PATHS: u64 = 2_000;
 
 #[derive(Clone, Copy)]
@@ -42,11 +42,11 @@ pub(crate) struct Town {
     pub(crate) waits: Mutex<HashMap<Pid, Pid>>,
     pub(crate) calls: AtomicU64,
     pub(crate) cycles: AtomicU64,
-    /// The numbers of the calls that failed, and of the messages that were handled.
+    /// The numbers of the calls that failed. `handled`: those of the messages that were handled.
     pub(crate) failed: Mutex<HashSet<u64>>,
     pub(crate) handled: Mutex<HashSet<u64>>,
     pub(crate) over: AtomicU64,
-    /// Whether each process calls only later ones.
+    /// Whether each process calls only later ones, so that no cycle is possible.
     pub(crate) forward: bool,
 }
 
@@ -69,7 +69,8 @@ impl House {
         for _ in 0..=calls {
             let Some(next) = self.next(hops, &mut dice) else { return };
             if self.town.forward && dice.roll(4) == 0 {
-                // Two calls at once, which make no edge; only where no cycle is possible, since it would not be found.
+                // Two concurrent calls make no edge in the wait graph, so a cycle through them would not be found.
+                // They are made only where no cycle is possible.
                 let Some(other) = self.next(hops, &mut dice) else { return };
                 let numbers = [self.town.number(), self.town.number()];
                 let visit = |(house, number): (Address<House>, u64)| house.visit(number, hops - 1, dice.next());
@@ -128,7 +129,7 @@ impl Town {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner).insert(who, whom);
     }
 
-    /// Returns a number for a call.
+    /// Returns the number of the next call.
     fn number(&self) -> u64 {
         self.calls.fetch_add(1, SeqCst)
     }
@@ -168,14 +169,14 @@ fn stress(houses: usize, at_once: u64, hops: usize, forward: bool, seed: u64) ->
     town.houses.lock().unwrap_or_else(PoisonError::into_inner).extend(&all);
     let mut dice = Dice(seed);
     for path in 0..PATHS {
-        // A house that no longer serves has panicked: its message is in the log.
+        // A house that no longer serves has panicked; the panic message is in the log.
         let first = all[dice.roll(houses)];
         first.set_out(hops, dice.next()).send().unwrap_or_else(|_| panic!("seed {seed}: {first:?} has ended"));
         eventually(|| town.over.load(SeqCst) + at_once > path || all.iter().any(|house| !house.pid().is_alive()));
     }
     eventually(|| town.over.load(SeqCst) == PATHS || all.iter().any(|house| !house.pid().is_alive()));
     assert_eq!(town.over.load(SeqCst), PATHS, "seed {seed}: a house has ended; its panic is above");
-    // Withdrawn messages are discarded when their processes reach them.
+    // Withdrawn messages are discarded when the called processes reach them.
     eventually(|| runtime.statistics().dead_letters.withdrawn == town.cycles.load(SeqCst));
     assert!(!runtime.shutdown_within(HOUR).expect("asked from outside").was_forced());
     let lock =

@@ -1,7 +1,8 @@
-//! What a step does that begins with an answer which its own worker has brought, besides the wait for the next one.
+//! Steps that begin with an answer delivered by their own worker, and then do something other than wait for the next
+//! answer.
 //!
-//! Whether a caller is awaiting when it is answered depends on the watchdog's ticks: most of so many are, and the
-//! others must do the same.
+//! Whether the worker still keeps a caller's token when the answer comes (see `awaiting`) depends on the watchdog's
+//! ticks. With so many calls it mostly does, and the other steps must behave the same.
 
 use postroom::manual::{Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
@@ -25,7 +26,7 @@ impl Callee {
         number + 1
     }
 
-    /// Answers nothing until the sender is dropped.
+    /// Blocks, so that nothing is answered, until the sender is dropped.
     #[message]
     fn hold(&mut self, until: Receiver<()>) {
         let _dropped = until.recv();
@@ -33,7 +34,7 @@ impl Callee {
 }
 
 impl Caller {
-    /// Holds the answers back until what is returned is dropped: a caller cannot end before it is joined.
+    /// Holds all answers back until the returned sender is dropped, so that a caller cannot end before it is joined.
     fn hold(&self) -> Sender<()> {
         let (held, until) = channel();
         self.callee.hold(until).send().unwrap();
@@ -52,7 +53,7 @@ impl Caller {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Awaits calls, and then the end of the entry.
+    /// Awaits calls, and then returns.
     #[entry]
     async fn call(&mut self) -> u64 {
         let mut number = 0;
@@ -72,7 +73,7 @@ impl Caller {
         self.taken
     }
 
-    /// Awaits a call, and then one of itself.
+    /// Awaits calls to the callee and, after each of them, a call to itself.
     #[entry]
     async fn call_itself(&mut self, ctx: &mut Context<Self>) -> bool {
         let mut all = true;
@@ -84,7 +85,7 @@ impl Caller {
         all
     }
 
-    /// Asks for its end after a call.
+    /// Stops itself after the last call.
     #[entry]
     async fn call_and_stop(&mut self, ctx: &mut Context<Self>) {
         for round in 0..ROUNDS {
@@ -105,7 +106,7 @@ impl Caller {
     }
 }
 
-/// A process by hand around a machine.
+/// A hand-written process around a machine.
 struct Around(Machine<Caller>);
 
 impl Process for Around {
@@ -134,13 +135,13 @@ fn with_caller(body: impl FnOnce(&Runtime, Caller)) {
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// Catches: the end of an entry that is lost after an answer.
+/// Catches the end of an entry that is lost after an answer.
 #[test]
 fn an_entry_ends_after_an_answer() {
     soon(|| with_caller(|runtime, caller| assert_eq!(runtime.spawn(caller).call().unwrap().wait(), Ok(ROUNDS))));
 }
 
-/// Catches: the end of a method that is lost after an answer, or messages behind it.
+/// Catches the end of a method, or messages behind it, that are lost after an answer.
 #[test]
 fn a_method_ends_after_an_answer_and_the_next_message_is_served() {
     soon(|| {
@@ -153,7 +154,7 @@ fn a_method_ends_after_an_answer_and_the_next_message_is_served() {
     });
 }
 
-/// Catches: a process that waits for control only, although it awaits a message.
+/// Catches a process that waits only for control although it awaits a message.
 #[test]
 fn a_message_is_awaited_after_an_answer() {
     soon(|| {
@@ -165,13 +166,13 @@ fn a_message_is_awaited_after_an_answer() {
     });
 }
 
-/// Catches: a call that closes a cycle right after an answer, and is not polled for its error.
+/// Catches a call that closes a cycle right after an answer, and is not polled for its error.
 #[test]
 fn a_cycle_is_closed_after_an_answer() {
     soon(|| with_caller(|runtime, caller| assert_eq!(runtime.spawn(caller).call_itself().unwrap().wait(), Ok(true))));
 }
 
-/// Catches: a request to end that is overlooked after an answer.
+/// Catches a stop request that is overlooked after an answer.
 #[test]
 fn a_process_ends_at_its_next_await_after_an_answer() {
     soon(|| {
@@ -185,7 +186,7 @@ fn a_process_ends_at_its_next_await_after_an_answer() {
     });
 }
 
-/// Catches: an answer that does not reach a process whose steps are made by another one's.
+/// Catches an answer that does not reach a machine whose steps are driven by another process.
 #[test]
 fn a_machine_inside_a_process_by_hand_gets_its_answers() {
     soon(|| {

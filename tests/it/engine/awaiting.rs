@@ -1,4 +1,4 @@
-//! Processes whose tokens a worker keeps while they await an answer: each gets its answers, and whatever else comes.
+//! Processes whose tokens a worker keeps while they await an answer: each gets its answers, timeouts and kills.
 
 use super::warm::Hog;
 use postroom::prelude::*;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Answers; every so many calls its step waits until the watchdog has ticked twice, so that it is taken for stuck: by
-/// turns before it answers, and after that.
+/// A process that answers. At every `slow_every`-th call its step waits for some ticks of the watchdog, so that it
+/// seems stuck: alternately before and after the answer.
 #[process]
 struct Callee {
     calls: u64,
@@ -56,7 +56,8 @@ impl Caller {
     }
 }
 
-/// Catches: an answer that is lost, or comes twice, when the watchdog takes the caller or both from their thread.
+/// Catches an answer that is lost, or comes twice, when the watchdog takes the caller, or both processes, from their
+/// thread.
 #[test]
 fn calls_are_answered_though_the_callee_seems_stuck() {
     soon(|| {
@@ -92,7 +93,7 @@ impl Patient {
     }
 }
 
-/// A caller of a process that does not end its step, and what tells that one to.
+/// Calls `body` with a caller of a process whose step does not end, and with the flag that ends that step.
 fn with_hog(workers: usize, timeout: Duration, body: impl FnOnce(&Runtime, Running<Patient, bool>, &AtomicBool)) {
     let runtime = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(4)).build().unwrap();
     let (inside, over) = (Latch::new(), Arc::new(AtomicBool::new(false)));
@@ -103,7 +104,7 @@ fn with_hog(workers: usize, timeout: Duration, body: impl FnOnce(&Runtime, Runni
     runtime.until_idle().unwrap();
 }
 
-/// Catches: a deadline that does not reach a caller whose thread is stuck in the step of the process it has called.
+/// Catches a deadline that does not reach a caller whose thread is stuck in the step of the callee.
 #[test]
 fn a_deadline_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     soon(|| {
@@ -113,7 +114,7 @@ fn a_deadline_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     });
 }
 
-/// Catches: a kill that does not reach it.
+/// Catches a kill that does not reach such a caller.
 #[test]
 fn a_kill_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     soon(|| {

@@ -14,8 +14,8 @@ mod bound;
 mod stress;
 mod together;
 
-/// Returns the number of threads that run processes with this `name` in the system. Their names end with a number,
-/// unlike that of the watchdog.
+/// Returns the number of this program's threads that run processes of the runtime `name`. Their names end with a
+/// number, unlike the watchdog's.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -23,14 +23,14 @@ fn threads_named(name: &str) -> usize {
     names.filter(|comm| comm.strip_prefix(name).is_some_and(is_number)).count()
 }
 
-/// Without stall detection: only steps that declare that they block give up their worker.
+/// Builds a runtime without stall detection, so that only steps that declare that they block give up their worker.
 fn with_workers(workers: usize) -> Runtime {
-    // A slow call is not a lost one: the machine may be busy. (For those from outside the tests say so.)
+    // A long timeout, since a busy machine is slow. (Calls from outside set their own.)
     let builder = Runtime::builder().workers(workers).stall_limit(Duration::MAX);
     builder.call_timeout(Duration::from_secs(100)).build().unwrap()
 }
 
-/// Counts the steps that run at once, without those that block.
+/// A counter of the steps that run at once, except those that block.
 #[derive(Clone, Default)]
 struct Running(Arc<(AtomicUsize, AtomicUsize)>);
 
@@ -38,7 +38,7 @@ impl Running {
     /// Counts a step that begins.
     fn enter(&self) {
         self.0.1.fetch_max(self.0.0.fetch_add(1, SeqCst) + 1, SeqCst);
-        // Other threads get the core during this step.
+        // Lets other threads run during this step.
         std::thread::yield_now();
     }
 
@@ -131,7 +131,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
         );
         assert_eq!(blocker.pid().info().unwrap().state, ProcessState::Blocking);
         assert!(statistics.threads.iter().any(|thread| thread.state == ThreadState::Blocked));
-        // They keep the worker busy while the blocker waits for a permit.
+        // These messages keep the worker busy while the blocker waits for a permit.
         adders.iter().for_each(|adder| (0..100).for_each(|_| adder.add(1).send().unwrap()));
         go.open();
         assert_eq!(call.join().unwrap(), Ok(7));
@@ -142,7 +142,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
     });
 }
 
-/// Catches the thread of a step that has blocked being in no count while it waits for a permit.
+/// Catches a thread that is in no count while it waits for a permit after blocking code.
 #[test]
 fn a_step_that_has_blocked_counts_as_blocked_until_it_has_a_worker_again() {
     soon(|| {
@@ -181,14 +181,14 @@ fn while_all_workers_processes_block_the_others_run() {
         let adder = runtime.spawn(Adder { running: running.clone(), sum: 0 }).serve().unwrap();
         assert!((1..=100).all(|sum| adder.add(1).timeout(Duration::MAX).wait() == Ok(sum)));
         blockers.iter().for_each(|(.., go)| go.open());
-        // Each answers only when its step ends.
+        // Each of these calls is answered only after the blocker's first step has ended.
         assert!(blockers.iter().all(|(blocker, ..)| blocker.block().timeout(Duration::MAX).wait() == Ok(7)));
         assert!(running.most() <= 2, "two workers, {} steps at once", running.most());
         assert_eq!(runtime.statistics().blocking.blocked_in_place, 0);
     });
 }
 
-/// Other threads run at once what the step has woken and spawned before it blocks.
+/// When a step blocks, other threads immediately run the processes that it has spawned.
 #[test]
 fn processes_queued_behind_a_blocking_step_run() {
     soon(|| {
@@ -218,7 +218,8 @@ fn processes_queued_behind_a_blocking_step_run() {
     });
 }
 
-/// The only worker always has work: between two of those steps it gives its permit to the thread that comes back.
+/// The only worker always has work. Between two steps it gives its permit to the thread that returns from blocking
+/// code.
 #[test]
 fn a_thread_that_comes_back_gets_a_permit_from_a_busy_worker() {
     soon(|| {

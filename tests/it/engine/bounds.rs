@@ -1,4 +1,4 @@
-//! Bounds of mailboxes: which sender is suspended, which gets its message back, and that none waits for ever.
+//! Mailbox bounds: which senders are suspended, which get their message back, and that none waits for ever.
 
 mod churn;
 mod congested;
@@ -77,7 +77,7 @@ impl Sink {
     }
 }
 
-/// A process that sends a number of messages in each of its steps.
+/// A process that sends up to `a_step` messages in each of its steps.
 #[process]
 pub(crate) struct Source {
     pub(crate) index: usize,

@@ -1,7 +1,7 @@
-//! The scheduler's assumptions about its deque, that of `crossbeam-deque`: stealing half takes the oldest items, and
+//! The scheduler's assumptions about its deque, from `crossbeam-deque`: stealing half takes the oldest items, and
 //! each item is taken once, whatever owner and thieves do concurrently.
 //!
-//! The second test takes a second, or `POSTROOM_STRESS_SECONDS`.
+//! The last test takes a second, or `POSTROOM_STRESS_SECONDS`.
 
 use crossbeam_deque::{Steal, Worker};
 use postroom_tests::{soon, within};
@@ -17,11 +17,11 @@ fn half_of_eight_are_the_oldest_four() {
         let first = victim.stealer().steal_batch_with_limit_and_pop(&thief, 256);
         let mut taken = vec![first.success().unwrap()];
         taken.extend(std::iter::from_fn(|| thief.pop()));
-        // The thief gets the newest of them; the others are in its deque.
+        // The thief gets the newest of the four; the others are in its deque.
         assert_eq!(taken, [4, 3, 2, 1]);
         taken.sort_unstable();
         assert_eq!(taken, [1, 2, 3, 4]);
-        // The owner's hot end.
+        // The owner pops the newest items first.
         assert_eq!(std::iter::from_fn(|| victim.pop()).collect::<Vec<_>>(), [8, 7, 6, 5]);
     });
 }
@@ -36,7 +36,7 @@ fn a_theft_takes_no_more_than_its_limit() {
     });
 }
 
-/// The owner pushes and pops at its hot end in bursts, three thieves take halves, each into a deque of its own.
+/// The owner pushes and pops at its end in bursts, while three thieves take halves, each into a deque of its own.
 #[test]
 fn push_pop_and_theft_of_half_at_once_have_every_item_exactly_once() {
     let seconds = postroom_tests::variable("POSTROOM_STRESS_SECONDS").unwrap_or(1);

@@ -87,13 +87,13 @@ impl Busy {
         ctx.serve(self).await;
     }
 
-    /// As above, and then serves as a sync process would.
+    /// Stashes the messages that have arrived, and lets the process serve them after this method.
     #[message(Last)]
     async fn set_aside_here(&mut self, ctx: &mut Context<Self>, _begin: Last) {
         ctx.receive::<Last>().await;
     }
 
-    /// As above with messages of the type that it waits for.
+    /// Stashes the messages that have arrived, and then receives them by type.
     #[entry]
     async fn receive_set_aside(&mut self, ctx: &mut Context<Self>, count: u64) {
         self.gate.wait();
@@ -116,8 +116,8 @@ impl Busy {
     }
 }
 
-/// Sends `count` messages to a process that is not serving yet, lets it serve, and returns how many it had handled when
-/// the witness ran, which it wakes with the first.
+/// Sends `messages` to a process that is not serving yet, lets it serve, and returns how many it had handled when the
+/// witness ran. The first message wakes the witness.
 fn handled_before_another_runs<M: Send + 'static>(
     begin: impl FnOnce(&Runtime, Busy) -> Address<Busy>,
     messages: impl Iterator<Item = M>,
@@ -142,11 +142,12 @@ where
 
 const MANY: u64 = 1_000;
 
-/// A time slice is 128 events and a little more. The process that is queued last may have another time slice before the
-/// other's first, since the shared queues sometimes come first.
+/// The maximum number of messages in two time slices, each of 128 events and a few more. The process may get a second
+/// time slice before the witness gets its first, since the shared queues sometimes come first.
 const TWO_TURNS: u64 = 260;
 
-/// A long time slice is two ticks and the message in progress; a tick may fall between two messages.
+/// The maximum number of slow messages in two time slices. Each lasts for two ticks and the message in progress; a
+/// tick may fall between two messages.
 const TWO_LONG_TURNS: u64 = 6;
 
 /// Mutation: in `process/slice.rs`, `tick`, do nothing.
@@ -174,7 +175,7 @@ fn opened() -> Latch {
     latch
 }
 
-/// Mutation: as above.
+/// Mutation: as for the previous test.
 #[test]
 fn the_time_slice_of_an_async_process_ends_likewise() {
     soon(|| {

@@ -1,4 +1,5 @@
-//! A library that spawns tasks of its own inside processes: an HTTP client, with a server that is a process, too.
+//! An HTTP client inside processes, as an example of a library that spawns tasks of its own. The server is a process,
+//! too.
 
 use postroom::prelude::*;
 use postroom_tests::HOUR;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server that answers each request with its text, twice.
+/// A server that answers each request with the request's text, twice.
 #[process]
 #[derive(Default)]
 struct Server {
@@ -87,7 +88,7 @@ impl Client {
         post(&self.http, self.server, path, text).await
     }
 
-    /// As above, in a background task.
+    /// Sends a request in a background task.
     #[message]
     fn post_beside(
         &mut self,
@@ -165,7 +166,7 @@ fn an_http_client_works_in_processes_and_keeps_its_connections() {
 fn a_request_that_is_cut_short_by_a_kill_or_a_timeout_harms_no_other() {
     with_server(|runtime, _, address| {
         let http = reqwest::Client::new();
-        // Accepts connections and does not answer.
+        // A socket that accepts connections and never answers.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let never = silent.local_addr().unwrap();
         let killed = runtime.spawn(Client { http: http.clone(), server: never }).serve().unwrap();

@@ -1,4 +1,4 @@
-//! Short mailboxes: a sender that spends more than its time slice has a deficit, and is suspended.
+//! Keeping mailboxes short: a sender that exceeds its time slice has a deficit, and is suspended.
 //!
 //! A deficit is bounded in time, so its effect alone depends on the speed of the machine; here senders are also
 //! suspended, so that the bounds hold on every machine. All tests use one worker, where the scheduler alone decides the
@@ -69,7 +69,7 @@ impl Producer {
     }
 }
 
-/// Returns the maximal length of the consumer's mailbox, and checks that all messages came in order.
+/// Returns the maximum length of the consumer's mailbox, and checks that all messages came in order.
 fn flood(producers: usize, rounds: u64) -> u64 {
     let runtime = one_worker();
     let (done, all_taken) = channel();
@@ -88,8 +88,8 @@ fn flood(producers: usize, rounds: u64) -> u64 {
 /// In an optimised build no messages wait; in a slow one the deficit ends while the others run, and the producer is
 /// suspended.
 ///
-/// Mutation: in `step.rs`, `record_deficit`, record nothing, and in `suspend.rs`, `may_be_suspended`, return false: 100
-/// rounds leave more than 80,000 in the mailbox. Either alone keeps it short.
+/// Mutation: in `step.rs`, `record_deficit`, record nothing, and in `suspend.rs`, `may_be_suspended`, return false:
+/// 100 rounds leave more than 80,000 in the mailbox. Either mechanism alone keeps it short.
 #[test]
 fn a_producer_that_exceeds_its_time_slices_lets_its_consumer_keep_up() {
     soon(|| {
@@ -151,7 +151,7 @@ fn a_producer_that_awaits_an_answer_after_each_burst_has_a_deficit_too() {
 }
 
 /// Mutation: in `step.rs`, `is_deferred`, do not check the control lane: nothing fails here, but on a busy host the
-/// exit of a process with a deficit is late by as many time slices.
+/// exit of a process with a deficit is delayed by as many time slices.
 #[test]
 fn a_process_with_a_deficit_can_be_killed() {
     soon(|| {
@@ -171,7 +171,7 @@ fn a_process_with_a_deficit_can_be_killed() {
     });
 }
 
-/// A slot counts steps and messages in few bits, which overflow into larger counters: none is lost.
+/// A slot counts steps and messages in a few bits, which overflow into larger counters without losing any.
 ///
 /// Mutation: in `slot/counts.rs`, `carry`, forget the messages.
 #[test]
@@ -205,7 +205,7 @@ fn steps_and_messages_are_counted_beyond_what_the_first_line_holds() {
         other.meet(one).wait().unwrap();
         one.ball(29_999).send().unwrap();
         over.recv().unwrap();
-        // Answered when the step with the last ball has been counted.
+        // These calls are answered when the step with the last ball has been counted.
         one.meet(other).wait().unwrap();
         other.meet(one).wait().unwrap();
         for player in [one, other] {
@@ -218,8 +218,8 @@ fn steps_and_messages_are_counted_beyond_what_the_first_line_holds() {
     });
 }
 
-/// Messages are stored in their nodes, in blocks of each size class, or in their own allocation, and arrive intact on
-/// every thread.
+/// Messages are stored in their nodes, in blocks of each size class, or in an allocation of their own, and arrive
+/// intact on every thread.
 #[test]
 fn messages_of_every_size_and_alignment_cross_threads_intact() {
     #[derive(Clone)]
@@ -279,7 +279,7 @@ fn messages_of_every_size_and_alignment_cross_threads_intact() {
             })
             .collect();
         senders.into_iter().for_each(|sender| sender.join().unwrap());
-        // The mailbox may still be full, and refuse a call.
+        // Calls fail while the mailbox is still full.
         eventually(|| sink.sum().wait().is_ok());
         assert_eq!(sink.sum().wait(), Ok((1 + 2 + 3 + 4) * 500 * (32 + 33 + 500 + 5_000 + 100)));
     });

@@ -1,5 +1,4 @@
-//! Processes with a thread of their own: the thread of their code, state that is not `Send`, and all other features of
-//! processes.
+//! Pinned processes: the thread that runs their code, state that is not `Send`, and all other features of processes.
 
 mod ends;
 mod known;
@@ -159,7 +158,7 @@ fn a_machine_whose_state_is_not_send_is_driven_by_hand() {
     assert_eq!(trace.parts(), ["make", "open", "show", "fade", "drop"]);
 }
 
-/// Mutation: in `engine/pinned/mod.rs`, have `Newborn::close` close the body itself.
+/// Mutation: in `engine/pinned/mod.rs`, have `PinnedSpawn::close` close the body itself.
 #[test]
 fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
     soon(|| {
@@ -170,7 +169,7 @@ fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
             assert_eq!(window.show(format!("{round}")).wait().unwrap(), round + 2);
         }
         assert_eq!(window.fade().wait().unwrap(), 101);
-        // Not spawned, so its state is not made.
+        // A builder that is dropped without a spawn makes no state.
         let unused = trace.clone();
         drop(runtime.spawn_pinned(move || Window::new(unused)));
         let end = window.pid().join();
@@ -290,7 +289,7 @@ impl Counter {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Spawns another counter with all kinds of bindings.
+    /// Spawns another pinned counter, with a value and a label.
     #[entry]
     fn with_child(&mut self, ctx: &mut Context<Self>) -> Result<(), SpawnError> {
         let child = ctx.spawn_pinned(|| Counter { sum: 0, child: None });
@@ -298,7 +297,7 @@ impl Counter {
         Ok(())
     }
 
-    /// Waits for another process in its start.
+    /// Calls another process in its start.
     #[entry]
     fn after(&mut self, other: Address<Counter>) -> Result<(), CallError> {
         self.sum = other.add(1).wait()?;
@@ -359,7 +358,7 @@ fn an_ordinary_process_may_have_a_thread_too_and_children_know_their_parents() {
     });
 }
 
-/// The only worker runs other processes during the spawn, whose start waits for one of them.
+/// During the spawn the only worker runs other processes, and the start waits for one of them.
 #[test]
 fn a_step_that_spawns_a_pinned_process_leaves_its_worker_to_others() {
     soon(|| {

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// The time limit of a test's waits.
+/// The time limit of each wait.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server that spawns a process for each connection.
@@ -90,7 +90,7 @@ fn processes_serve_sockets_that_tasks_on_the_reactor_and_on_other_threads_talk_t
     })
 }
 
-/// A process whose methods use the part of Tokio that they name.
+/// A process whose methods each use one part of Tokio.
 #[process]
 struct User;
 
@@ -219,8 +219,8 @@ fn a_sync_entry_registers_a_socket_on_whatever_thread_it_runs() -> Outcome {
     Ok(())
 }
 
-/// Workers that keep falling asleep and waking up for sockets, timers, messages, tasks, steps that block and long
-/// steps: a lost event hangs one of the clients.
+/// Workers keep falling asleep and waking up for sockets, timers, messages, tasks, steps that block and long steps. A
+/// lost event hangs one of the clients.
 #[test]
 fn nothing_is_lost_between_sockets_timers_messages_and_steps_that_block() -> Outcome {
     #[process]
@@ -331,11 +331,11 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
         tokio::task::yield_now().await;
     });
     if cfg!(target_os = "linux") {
-        // A thread sets its name itself, and stays in the list for a moment after it has been joined.
+        // A thread sets its name itself, and stays in the system's list for a moment after it has been joined.
         soon(|| eventually(|| threads_named("rx-end-reactor").len() == 1));
     }
     assert!(!runtime.shutdown()?.was_forced());
-    // By a thread that the shutdown does not wait for, if that has no core for long.
+    // The shutdown does not wait for the thread that drops the task if that thread gets no CPU time for long.
     soon(move || dropped.recv().unwrap());
     soon(|| eventually(|| threads_named("rx-end").is_empty()));
     Ok(())
@@ -353,7 +353,7 @@ impl Tidy {
     async fn until_told(&mut self, ctx: &mut Context<Self>, begun: oneshot::Sender<()>) -> std::io::Result<usize> {
         let told = ctx.cancelled();
         let _heard = begun.send(());
-        // In the same step as the above, so before any signal can arrive.
+        // In the same step as the line above, so before any signal can arrive.
         told.await;
         let mut stream = TcpStream::connect(self.address).await?;
         stream.write_all(b"bye").await?;
@@ -373,7 +373,7 @@ async fn echo(listener: TcpListener) -> std::io::Result<()> {
     }
 }
 
-/// Spawns a process whose clean-up needs the reactor of `runtime`, on which the other side runs, too.
+/// Spawns a process whose clean-up needs the reactor of `runtime`, on which the peer of its socket runs, too.
 async fn tidy(runtime: &Runtime) -> Result<Running<Tidy, usize, std::io::Error>, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

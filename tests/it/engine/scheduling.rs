@@ -13,7 +13,7 @@ use std::sync::{Arc, Barrier, Mutex};
 
 type Log = Arc<Mutex<Vec<u64>>>;
 
-/// Builds a runtime without stall detection, since tests block steps. (`stalls` tests that.)
+/// Builds a runtime without stall detection, since these tests block steps. (`stalls` tests stall detection.)
 fn with_workers(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).stall_limit(std::time::Duration::MAX).build().unwrap()
 }
@@ -31,7 +31,7 @@ fn writes(log: &Log, number: u64) -> Act {
 /// Mutation: in `exit.rs`, free the place before the complete hooks are called.
 #[test]
 fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
-    /// Delays the end of a process, so that a place that is freed too early is taken meanwhile.
+    /// A hook that delays the end of a process, so that a place that is freed too early is taken meanwhile.
     struct Slow;
     impl postroom::inspect::Hook for Slow {
         fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
@@ -72,7 +72,8 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
                             Ok(_) => {
                                 spawned.fetch_add(1, SeqCst);
                             }
-                            // A process that was not started is closed, too, but had not been counted.
+                            // A process that is refused at the limit is neither started nor closed, and so not
+                            // counted.
                             Err(Refused::Limit { limit: 2 }) => std::thread::yield_now(),
                             Err(other) => panic!("{other}"),
                         }
@@ -93,7 +94,8 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
     });
 }
 
-/// A refused spawn, a failed start and an exit each free the place once: after any number of them two can run.
+/// A refused spawn, a failed start and an exit each free the place once: two processes can run after any number of
+/// them.
 #[test]
 fn places_under_the_limit_are_freed_in_every_case() {
     soon(|| {
@@ -111,8 +113,8 @@ fn places_under_the_limit_are_freed_in_every_case() {
     });
 }
 
-/// The busy step wakes a thousand processes and returns when all have run: it would wait for ever for one that stays in
-/// its worker's deque or run-next slot.
+/// The busy step wakes a thousand processes and returns when all have run: it would wait for ever for a process that
+/// stays in its worker's deque or run-next slot.
 ///
 /// Mutation: in `detector.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
 #[test]
@@ -132,8 +134,7 @@ fn a_thousand_woken_by_a_busy_step_are_taken_by_others_at_once() {
     });
 }
 
-/// As above with processes that last ran on the busy worker, woken from outside: other workers take from its inject
-/// queue.
+/// Processes that last ran on a busy worker are woken from outside: other workers take them from its inject queue.
 ///
 /// Mutation: in `find.rs`, `steal`, skip the inject queues of others, in both places.
 #[test]
@@ -206,7 +207,7 @@ fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
                 .collect();
             pairs.iter().for_each(|pair| runtime.send(pair[0], ()).unwrap());
             eventually(|| pairs.iter().all(|pair| pair[0].info().unwrap().messages > 100));
-            // From outside, first through the global queue, later through an inject queue.
+            // The third process is woken from outside, first through the global queue, later through an inject queue.
             let heard = Arc::new(AtomicU64::new(0));
             let hears = heard.clone();
             let third = runtime.spawn_process(act(move |events, _| {
@@ -243,7 +244,7 @@ fn a_process_that_always_yields_starves_no_other() {
             Ok(())
         }));
         let runner = runner.start().unwrap();
-        // Sends to itself more messages than it takes.
+        // Sends itself a new message for each one that it takes.
         let flood = runtime.spawn_process(act(move |events, out| {
             while let Some(event) = events.next() {
                 if let (Event::Message(package), false) = (event, stops_too.is_open()) {
@@ -280,8 +281,9 @@ fn sleeps(runtime: &Runtime) -> bool {
 }
 
 /// Each worker has parked once at the start; from then on each wake causes one more park, of the woken worker. If a
-/// thread is preempted when it is to announce the process, or to find it, the watchdog may announce it once more in
-/// each of its ticks: a spurious wake. (On a machine so busy that it ticks in every round, this cannot fail.)
+/// thread is preempted before it announces or finds the process, the watchdog may announce the process again in each
+/// of its ticks, which causes spurious wakes. (On a machine so busy that the watchdog ticks in every round, this test
+/// cannot fail.)
 ///
 /// Mutation: in `permits/sleep.rs`, `announce`, wake two.
 #[test]
@@ -323,7 +325,7 @@ fn wakes_from_outside_are_taken_from_the_injector_and_counted_there() {
     });
 }
 
-/// The spawner's step returns when one of the forty runs, so another worker must have taken it.
+/// The spawner's step returns when one of the forty processes has run, so another worker must have taken it.
 #[test]
 fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
     soon(|| {
@@ -371,7 +373,7 @@ fn sleepers_join_in_when_a_batch_was_moved_from_the_global_queue() {
     });
 }
 
-/// Returns whether the watchdog has moved a process, or taken over a worker. It counts that after it has done it.
+/// Returns whether the watchdog has moved a process or taken over a worker. It counts either after the fact.
 fn watchdog_has_acted(runtime: &Runtime) -> bool {
     let statistics = runtime.statistics();
     statistics.watchdog.moved + statistics.watchdog.taken_over > 0
@@ -422,7 +424,7 @@ fn own_work_comes_first() -> bool {
     let queued = (worker.queue, worker.inject_queue, statistics.global_queue);
     go.open();
     eventually(|| log.lock().unwrap().len() == 5);
-    // Newest first, from the own deque.
+    // The worker's own deque yields the newest first.
     let order = log.lock().unwrap().clone();
     if queued != (3, 1, 1) || order != [3, 2, 1, 10, 20] {
         println!("{queued:?}, {order:?}");
@@ -437,7 +439,7 @@ fn own_work_comes_first() -> bool {
 #[cfg(not(postroom_no_local))]
 #[test]
 fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
-    // If the watchdog has moved a process out of the run-next slot meanwhile, another order is right.
+    // If the watchdog has moved a process out of the run-next slot meanwhile, another order is correct.
     soon(|| while !theft_takes_the_oldest() {});
 }
 
@@ -446,7 +448,7 @@ fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
 fn theft_takes_the_oldest() -> bool {
     let runtime = with_workers(2);
     let (log, host) = (Log::default(), runtime.host());
-    // Both workers are occupied; then the first has work in its own queues, and the global queue has some, too.
+    // Both workers are occupied; then the first gets work in its own queues, and the global queue gets some, too.
     let hold = |before: Box<dyn FnOnce() + Send>| {
         let (inside, go) = (Latch::new(), Latch::new());
         let (is_inside, may_go, mut before) = (inside.clone(), go.clone(), Some(before));
@@ -495,7 +497,7 @@ fn theft_takes_the_oldest() -> bool {
     true
 }
 
-/// Mutation: in `find.rs`, another `BATCH`.
+/// Mutation: in `find.rs`, use another `BATCH`.
 #[test]
 fn of_forty_in_the_global_queue_one_runs_and_sixteen_move() {
     soon(|| while !one_runs_and_sixteen_move() {});
@@ -522,7 +524,7 @@ fn one_runs_and_sixteen_move() -> bool {
     eventually(|| runtime.statistics().processes.live == 0);
     let seen = seen.lock().unwrap().take().unwrap();
     let seen = (seen.global_queue, seen.threads[0].from_global, seen.workers[0].queue);
-    // In the order of arrival, up to the first visit of the shared queues.
+    // The order is that of arrival, up to the first visit to the shared queues.
     let order = log.lock().unwrap()[..16].to_vec();
     if seen != (23, 17, 16) || order != (1..=16).collect::<Vec<_>>() {
         println!("{seen:?}, {order:?}");
@@ -532,14 +534,14 @@ fn one_runs_and_sixteen_move() -> bool {
     true
 }
 
-/// Fails if the counts are exact in none of five runs. In one run they may differ, since the watchdog announces once
-/// more what a preempted thread has not announced, or not found.
+/// Fails if the counts are exact in none of five runs. In a single run they may differ, since the watchdog announces
+/// work again that a preempted thread has not announced, or not found.
 fn exact_once(is_exact: impl FnMut(usize) -> bool) {
     assert!((0..5).any(is_exact), "no run has the exact counts; those of each are above");
 }
 
-/// One worker alone: four checks at once, no pause (no other thread is awake that could add work), one park. Each wake
-/// from outside causes one such round.
+/// A worker alone makes four checks without a pause (no other thread is awake that could add work), and parks once.
+/// Each wake from outside causes one such round.
 #[test]
 fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
     soon(|| {
@@ -608,7 +610,7 @@ fn sixty_four_threads_sending_never_make_more_steps_at_once_than_workers() {
                     most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
                     while let Some(event) = events.next() {
                         heard.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
-                        // Other threads get the core during this step.
+                        // Lets other threads run during this step.
                         std::thread::yield_now();
                     }
                     inside.fetch_sub(1, SeqCst);

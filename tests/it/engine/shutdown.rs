@@ -1,4 +1,4 @@
-//! The end of a runtime.
+//! Shutting a runtime down.
 
 use postroom::Host;
 use postroom::error::ShutdownError;
@@ -15,7 +15,7 @@ mod left;
 mod reused;
 mod thrown_away;
 
-/// Returns the number of threads of this program with this `name` in the system.
+/// Returns the number of this program's threads whose names begin with `name`.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks
@@ -50,7 +50,7 @@ fn a_shutdown_cancels_all_waits_for_all_and_leaves_no_thread() {
 
 /// Each process needs two commands in sequence, answered by another thread.
 ///
-/// Mutation: in `shutdown.rs`, stop the threads before `wait_for_all`.
+/// Mutation: in `shutdown/mod.rs`, `end_all`, stop the threads before `wait_for_all`.
 #[test]
 fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
     soon(|| {
@@ -95,8 +95,8 @@ fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
     });
 }
 
-/// An async process cleans up with a timer and a call to another process, which is cancelled at the same time and stays
-/// as long as it is needed.
+/// An async process cleans up with a timer and a call to another process, which is cancelled at the same time but
+/// stays until it has answered.
 #[test]
 fn async_clean_up_finishes_too() {
     soon(|| {
@@ -160,13 +160,13 @@ fn with_a_step_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_i
             Ok(())
         }));
         let hog = hog.start().unwrap();
-        // It ignores the shutdown, and is killed at the deadline.
+        // This process ignores the shutdown, and is killed at the deadline.
         let deaf = runtime.spawn_process(idle_for_ever().handles_cancel()).start().unwrap();
         let (hog_end, deaf_end) = (hog.join(), deaf.join());
         runtime.spawn_process(idle_for_ever()).start().unwrap();
         inside.wait();
         let report = runtime.shutdown_within(Duration::from_millis(100)).unwrap();
-        // The third is killed, too, if its thread has had no core until the deadline.
+        // The third process is killed, too, if its thread gets no CPU time before the deadline.
         assert_eq!((report.alive, report.ended + report.killed + report.stuck.len() as u64), (3, 3), "{report}");
         let is_named = |(pid, process): &(Pid, &str)| *pid == hog && process.contains("Act");
         assert!(report.stuck.iter().any(is_named) && !report.is_clean(), "{report}");
@@ -178,7 +178,7 @@ fn with_a_step_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_i
 
 /// `close` is user code as well, and so is the drop of the state.
 ///
-/// Mutation: in `shutdown.rs`, `stuck`, take live processes only.
+/// Mutation: in `shutdown/mod.rs`, `stuck`, take live processes only.
 #[test]
 fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_it() {
     soon(|| {
@@ -201,14 +201,14 @@ fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_
     });
 }
 
-/// The window: the spawn has been admitted and is not in the table yet when all processes in the table are cancelled.
+/// The race: a spawn has been admitted and is not in the table yet when all processes in the table are cancelled.
 ///
 /// Mutation: in `spawn.rs`, enter the gate before the slot is opened. (With a sleep between the two it fails at once.)
 #[test]
 fn a_spawn_that_races_with_the_shutdown_is_refused_or_cancelled() {
     within(Duration::from_secs(60), || {
         for round in 0..150_u32 {
-            // No process is killed at this deadline: one that was not cancelled blocks the shutdown for ever.
+            // The deadline is so late that a process that was not cancelled hangs the test.
             let runtime = Runtime::builder().workers(2).shutdown_deadline(Duration::MAX).build().unwrap();
             let host = runtime.host();
             let spawners: Vec<_> = (0..3)
@@ -230,7 +230,7 @@ fn a_spawn_that_races_with_the_shutdown_is_refused_or_cancelled() {
             let spawned: u64 = spawners.into_iter().map(|thread| thread.join().unwrap()).sum();
             assert!(report.is_clean(), "{report}");
             assert_eq!(host.statistics().processes.live, 0);
-            // Spawns that are about to be refused at the gate are counted in and out.
+            // `alive` may include spawns that are about to be refused at the gate.
             assert!(report.alive >= spawned, "{report}, of {spawned}");
         }
     });
@@ -252,13 +252,14 @@ fn rapid_start_spawn_shutdown_cycles_leave_no_thread() {
                 1 => assert!(!runtime.shutdown_within(Duration::from_secs(20)).unwrap().was_forced()),
                 _ => drop(runtime),
             }
-            // A thread stays in the list for a moment after it has been joined.
+            // A thread stays in the system's list for a moment after it has been joined.
             eventually(|| threads_named("cycle") == 0);
         }
     });
 }
 
-/// Nothing of a runtime outlives it (processes, timers), and a program can have any number of runtimes at once.
+/// Nothing of a runtime, such as a process or a timer, outlives it, and a program can have any number of runtimes at
+/// once.
 #[test]
 fn runtimes_live_and_end_side_by_side() {
     soon(|| {
@@ -276,7 +277,7 @@ fn runtimes_live_and_end_side_by_side() {
                             Ok(())
                         }));
                         let pid = pid.start().unwrap();
-                        // From another runtime.
+                        // Sent from another runtime.
                         other.send(pid, number).unwrap();
                         let sender = other.spawn_process(act(move |_, out| {
                             Host::current().unwrap().send(pid, number)?;
@@ -296,9 +297,9 @@ fn runtimes_live_and_end_side_by_side() {
     });
 }
 
-/// A process that was spawned and never ran is ended like any other, and a join of it returns.
+/// A process that was spawned but never ran is ended like any other, and joins of it return.
 ///
-/// Mutation: in `shutdown.rs`, do not start the threads of a paused host.
+/// Mutation: in `shutdown/mod.rs`, `end_all`, do not start the threads of a paused host.
 #[test]
 fn a_paused_runtime_that_is_shut_down_ends_its_processes() {
     soon(|| {
@@ -348,7 +349,7 @@ fn a_shutdown_from_inside_is_refused_and_has_begun() {
             let said = result.lock().unwrap().take();
             assert_eq!(said, if drops { None } else { Some(Err(ShutdownError::FromInside)) });
             spawns_nothing(host);
-            // They end, although they were not joined.
+            // The threads end, although they were not joined.
             eventually(|| threads_named("within") == 0);
         }
     });
@@ -360,7 +361,6 @@ fn a_shutdown_report_reads_as_a_sentence() {
     assert!(report.is_clean() && report.to_string().contains("0 of 0 processes ended"));
 }
 
-/// One runtime's process can shut another runtime down and wait for it.
 #[test]
 fn a_process_can_shut_another_runtime_down() {
     soon(|| {
@@ -413,8 +413,8 @@ impl Owner {
     }
 }
 
-/// Catches a runtime that is dropped by one of its own processes and waits for ever for one that does not exit.
-/// (Mutation: in `shutdown.rs`, `begin_shut_down` sets no timer.)
+/// Catches a runtime that is dropped by one of its own processes and waits for ever for a process that does not exit.
+/// (Mutation: in `shutdown/mod.rs`, `begin_shut_down` sets no timer.)
 #[test]
 fn a_process_that_does_not_end_is_killed_at_the_deadline_of_a_shutdown_from_inside() {
     soon(|| {

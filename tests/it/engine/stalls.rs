@@ -1,8 +1,8 @@
 //! Steps that do not end: the processes behind them run elsewhere, and each stall is reported once.
 //!
-//! No test is decided by the clock, but some last as long as the stall limit, since they wait for the effects of a
-//! stall. Not covered: how soon a stall is noticed (tested in `engine/watchdog/detector.rs` on a virtual clock), and
-//! latencies (see the probe in `benches/compare`).
+//! No test result depends on the clock, but some tests take as long as the stall limit, since they wait for the
+//! effects of a stall. Not covered: how soon a stall is noticed (tested in `engine/watchdog/detector.rs` on a virtual
+//! clock), and latencies (see the probe in `benches/compare`).
 
 mod log;
 mod rest;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The stalls that a hook was called with.
+/// The stalls that were reported to a hook.
 #[derive(Clone, Default)]
 struct StallLog(Arc<Mutex<Vec<Stall>>>);
 
@@ -31,20 +31,20 @@ impl StallLog {
         self.0.lock().unwrap().clone()
     }
 
-    /// Returns those of steps that handled an `M`. A preempted thread may stall in any other step.
+    /// Returns the stalls of steps that handled an `M`. Any other step may stall, too, if its thread is preempted.
     fn of<M>(&self) -> Vec<Stall> {
         let message = Some(std::any::type_name::<M>());
         self.all().into_iter().filter(|stall| stall.message == message).collect()
     }
 
-    /// Waits for that many stalls, and returns all.
+    /// Waits for `count` stalls, and returns all so far.
     fn times(&self, count: usize) -> Vec<Stall> {
         eventually(|| self.all().len() >= count);
         self.all()
     }
 }
 
-/// Messages, each with the latch that its handler opens, and the one that it waits for.
+/// Messages, each with the latch that its handler opens and the latch that its handler waits for.
 struct Loop(Latch, Latch);
 struct Wait(Latch, Latch);
 
@@ -63,7 +63,7 @@ impl Stuck {
         until.wait();
     }
 
-    /// Acts as an endless computation.
+    /// Simulates an endless computation.
     #[message(Loop)]
     fn spin(&mut self, until: Loop) {
         until.0.open();
@@ -72,7 +72,7 @@ impl Stuck {
         }
     }
 
-    /// Acts as a blocking system call.
+    /// Simulates a blocking system call.
     #[message(Wait)]
     fn block(&mut self, until: Wait) {
         until.0.open();
@@ -80,7 +80,7 @@ impl Stuck {
     }
 }
 
-/// A process that answers.
+/// A process that answers at once.
 #[process]
 struct Other;
 
@@ -153,8 +153,8 @@ fn a_shutdown_returns_at_its_deadline_and_names_stuck_processes() {
         assert_eq!(other.ask().wait().unwrap(), 7);
         let report = runtime.shutdown().unwrap();
         assert_eq!(report.stuck, [(stuck.pid(), "Stuck")]);
-        // The other one exited although the only worker had been stuck: cancelled, or killed if the thread that took
-        // over has had no core until the deadline.
+        // The other process exited although the only worker was stuck: cancelled, or killed if the thread that took
+        // over got no CPU time before the deadline.
         assert_eq!((report.alive, report.ended + report.killed), (2, 1));
         until.open();
     });
@@ -181,8 +181,8 @@ fn a_process_behind_a_blocked_step_is_moved_to_another_worker() {
     }
 }
 
-/// Returns whether it was moved within the stall limit, if another thread was there to run it; false only if that
-/// thread was preempted.
+/// Returns whether the process was moved within the stall limit, if there was another thread to run it; false only if
+/// that thread was preempted.
 #[cfg(not(postroom_no_local))]
 fn is_moved_in_time(workers: usize) -> bool {
     let runtime = Runtime::builder().workers(workers).build().unwrap();
@@ -205,14 +205,14 @@ fn is_moved_in_time(workers: usize) -> bool {
     });
     let end = runtime.spawn_process(blocker).start().unwrap().join();
     assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess));
-    // The watchdog counts a move after it has done it.
+    // The watchdog counts a move after making it.
     eventually(|| runtime.statistics().watchdog.moved > 0);
     let statistics = runtime.statistics();
     assert_eq!(statistics.watchdog.moved, 1, "{statistics:?}");
     workers == 1 || statistics.watchdog.taken_over == 0
 }
 
-/// A step that does not end keeps sending: the processes that it wakes run elsewhere all the time.
+/// A step that does not end keeps sending; the processes that it wakes always run elsewhere.
 #[test]
 fn processes_that_a_stuck_step_floods_run_elsewhere() {
     soon(|| {
@@ -220,7 +220,7 @@ fn processes_that_a_stuck_step_floods_run_elsewhere() {
         let (others, heard) = listeners(&runtime, 100);
         let (host, hears) = (runtime.host(), heard.clone());
         let flooding = act(move |_, out| {
-            // Each round waits until all have run once more.
+            // Each round waits until all processes have run once more.
             for round in 1..=20 {
                 others.iter().for_each(|&pid| host.send(pid, ()).unwrap());
                 eventually(|| hears.load(SeqCst) == 100 * round);
@@ -231,7 +231,7 @@ fn processes_that_a_stuck_step_floods_run_elsewhere() {
         let end = runtime.spawn_process(flooding).start().unwrap().join();
         assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess));
         assert_eq!(heard.load(SeqCst), 2_000);
-        // At least this step was taken over; so were others, if their thread was preempted in a step.
+        // At least the worker of this step was taken over. Others were, too, if their thread was preempted in a step.
         assert!(runtime.statistics().watchdog.taken_over >= 1);
     });
 }
@@ -243,7 +243,7 @@ fn each_of_many_stuck_workers_is_taken_over() {
         let stalls = StallLog::default();
         let runtime = stalls.by(Runtime::builder().workers(2)).build().unwrap();
         let other = runtime.spawn(Other).serve().unwrap();
-        // Each but the first two begins because the worker of an earlier one was taken over.
+        // Each step but the first two can begin only because the worker of an earlier one was taken over.
         let stuck: Vec<_> = (0..8).map(|_| runtime.spawn(Stuck).serve().unwrap()).collect();
         let latches: Vec<Latch> = stuck.iter().map(|&stuck| stick(stuck, Wait)).collect();
         assert_eq!(other.ask().wait().unwrap(), 7);
@@ -270,7 +270,7 @@ fn an_async_step_is_reported_without_a_message() {
         let runtime = stalls.by(one_worker()).build().unwrap();
         let (until, other) = (Latch::new(), runtime.spawn(Other).serve().unwrap());
         let hanging = runtime.spawn(Stuck).hang(until.clone()).unwrap();
-        // The other one stalls, too, if its thread is preempted.
+        // The other process stalls, too, if its thread is preempted.
         let pid = hanging.address().pid();
         let of_it = || stalls.all().into_iter().filter(|stall| stall.pid == pid).collect::<Vec<_>>();
         eventually(|| {
@@ -344,18 +344,18 @@ fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
     });
 }
 
-/// A step may compute for any time while no process waits. Where one has waited for a tick, as on a busy machine when
-/// the thread that runs it is preempted, a stall is rightly told of, and this shows nothing: the detector has unit
-/// tests with a clock of their own.
+/// A step may compute for any time while no process waits. If a process has waited for a tick, as on a busy machine
+/// when the thread that runs it is preempted, a stall is rightly reported, and this test shows nothing. The detector
+/// has unit tests on a virtual clock.
 #[test]
 fn a_long_step_that_no_process_waits_for_is_no_stall() {
     const LIMIT: Duration = Duration::from_millis(100);
-    // The longest tick of the watchdog.
+    // The longest time between two ticks of the watchdog.
     const TICK: Duration = Duration::from_micros(2_500);
     let stalls = StallLog::default();
     let runtime = stalls.by(Runtime::builder().workers(2).stall_limit(LIMIT)).build().unwrap();
     let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
-    // While steps wake processes, the watchdog is awake.
+    // Steps that wake processes keep the watchdog awake.
     let (host, (listener, heard)) = (runtime.host(), listeners(&runtime, 1));
     let busy = act(move |events, _| {
         if events.next().is_some() {
@@ -367,14 +367,14 @@ fn a_long_step_that_no_process_waits_for_is_no_stall() {
     let until = stick(stuck, Loop);
     let (begun, mut rounds, mut longest) = (Instant::now(), 0, Duration::ZERO);
     eventually(|| {
-        // The other worker runs them.
+        // The other worker runs these processes.
         let began = Instant::now();
         runtime.send(busy, ()).unwrap();
         assert_eq!(other.ask().wait().unwrap(), 7);
         rounds += 1;
         eventually(|| heard.load(SeqCst) == rounds);
         longest = longest.max(began.elapsed());
-        // By then the step is stalled if anything waits for it.
+        // By then the step counts as stalled if anything waits for it.
         begun.elapsed() >= LIMIT * 2
     });
     until.open();
@@ -383,14 +383,15 @@ fn a_long_step_that_no_process_waits_for_is_no_stall() {
     assert!(told.is_empty() || longest >= TICK, "{told:?}, and no process waited for longer than {longest:?}");
 }
 
-/// A pinned process has no worker that others could wait for: only its own messages wait, which its info shows.
+/// A pinned process has no worker that others could wait for. Only its own messages wait, which its info shows.
+///
 /// Mutation: make the watchdog check the threads of pinned processes, too.
 #[test]
 fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
     soon(|| {
         let stalls = StallLog::default();
         let runtime = stalls.by(one_worker()).build().unwrap();
-        // One of them always waits for the worker.
+        // Two processes, of which one always waits for the worker.
         for _ in 0..2 {
             let restless = act(|_, out| {
                 out.go_on();
@@ -414,7 +415,7 @@ fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
         until.open();
         eventually(|| pid.info().unwrap().messages == 4);
         runtime.shutdown().unwrap();
-        // On a busy machine, one of the others may have been late.
+        // On a busy machine, one of the other processes may have stalled.
         assert!(stalls.all().iter().all(|stall| stall.pid != pid), "{:?}", stalls.all());
     });
 }

@@ -1,9 +1,9 @@
-//! Slots of ended processes that a thread keeps for its next ones: what asks for their ends is answered whatever that
-//! thread does.
+//! Slots of ended processes that a thread keeps for its next spawns: joins, monitors and links are answered whatever
+//! that thread does.
 //!
-//! Not covered: which slots are kept, and messages that come to them late (tested in `engine/context/vacant.rs`). If a
-//! tick of the watchdog comes between the last look of a process here and its block, its thread keeps none, and the
-//! test shows nothing.
+//! Not covered: which slots are kept, and messages that come to them late (tested in `engine/context/vacant.rs`). If
+//! a tick of the watchdog comes between the last check of a process here and its blocking call, its thread keeps no
+//! slot, and the test shows nothing.
 
 use postroom::prelude::*;
 use postroom::{Host, block_in_place};
@@ -11,10 +11,10 @@ use postroom_tests::partner::Trapper;
 use postroom_tests::{Latch, act, idle_for_ever, soon};
 use std::sync::mpsc::{Sender, channel};
 
-/// How many processes end on the thread.
+/// The number of processes that end on the thread.
 const ENDED: usize = 20;
 
-/// Spawns processes that end with their first step.
+/// Spawns processes that end in their first step.
 fn spawn_brief(host: Host) -> Vec<Pid> {
     let brief = || {
         act(|_, out| {
@@ -33,11 +33,11 @@ enum Way {
     Join(Pid),
 }
 
-/// Has others end on its thread, which then keeps their slots, and blocks.
+/// A process that lets others end on its thread, which then keeps their slots, and then blocks.
 #[process]
 struct Keeper {
     way: Way,
-    /// How many processes there were before.
+    /// The number of live processes before the spawns.
     alive: u64,
     ended: Vec<Pid>,
     told: Sender<Vec<Pid>>,
@@ -56,7 +56,7 @@ impl Keeper {
 
     #[message]
     async fn go_on(&mut self, ctx: &mut Context<Self>) {
-        // One that is not alive any more may still be ending, and take requests.
+        // A process that is no longer alive may still be ending, and accept requests.
         let alive = ctx.host().expect("a host").statistics().processes.live;
         if alive > self.alive || self.ended.iter().any(|pid| pid.is_alive()) {
             ctx.address().go_on().send().expect("it lives");
@@ -78,8 +78,8 @@ impl Keeper {
     }
 }
 
-/// Catches: a join, a monitor or a link to a process that has ended, which waits until the thread that keeps its slot
-/// blocks no longer.
+/// Catches a join, monitor or link of an ended process that waits until the thread that keeps its slot has stopped
+/// blocking.
 #[test]
 fn ends_are_told_while_the_thread_that_keeps_the_slots_blocks() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Processes that a worker keeps warm, one of a pair or many in its cache: they get messages from others in their
+//! Processes that a worker keeps warm, as one of a pair or in its cache: they get messages from other processes in
 //! order, once each, and in time.
 
 use postroom::prelude::*;
@@ -10,21 +10,22 @@ use std::time::Duration;
 
 const SENDERS: usize = 3;
 
-/// How many balls go round at a time, at most.
+/// The maximum number of balls in play.
 const BALLS: usize = 3;
 
-/// Passes balls to the next of a ring, and takes numbered messages from threads.
+/// A process that passes balls to the next one in a ring, and takes numbered messages from threads.
 #[process]
 struct Player {
     partner: Option<Address<Player>>,
-    /// How many players there are.
+    /// The number of players.
     players: u64,
     passes: u64,
-    /// What the next message of each sender is numbered.
+    /// The number of the next message of each sender.
     next: [u64; SENDERS],
-    /// How often it has had each ball.
+    /// How often this player has had each ball.
     balls: [u64; BALLS],
-    /// Every so many balls the step waits until the watchdog has ticked twice, so that it is taken for stuck.
+    /// Every `slow_every`-th time that the player has a ball, its step waits for some ticks of the watchdog, so that
+    /// it seems stuck. Never if zero.
     slow_every: u64,
     handled: Arc<AtomicU64>,
 }
@@ -68,7 +69,7 @@ struct Game {
     /// How often each ball is passed on.
     passes: u64,
     slow_every: u64,
-    /// How many each thread sends to each player.
+    /// The number of messages from each thread to each player.
     messages: u64,
 }
 
@@ -112,7 +113,7 @@ fn play(workers: usize, game: Game) {
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// Catches: a message in place that overtakes one from outside, a token that is taken twice, or lost.
+/// Catches a message delivered in place that overtakes one from outside, and a token that is taken twice, or lost.
 #[test]
 fn messages_from_outside_reach_a_pair_in_order() {
     soon(|| {
@@ -122,7 +123,7 @@ fn messages_from_outside_reach_a_pair_in_order() {
     });
 }
 
-/// As above, while the watchdog takes what a thread keeps to itself.
+/// Like the previous test, while the watchdog takes the tokens that a thread keeps to itself.
 #[test]
 fn messages_from_outside_reach_a_pair_whose_steps_seem_stuck() {
     soon(|| {
@@ -132,8 +133,8 @@ fn messages_from_outside_reach_a_pair_whose_steps_seem_stuck() {
     });
 }
 
-/// Catches: the same of processes in a cache. With one ball they get there when another one is warm, with three when
-/// their worker takes the next from its deque.
+/// Catches the same bugs for processes in a cache. With one ball, a process is cached when another one becomes warm;
+/// with three, when its worker takes the next process from its deque.
 #[test]
 fn messages_from_outside_reach_a_ring_in_order() {
     soon(|| {
@@ -145,7 +146,7 @@ fn messages_from_outside_reach_a_ring_in_order() {
     });
 }
 
-/// As above, while the watchdog takes what a thread keeps to itself.
+/// Like the previous test, while the watchdog takes the tokens that a thread keeps to itself.
 #[test]
 fn messages_from_outside_reach_a_ring_whose_steps_seem_stuck() {
     soon(|| {
@@ -155,7 +156,7 @@ fn messages_from_outside_reach_a_ring_whose_steps_seem_stuck() {
     });
 }
 
-/// Sends one message to a process that never ends its step, and stays idle.
+/// A process that sends one message to a process whose step does not end, and then stays idle.
 #[process]
 struct Front {
     hog: Address<Hog>,
@@ -197,7 +198,7 @@ impl Hog {
     }
 }
 
-/// Catches: a process that is kept warm by a thread which is stuck in the step of another one, for ever.
+/// Catches a process that is kept warm for ever by a thread that is stuck in the step of another process.
 #[test]
 fn a_warm_process_behind_a_step_that_does_not_end_is_found() {
     soon(|| {
@@ -214,7 +215,7 @@ fn a_warm_process_behind_a_step_that_does_not_end_is_found() {
     });
 }
 
-/// Passes on a number of steps; at zero `last` is called.
+/// A process that passes a countdown along a ring, and calls `last` at zero.
 #[process]
 struct Link {
     next: Option<Address<Link>>,
@@ -251,7 +252,7 @@ impl Link {
 
 const LINKS: usize = 40;
 
-/// Starts a ring of links, which sets `over` when all have been reached.
+/// Spawns a ring of links, which sets `over` when all have been reached.
 fn ring(
     runtime: &Runtime,
     reached: &Arc<AtomicU64>,
@@ -268,7 +269,7 @@ fn ring(
     ring
 }
 
-/// Holds a reply until it is released.
+/// A process that holds a reply until it is told to release it.
 #[process]
 struct Holder {
     held: Option<Reply<()>>,
@@ -290,7 +291,7 @@ impl Holder {
     }
 }
 
-/// When all links have been sent to, waits on its stack for an answer.
+/// A process that, once all links have been sent a message, blocks in its step for an answer.
 #[process]
 struct Rests {
     inside: Latch,
@@ -311,8 +312,8 @@ impl Rests {
     }
 }
 
-/// Catches: a thread that was told of a message to its cache, has then given its cache away, and seems to have work as
-/// long as it waits on its stack.
+/// Catches a thread that was notified of a message to its cache, has then given its cache away, and seems to have
+/// work while its step blocks.
 #[test]
 fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
     soon(|| {
@@ -339,8 +340,8 @@ fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
     });
 }
 
-/// Catches: processes in the cache of a thread that is stuck in the step of another one, for ever. What is sent to them
-/// is their business alone: the step ends when all have been reached.
+/// Catches processes that stay for ever in the cache of a thread that is stuck in the step of another process. That
+/// step ends only when all of them have been reached.
 #[test]
 fn cached_processes_behind_a_step_that_does_not_end_are_found() {
     soon(|| {
@@ -361,10 +362,11 @@ fn cached_processes_behind_a_step_that_does_not_end_are_found() {
     });
 }
 
-/// Waits in its step until the watchdog has seen it there often enough to report it, if others waited.
+/// A process whose step lasts until the watchdog has seen it often enough to report a stall, if other processes
+/// waited.
 #[process]
 struct Lone {
-    /// The stalls that were counted, and the processes that were moved, during its step.
+    /// The channel for the numbers of stalls and of moved processes that were counted during the step.
     counted: Sender<(u64, u64)>,
 }
 
@@ -376,7 +378,7 @@ impl Lone {
     #[message]
     fn work(&mut self, ctx: &mut Context<Self>) {
         let host = ctx.host().unwrap();
-        // The step before, from which the message comes, may have been long: its thread was preempted.
+        // The previous step, which sent the message, may have been long because its thread was preempted.
         let before = host.statistics().watchdog;
         eventually(|| host.statistics().watchdog.ticks > before.ticks + 10);
         let after = host.statistics().watchdog;
@@ -384,7 +386,7 @@ impl Lone {
     }
 }
 
-/// Sends on, and stays idle.
+/// A process that sends one message, and then stays idle.
 #[process]
 struct Starter {
     lone: Address<Lone>,
@@ -401,7 +403,7 @@ impl Starter {
     }
 }
 
-/// Catches: a warm process without messages that counts as one that waits.
+/// Catches a warm process without messages that counts as waiting.
 #[test]
 fn a_long_step_is_not_reported_because_an_idle_process_is_warm() {
     soon(|| {

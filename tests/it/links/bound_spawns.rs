@@ -54,7 +54,7 @@ fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
         let (parent, reports) = parent(runtime);
         parent.spawn_many(100, Bound::Linked, Begin::EndAtOnce).wait().unwrap();
         parent.spawn_many(100, Bound::Linked, Begin::Run).wait().unwrap();
-        // A process is no longer counted when it notifies its partners.
+        // An exiting process is no longer counted when it notifies its partners.
         postroom_tests::face::until(|| parent.pid().bindings().wait().unwrap().count() == 0);
         assert_eq!(runtime.statistics().processes.live, 1);
         parent.say("all").wait().unwrap();
@@ -178,7 +178,7 @@ fn the_exit_of_an_owned_process_does_not_affect_its_owner() {
     });
 }
 
-/// A process that has a method for the cancellation decides itself, as usual.
+/// A process with a signal method for the cancellation decides for itself when to end, as usual.
 #[test]
 fn an_owned_process_may_clean_up_before_it_follows_its_owner() {
     #[process]
@@ -215,7 +215,7 @@ fn an_owned_process_may_clean_up_before_it_follows_its_owner() {
     });
 }
 
-/// A parent that spawns while it starts, and then does not start, counts as failed.
+/// A parent that spawns while it starts, and then fails to start, counts as failed.
 #[test]
 fn the_children_of_a_parent_that_does_not_start_learn_of_it() {
     with_runtime(|runtime| {

@@ -12,7 +12,7 @@ fn partners(runtime: &Runtime, count: usize) -> Vec<Address<Partner>> {
     (0..count).map(|_| runtime.spawn(Partner::default()).serve().unwrap()).collect()
 }
 
-/// Spawns two partners that are linked, as both know.
+/// Spawns two linked partners, which both know of the link.
 fn linked_pair(runtime: &Runtime) -> (Address<Partner>, Address<Partner>) {
     let pair = partners(runtime, 2);
     pair[0].link(pair[1].pid()).wait().unwrap();

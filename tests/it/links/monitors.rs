@@ -128,7 +128,7 @@ fn a_removed_monitor_leaves_nothing_on_either_side() {
     });
 }
 
-/// The process has exited, and the notice is in the mailbox.
+/// The process has exited and the notice is in the mailbox when the monitor is removed.
 #[test]
 fn a_removed_monitor_does_not_fire_even_if_the_notice_is_in_flight() {
     with_runtime(|runtime| {
@@ -205,7 +205,7 @@ fn a_mailbox_is_watched_until_it_is_dropped_and_a_link_with_it_is_forgotten_by_i
         assert!(mailbox.try_receive().is_none());
         assert_eq!(asked.wait().unwrap().links, [linked.pid()]);
 
-        // Its failure does not affect a mailbox, which is not a process.
+        // A partner's failure does not affect a mailbox, which is not a process.
         let end = linked.pid().join();
         linked.pid().kill();
         end.wait_timeout(LONG).unwrap();

@@ -16,15 +16,15 @@ use std::time::Duration;
 
 /// The approximate number of live processes.
 const PLACES: usize = 24;
-/// How many are left to be inspected in the end.
+/// The number of processes that are inspected in the end.
 const SURVIVORS: usize = 10;
-/// The number of threads that make them act, and the rounds of each.
+/// The number of threads that make the processes act, and the rounds of each thread.
 const DRIVERS: u64 = 4;
 const ROUNDS: u64 = 5_000;
 /// The number of acts in each round.
 const ACTS: usize = 6;
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -40,7 +40,7 @@ impl Random {
     }
 }
 
-/// The table through which processes find each other; some of them are dead.
+/// The table through which processes find each other; some of its processes are dead.
 pub(crate) type Places = Arc<Mutex<Vec<Pid>>>;
 
 #[process]
@@ -75,7 +75,7 @@ impl Wild {
             let place = random.below(places.len());
             std::mem::replace(&mut places[place], child)
         };
-        // Keeps their number constant.
+        // Keeps the number of processes constant.
         before.kill();
     }
 }
@@ -131,7 +131,7 @@ impl Wild {
         }
     }
 
-    /// It traps exits until one of its acts stops that.
+    /// Exits are trapped until one of the acts stops that.
     #[signal]
     fn exit(&mut self, exit: Exit) {
         if exit.reason == ExitReason::Normal {
@@ -144,7 +144,7 @@ fn bindings(of: &[Address<Wild>]) -> BTreeMap<Pid, Bindings> {
     of.iter().map(|wild| (wild.pid(), wild.pid().bindings().wait().expect("it lives"))).collect()
 }
 
-/// Returns the processes that one with these bindings is bound to.
+/// Returns the processes that appear in these bindings.
 fn others(bound: &Bindings) -> impl Iterator<Item = &Pid> {
     [&bound.links, &bound.monitors, &bound.monitored_by, &bound.owned].into_iter().flatten()
 }
@@ -186,7 +186,7 @@ fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
             }
         });
 
-        // Some survivors, bound to processes that are about to exit and to each other.
+        // Makes survivors that are bound to processes that are about to exit, and to each other.
         let survivors: Vec<_> = (0..SURVIVORS).map(|_| spawn()).collect();
         {
             let mut places = places.lock().unwrap();
@@ -208,8 +208,8 @@ fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
         });
         ends.into_iter().for_each(|end| assert!(end.wait_timeout(LONG).is_some()));
 
-        // No notices are left when no other process is alive and all have reported twice. The last that have ended are
-        // counted as ended before those bound to them are told.
+        // No notice is in flight when no other process is alive and all survivors have reported twice. The last
+        // processes that end are counted as ended before the processes bound to them are notified.
         until(|| runtime.statistics().processes.live == SURVIVORS as u64);
         let are_told = || bindings(&survivors).values().flat_map(others).all(|other| lives.contains(other));
         for _ in (0..10_000).take_while(|_| !are_told()) {
@@ -228,7 +228,7 @@ fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
             "{} processes came, {} went; {links} halves of links and {monitors} monitors are left",
             statistics.processes.spawned, statistics.processes.ended
         );
-        // About 1,100 come in a tenth of the rounds.
+        // A tenth of the rounds spawns about 1,100 processes.
         assert!(statistics.processes.spawned > 500, "few came: {}", statistics.processes.spawned);
 
         for (pid, bound) in &all {

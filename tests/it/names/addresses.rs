@@ -1,4 +1,4 @@
-//! Addresses by name: they follow the holder of the name, outlive holders, and do not pile up.
+//! Addresses by name: they follow the holder of the name, outlive holders, and do not accumulate.
 
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError, NameError, SendFailure};
@@ -88,8 +88,8 @@ fn the_type_of_an_address_by_name_is_checked_at_delivery() {
     });
 }
 
-/// A limited number of addresses of free names are kept, the most recently freed ones; those of registered names
-/// always.
+/// The addresses of registered names are always kept. Of the addresses of free names only a limited number is kept,
+/// the most recently freed ones.
 #[test]
 fn addresses_of_free_names_do_not_pile_up() {
     with_runtime(|runtime| {
@@ -97,7 +97,7 @@ fn addresses_of_free_names_do_not_pile_up() {
         account(runtime, "held", 1);
         let first = runtime.named_address::<Account>("first").unwrap();
         let second = runtime.named_address::<Account>("second").unwrap();
-        // Registered for a while: it falls free again after the second.
+        // Registered for a while, so that it becomes free after `second`.
         end(account(runtime, "first", 2).pid());
         for number in 0..KEPT - 1 {
             runtime.named_address::<Account>(format!("free {number}")).unwrap();
@@ -120,7 +120,7 @@ fn addresses_of_free_names_do_not_pile_up() {
     });
 }
 
-/// Catches a registered name that still counts as a free one, so that another address is retired too early.
+/// Catches a registered name that still counts as free, so that another address is retired too early.
 #[test]
 fn a_name_that_is_registered_again_does_not_count_as_free() {
     with_runtime(|runtime| {

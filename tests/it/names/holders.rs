@@ -1,7 +1,8 @@
-//! Names: each has one holder at any time, whichever threads race, and nothing is left behind when a holder exits.
+//! Names: each has at most one holder at any time, whichever threads race, and nothing is left behind when a holder
+//! exits.
 //!
 //! Not covered: an exit at every point between the count and the check of a registration. The model in `tests/models`
-//! explores them; these tests often meet the window by chance.
+//! explores those; these tests often hit the window by chance.
 
 use postroom::Mailbox;
 use postroom::error::{AddressError, BadName, NameError, SendFailure, WhereisError};
@@ -147,7 +148,7 @@ fn exited_unknown_and_remote_processes_get_no_name() {
         let one = printer(runtime);
         end(one.pid());
         let living = printer(runtime).pid();
-        // A live process's PID with another node or host.
+        // The PID of a live process, with another node or host.
         let parts = living.to_string();
         let parts: Vec<&str> = parts.trim_matches(['<', '>']).split('.').collect();
         let [node, host, slot, generation] = parts[..] else { panic!("{parts:?}") };
@@ -206,7 +207,7 @@ fn a_message_sent_by_name_arrives_or_is_returned() {
         let one = runtime.spawn(Printer::default()).named("p").serve().unwrap();
         runtime.send_named("p", PrinterPrint { text: "hello".to_string() }).unwrap();
         assert_eq!(one.print("again".to_string()).wait(), Ok(2));
-        // A message of any type, which is checked at delivery.
+        // The message may have any type, which is checked at delivery.
         runtime.send_named("p", 7_u8).unwrap();
         assert_eq!(one.print("and again".to_string()).wait(), Ok(3));
         assert_eq!(dead.all(), [("u8", DeadLetterReason::Unhandled)]);
@@ -261,17 +262,17 @@ fn a_mailbox_and_a_process_of_another_host_can_have_names() {
     });
 }
 
-/// A mailbox has no type: an address of the process that had its slot before would send messages that it cannot answer.
-/// Catches a slot that still has the type of that process.
+/// A mailbox has no process type: an address with the type of the slot's previous process would send messages that
+/// the mailbox cannot answer. Catches a slot that keeps that type.
 #[test]
 fn a_mailbox_in_the_slot_of_a_process_is_none_of_its_type() {
     watched(|| {
         let (mut mailboxes, mut is_used_again) = (Vec::new(), false);
-        // Other tests take slots, too, so this repeats until a mailbox gets the slot.
+        // Other tests take slots, too, so this repeats until a mailbox gets one of these slots.
         while !is_used_again {
             let runtime = builder().build().unwrap();
             let slots: Vec<u32> = (0..64).map(|_| printer(&runtime).pid().slot()).collect();
-            // Its threads return the slots that they cache.
+            // The threads of the runtime return the slots that they cache.
             runtime.shutdown().unwrap();
             let made: Vec<_> = (0..128).map(|_| Mailbox::new().unwrap()).collect();
             is_used_again = made.iter().any(|mailbox| slots.contains(&mailbox.pid().slot()));
@@ -399,7 +400,7 @@ fn spawn_or_get_spawns_anew_after_the_end_and_never_takes_another_type() {
     });
 }
 
-/// A holder that is exiting has lost its name: another process can register it then, and keeps it when the exit is
+/// An exiting holder has lost its name: another process can register the name then, and keeps it when the exit is
 /// complete.
 #[test]
 fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
@@ -430,8 +431,8 @@ fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
     });
 }
 
-/// Threads register names for processes that are killed meanwhile, from inside and from outside. Mutation: in
-/// `exit.rs`, do not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out Y3: names are left behind.
+/// Threads register names for processes that exit meanwhile. Mutation: in `exit.rs`, do not call `REGISTRATIONS.end`;
+/// in `registrations.rs`, `add`, leave out Y3: names are left behind.
 #[test]
 fn names_registered_while_their_holders_exit_are_never_left_behind() {
     watched(|| {
@@ -439,7 +440,7 @@ fn names_registered_while_their_holders_exit_are_never_left_behind() {
         let over = Arc::new(AtomicBool::new(false));
         let given = Arc::new(AtomicUsize::new(0));
         let refused = Arc::new(AtomicUsize::new(0));
-        // The process that the threads are to name.
+        // The process for which the threads register names.
         let target: Arc<std::sync::Mutex<Option<Address<Printer>>>> = Arc::default();
         let namers: Vec<_> = (0..4)
             .map(|namer| {
@@ -457,7 +458,7 @@ fn names_registered_while_their_holders_exit_are_never_left_behind() {
                                 assert_eq!(pid, printer.pid());
                                 refused.fetch_add(1, Ordering::Relaxed)
                             }
-                            // Held by the previous process, which is still alive.
+                            // Another of the processes still holds the name.
                             Err(NameError::Taken { holder, .. }) => {
                                 assert_ne!(holder, printer.pid());
                                 0

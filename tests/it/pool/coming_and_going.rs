@@ -74,7 +74,7 @@ fn stopping_a_pool_finishes_accepted_messages_and_refuses_later_ones() {
         assert_eq!(end.wait(), ExitReason::Normal);
         assert_eq!(log.len(), 6);
         assert!(!workers.pid().is_alive());
-        // Refused by the retired PID, which the pool does not hear of.
+        // The PID itself, which is retired, refuses the message, so the pool does not count it.
         assert_eq!(address.echo(9).send().unwrap_err().reason, SendFailure::Gone(workers.pid()));
         assert_eq!(workers.statistics().refused, 3);
         assert_eq!(runtime.statistics().processes.live, 0);
@@ -101,7 +101,7 @@ fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_waiting_mes
         let call = |value| thread::spawn(move || address.echo(value).timeout(LONG).wait());
         let first = call(1);
         busy.pass();
-        // The pool's process is in the closure: it reaches this start after the pool has been stopped.
+        // The pool's process is blocked in the closure, so it gets to this start only after the pool has been stopped.
         let second = call(2);
         when(&workers, |now| now.waiting == 2);
         let end = workers.pid().join();
@@ -172,7 +172,7 @@ fn a_shutdown_ends_a_pool_and_its_members_and_fails_waiting_calls() {
         let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(!report.was_forced(), "{report}");
         let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
-        // A call that is passed to a member that has exited by then gets only that error.
+        // A call that is passed to a member that has already exited fails with `NoProcess`.
         let were_in_line = |answer: &Result<_, CallError>| match answer {
             Err(CallError::Died(ExitReason::Shutdown)) => false,
             Err(CallError::Gone(ExitReason::Shutdown | ExitReason::NoProcess)) => true,
@@ -268,7 +268,7 @@ fn members_that_end_at_once_are_started_anew_after_a_pause_that_grows() {
                 }
             })
             .unwrap();
-        // No message waits, and the pool has its member again in the end.
+        // Although no message waits, the pool has its member again in the end.
         clock.advance(SECOND).unwrap();
         assert_eq!(starts.all(), [0, 20, 60, 140].map(Duration::from_millis));
         assert_eq!((workers.members().len(), workers.statistics().failed), (1, 3));

@@ -38,7 +38,8 @@ fn members_that_die_of_their_messages_are_replaced_after_a_pause_that_grows() {
     });
 }
 
-/// Catches a pool whose members always fail and that never ends; or waiting calls and joins that do not get the reason.
+/// Catches a pool that never ends although its members always fail, or waiting calls and joins that do not get the
+/// reason.
 #[test]
 fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
     with_runtime(|runtime| {
@@ -57,7 +58,6 @@ fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
         assert!(end.to_string().contains("no more than 2 restarts within 3600s are allowed"), "{end}");
         assert_eq!(waits.join().unwrap(), Err(CallError::Gone(end)));
         assert_eq!((workers.statistics().started, workers.statistics().failed), (3, 3));
-        // The pool has ended.
         assert!(!workers.pid().is_alive());
         assert_eq!(address.echo(2).send().unwrap_err().reason, SendFailure::Gone(workers.pid()));
         until(|| runtime.statistics().processes.live == 0);
@@ -206,7 +206,7 @@ fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
         here.pass();
         address.echo(1).send().unwrap();
         let asks = thread::spawn(move || address.echo(2).timeout(LONG).wait());
-        // Counted as in flight before they are in its mailbox.
+        // The pool counts messages as in flight before they are in the member's mailbox.
         let member = workers.members()[0];
         until(|| member.info().unwrap().mailbox == 2);
         gate.open();
@@ -218,7 +218,7 @@ fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
     });
 }
 
-/// Catches: a member that is between two processes of its child, taken for one that has ended and given up for ever.
+/// Catches a pool that gives a member up for good while the supervised child is between two processes.
 #[test]
 fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
     watched(|| {
@@ -231,7 +231,7 @@ fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
         let workers = workers.spawn(&runtime, move |_| Ok::<_, SpawnError>(member)).unwrap();
         assert_eq!(workers.address().echo(1).wait(), Ok(1));
         assert!(workers.address().crash().wait().is_err());
-        // The pool has its member again, which has no process yet.
+        // The pool has its member again, but the child's next process has not started yet.
         when(&workers, |now| (now.started, now.members) == (2, 1));
         let address = workers.address();
         let answer = thread::spawn(move || address.echo(2).timeout(LONG).wait());
@@ -245,10 +245,10 @@ fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
     });
 }
 
-/// Catches: a message that cannot travel, for which the pool gives a member on another node up for ever.
+/// Catches a pool that gives up a member on another node for good because one message cannot travel there.
 #[test]
 fn a_message_that_cannot_travel_to_a_member_fails_alone() {
-    /// Takes all but the first message, which it finds too long.
+    /// Delivers every message but the first, which it refuses as too long.
     struct Wire(Node, AtomicBool);
     impl Receiver for Wire {
         fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
@@ -280,7 +280,7 @@ fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     });
 }
 
-/// Catches: the process of a start that fails after its spawn, which lives on without anyone who knows it.
+/// Catches the process of a start that fails after its spawn: it would live on, known to no one.
 #[test]
 fn what_a_start_that_fails_has_spawned_is_killed() {
     with_runtime(|runtime| {
@@ -307,12 +307,12 @@ fn what_a_start_that_fails_has_spawned_is_killed() {
             }
             assert_eq!(workers.statistics().failed, 10);
         }
-        // The pools, and the one that is no member.
+        // The three pools, and `other`, which is not a member.
         until(|| runtime.statistics().processes.live == 4);
     });
 }
 
-/// Catches: the pool of a supervised start that fails after its spawn.
+/// Catches a pool that lives on although the supervised start that spawned it has failed.
 #[test]
 fn the_pool_of_a_child_whose_start_fails_is_killed() {
     with_runtime(|runtime| {

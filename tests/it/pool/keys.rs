@@ -93,7 +93,7 @@ fn messages_during_the_retirement_of_a_key_go_to_the_next_process_in_order() {
         let mut before = vec![];
         for item in 0..500 {
             let items = carts.address().add("ada".to_string(), item).wait().unwrap();
-            // From the same process as before, or from a new one.
+            // Either from the same process as before or from a new one.
             assert!(items == [item] || items == [before, vec![item]].concat(), "{items:?}");
             before = items;
         }
@@ -201,7 +201,7 @@ fn equal_keys_of_a_fixed_pool_meet_the_same_member_and_all_members_are_used() {
     });
 }
 
-/// A key that sends to its own pool whenever it is hashed or compared, except for the messages of such sends.
+/// A key that sends to its own pool when it is hashed, compared or dropped, unless such a send is already in progress.
 #[derive(Clone)]
 struct Chatty(u32);
 
@@ -227,7 +227,7 @@ impl Chatty {
 impl std::hash::Hash for Chatty {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.talk();
-        // All have the same hash, so that they are compared.
+        // All keys have the same hash, so that they must be compared.
         state.write_u8(0);
     }
 }
@@ -261,7 +261,7 @@ impl Talker {
     }
 }
 
-/// Catches a key's code running under a lock of the pool, so that a use of the pool there deadlocks.
+/// Catches key code that runs under a lock of the pool, so that using the pool there deadlocks.
 #[test]
 fn keys_may_use_their_pool_in_all_their_code() {
     watched(|| {

@@ -134,7 +134,7 @@ fn a_wait_for_room_ends_when_a_message_expires() {
     });
 }
 
-/// Catches a copy that a full member refuses being reported as one for a member that had exited.
+/// Catches a copy that a full member refuses but that is reported as sent to an exited member.
 #[test]
 fn a_copy_for_a_member_without_room_is_an_overflow_and_fails_its_caller_as_full() {
     watched(|| {
@@ -188,7 +188,7 @@ fn a_member_whose_mailbox_others_have_filled_is_left_alone_until_it_has_room() {
             .spawn(runtime, |spawn| spawn.of(Worker::default()).mailbox(Bound::Hard(1, Overflow::Refuse)).serve())
             .unwrap();
         let (address, member, gate) = (workers.address(), workers.members()[0], Gate::new());
-        // Sent directly to the member: it handles one, and one is in its mailbox.
+        // Sent directly to the member, which handles the first message and has the second in its mailbox.
         runtime.send(member, WorkerWork { gate: gate.clone(), value: 1 }).unwrap();
         gate.wait_for_arrival();
         until(|| runtime.send(member, WorkerEcho { value: 2 }).is_ok());
@@ -210,7 +210,7 @@ fn calls_with_kept_replies_count_until_they_are_answered() {
         address.echo(1).send().unwrap();
         assert_eq!(workers.statistics().waiting, 1);
         let member = workers.members()[0];
-        // Sent directly to the member, and so perhaps ahead of the pool's messages.
+        // Sent directly to the member, so the message may get ahead of the pool's messages.
         until(|| {
             runtime.send(member, WorkerAnswerAll { value: 5 }).unwrap();
             kept.is_finished()

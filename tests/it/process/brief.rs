@@ -1,6 +1,6 @@
-//! Children that end at once in every way, while their parents tie themselves to them, join, name, call and kill them,
-//! are killed themselves, and while the runtime is shut down. Each that was started is ended, each join is answered,
-//! and nothing of them is left.
+//! Short-lived children that exit in every way, while their parents link to, monitor, join, name, message and kill
+//! them, the parents are killed too, and the runtime shuts down. Every child that was started exits, every join
+//! returns, and nothing is left of the children.
 //!
 //! Blind spots: the order of events is left to the scheduler.
 
@@ -14,24 +14,24 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How many runtimes are begun and shut down, and how many parents each has at a time.
+/// Number of runtimes that are started and shut down, and number of parents that each has at a time.
 const ROUNDS: u64 = 60;
 const PARENTS: usize = 8;
-/// How many children a round has at least, before it is shut down.
+/// Minimum number of children in a round before its runtime is shut down.
 const CHILDREN: u64 = 400;
 
 #[derive(Default)]
 struct Books {
     started: AtomicU64,
     refused: AtomicU64,
-    /// States of children that were dropped.
+    /// Number of child states that were dropped.
     dropped: AtomicU64,
     joins: Mutex<Vec<Ended>>,
     /// Whether some children stay until they get a message, or the runtime is shut down.
     some_stay: bool,
 }
 
-/// A child, which ends in a way of its own.
+/// A child that exits in the way that `way` selects.
 struct Brief {
     way: u64,
     books: Arc<Books>,
@@ -56,7 +56,7 @@ impl Process for Brief {
         match self.way {
             2 => panic!("on purpose"),
             3 => return Err(ProcessError::new("on purpose")),
-            // At the first message, or at the end of the runtime.
+            // At the first message, or when the runtime shuts down.
             4 if self.books.some_stay && events.next().is_none() => out.idle(),
             _ => out.done(),
         }
@@ -70,7 +70,7 @@ impl Process for Brief {
     }
 }
 
-/// Spawns children in each of its steps, and deals with them.
+/// A process that spawns children in each of its steps, and links to, joins, names, messages or kills some of them.
 struct Parent {
     books: Arc<Books>,
     random: Random,
@@ -175,7 +175,7 @@ fn round(workers: usize, seed: u64) {
         all.iter().for_each(|parent| _ = parent.kill());
         eventually(|| host.statistics().processes.live == 0);
         let (counted, parents) = (host.statistics().processes.ended, parents.load(SeqCst));
-        // Those that were refused by their start are counted, too.
+        // The count may include children whose start was refused.
         let (least, most) = (books.started.load(SeqCst) + parents, books.dropped.load(SeqCst) + parents);
         assert!((least..=most).contains(&counted), "{counted} have ended, and not {least} to {most}");
     }
@@ -188,7 +188,8 @@ fn round(workers: usize, seed: u64) {
     assert_eq!(Arc::strong_count(&books), 1, "no process is left");
 }
 
-/// Catches: a join that is not answered, a state that is not dropped, a name that stays, a process that is not counted.
+/// Catches a join that is not answered, a state that is not dropped, a name that stays taken, or a process that is not
+/// counted.
 #[test]
 fn nothing_is_left_of_children_that_end_at_once() {
     within(Duration::from_secs(240), || {

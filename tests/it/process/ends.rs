@@ -1,4 +1,4 @@
-//! The exit of a process, by a kill, a stop, a cancellation or by itself; and the guarantees for joins of it.
+//! The exit of a process by a kill, a stop or a cancellation or on its own, and the guarantees for joins.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -67,7 +67,7 @@ fn kill_ends_a_process_that_waits_for_a_yield() {
     });
 }
 
-/// The time at which an answer arrives.
+/// When an answer arrives.
 #[derive(Clone, Copy, PartialEq)]
 enum Comes {
     InTime,
@@ -138,7 +138,7 @@ fn late_answers_are_counted_wherever_their_process_ran() {
     });
 }
 
-/// The kill comes while the first of 100,000 messages is being handled: no other is.
+/// The kill arrives while the first of 100,000 messages is being handled; no other message is handled.
 ///
 /// Mutation: in `event.rs`, `StepInput::next`, take data although the exit is decided.
 #[test]
@@ -235,7 +235,8 @@ impl Brief {
     }
 }
 
-/// What its entry has asked for comes before all that arrives until its first step, except a kill.
+/// A stop that the entry method requests takes precedence over everything that arrives before the first step, except a
+/// kill.
 #[test]
 fn a_process_whose_entry_has_stopped_it_ends_so_whatever_comes_before_its_first_step() {
     soon(|| {
@@ -256,7 +257,7 @@ fn a_process_whose_entry_has_stopped_it_ends_so_whatever_comes_before_its_first_
     });
 }
 
-/// `init` reports its PID, and waits until it has been killed.
+/// `init` reports the PID, and blocks until the process has been killed.
 #[test]
 fn kill_during_init_ends_it_after_init() {
     soon(|| {
@@ -412,7 +413,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
                     (reason, dropped.is_open(), host.whereis("holder"))
                 }
             });
-            // Time for a wrong answer to get through.
+            // Give a premature answer time to arrive.
             (0..20).for_each(|_| std::thread::yield_now());
             go.open();
             assert_eq!(early.wait(), ExitReason::Killed);
@@ -567,7 +568,8 @@ fn close_is_called_once_whatever_happened() {
     });
 }
 
-/// Killed, stopped, cancelled and finished at once, from many threads: one exit, one `close`, and all joins return.
+/// A process is killed, stopped, cancelled and finished at once, by many threads: there is one exit and one `close`,
+/// and all joins return.
 #[test]
 fn ends_that_race_are_one_end() {
     soon(|| {

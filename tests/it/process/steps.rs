@@ -106,7 +106,7 @@ fn a_thousand_processes_are_closed_once_each_and_none_is_left() {
 /// Mutation: in `step.rs`, turn `Continue` into `AfterStep::Again`, so that no other process runs in between.
 #[test]
 fn three_steps_of_continue_are_three_steps_with_others_between() {
-    // A preempted step is taken over: then the other process runs alone, and the order is another one.
+    // A step that is preempted for long loses its permit. The other process then runs alone, and the order differs.
     let alternates = || {
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
@@ -247,7 +247,7 @@ fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
     });
 }
 
-/// The process does not hang for ever.
+/// Catches a process that hangs for ever.
 #[test]
 fn waiting_without_a_yield_ends_the_process_with_an_error() {
     soon(|| {
@@ -265,7 +265,7 @@ fn waiting_without_a_yield_ends_the_process_with_an_error() {
     });
 }
 
-/// Events that a step does not take stay for the next one.
+/// Events that a step does not take are passed to the next one.
 #[test]
 fn events_that_a_step_leaves_reach_the_next_one_in_order() {
     soon(|| {
@@ -371,7 +371,7 @@ fn an_unregistered_command_is_answered_with_its_name() {
     });
 }
 
-/// Catches a process that is done and continues for ever because its step wrote another status after `done`.
+/// Catches a process that continues after `done` because its step wrote another status afterwards.
 #[test]
 fn a_step_that_is_done_cannot_take_that_back_and_is_warned_of() {
     soon(|| {

@@ -90,7 +90,7 @@ impl Counter {
         });
     }
 
-    /// As above with a future.
+    /// Like `ask_beside`, with a future.
     #[message]
     fn run(&mut self, ctx: &mut Context<Self>, slow: Address<Slow>) {
         ctx.run(async move { slow.take().await.unwrap_or(0) as u32 }).then(|this, number, _| {

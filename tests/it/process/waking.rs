@@ -1,4 +1,4 @@
-//! Delivery of answers to their callers, and which events wake a process.
+//! Delivery of answers to their callers, and the events that wake a process.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -65,7 +65,7 @@ fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive
             Ok(())
         }));
         let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
-        // No join: it would cause a step of its own, which might be late and see the first messages.
+        // Not joined yet: a join would cause another step, which might run late and see the first messages.
         let (_, completion) = requests.next();
         eventually(|| pid.info().unwrap().state == ProcessState::Waiting { outstanding: 1 });
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
@@ -79,7 +79,7 @@ fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive
     });
 }
 
-/// The order is that of the answers, by construction: the slow one is answered when the fast one has been received.
+/// The order is deterministic: the slow yield is answered only after the fast one's answer has been received.
 #[test]
 fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
     soon(|| {
@@ -113,7 +113,7 @@ fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
     });
 }
 
-/// As above with real timers, which must be due far apart for their order to be certain.
+/// Like the test above, but with real timers, which must be due far apart for their order to be certain.
 #[test]
 fn a_short_timer_completes_before_a_long_one() {
     soon(|| {
@@ -146,7 +146,7 @@ fn a_short_timer_completes_before_a_long_one() {
     });
 }
 
-/// Up to 20 yields are out at a time, over 300 steps, answered in a shuffled order by two threads.
+/// Up to 20 yields are outstanding at a time, over 300 steps, and two threads answer them in shuffled order.
 #[test]
 fn overlapping_yields_over_many_steps_each_meet_their_tag() {
     soon(|| {
@@ -203,7 +203,7 @@ fn overlapping_yields_over_many_steps_each_meet_their_tag() {
     });
 }
 
-/// An error completion for each way in which a handler can fail to answer; the tag is the yield's each time.
+/// A handler that fails to answer, in whatever way, causes an error completion with the tag of the yield.
 #[test]
 fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
     soon(|| {
@@ -320,8 +320,8 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     });
 }
 
-/// The late answer is pushed to the lane of the slot's next process: it was accepted while its receiver was alive, and
-/// pushed after that had exited. The window is a completion that races with kill and reuse.
+/// An answer that was accepted while its receiver was alive, but is pushed after the receiver has exited, lands in the
+/// lane of the slot's next process. To hit that window, completions race with kills and reuse.
 #[test]
 fn completions_that_race_with_death_and_reuse_never_reach_a_stranger() {
     soon(|| {
@@ -402,8 +402,8 @@ fn a_completion_wakes_an_idle_process_too() {
     });
 }
 
-/// Each completion and each message is sent at the moment when the other side's step is about to end, so that it races
-/// with the parking of the token: a process asks, and waits or idles, and another thread answers.
+/// Each completion and each message is sent just when the other side's step is about to end, so that it races with the
+/// parking of the token: a process asks, then waits or idles, and another thread answers.
 ///
 /// Mutation: in `lanes.rs`, `lay`, return `ParkResult::Parked` without the check of `control`: the test hangs.
 #[test]
@@ -466,7 +466,7 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
     });
 }
 
-/// Two threads wake the same idle process at once: it is queued once, so two workers never run it together.
+/// Two threads wake the same idle process at once. It must be queued once, so that two workers never run it together.
 #[test]
 fn a_process_is_never_in_two_steps_at_once() {
     soon(|| {
@@ -496,7 +496,7 @@ fn a_process_is_never_in_two_steps_at_once() {
     });
 }
 
-/// One idle worker: a timer that a foreign thread sets must wake it, at whatever moment it is set.
+/// A timer that a foreign thread sets must wake the only worker, at whatever moment it is set.
 ///
 /// Mutation: in `spare.rs`, `look_again`, leave out the check of the timers after entering the list. (The window is a
 /// few instructions: with a sleep before `begin_sleep` the test hangs with the mutation and passes without.)
@@ -506,7 +506,7 @@ fn a_timer_set_from_outside_while_the_last_worker_falls_asleep_fires() {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let clock = runtime.spawn(Clock { ticks: 0 }).serve().unwrap();
         for round in 0..2_000_u32 {
-            // The answer is given in a step, after which the worker searches and goes to sleep.
+            // The answer is sent in a step, after which the worker searches for work and falls asleep.
             let ticks = clock.ticks().wait().unwrap();
             (0..round % 500).for_each(|_| std::hint::spin_loop());
             clock.tick().send_after(Duration::from_nanos(1)).unwrap();
@@ -538,7 +538,6 @@ impl Clock {
     }
 }
 
-/// `Continue` without work yields to others each time, and an idle process costs nothing.
 #[test]
 fn an_idle_process_takes_no_steps() {
     soon(|| {
@@ -546,7 +545,7 @@ fn an_idle_process_takes_no_steps() {
         let pid = runtime.spawn_process(idle_for_ever()).start().unwrap();
         eventually(|| pid.info().is_some_and(|info| info.state == ProcessState::Idle));
         let before = pid.info().unwrap().steps;
-        // Others run a while.
+        // Let another process run for a while.
         let clock = runtime.spawn(Clock { ticks: 0 }).serve().unwrap();
         (0..1_000).for_each(|_| drop(clock.tick().wait()));
         assert_eq!(pid.info().unwrap().steps, before);

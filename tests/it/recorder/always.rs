@@ -1,4 +1,4 @@
-//! Flight recorders: they always run, keep what is newest, and call a hook when something goes wrong.
+//! Flight recorders, which always run, keep the newest events, and call a hook when something goes wrong.
 
 use super::{Counter, Failing, Stuck, check, handled, record};
 use postroom::prelude::*;
@@ -54,7 +54,7 @@ fn a_stall_calls_the_hook_with_what_led_to_it_and_a_panic_of_it_does_no_harm() {
             (runtime.spawn(Stuck).serve().expect("it starts"), Latch::default(), Latch::default());
         stuck.block(begun.clone(), until.clone()).send().expect("it lives");
         begun.wait();
-        // Waits behind the step, or there would be no stall; so it is answered by another thread.
+        // This message waits behind the step, without which there would be no stall; so another thread answers it.
         counter.add(1).wait().expect("it answers");
         eventually(|| causes.lock().unwrap().len() >= round);
         let (cause, handled) = causes.lock().unwrap()[round - 1];
@@ -68,7 +68,8 @@ fn a_stall_calls_the_hook_with_what_led_to_it_and_a_panic_of_it_does_no_harm() {
 
 #[test]
 fn a_supervisor_that_gives_up_calls_the_hook_and_others_within_the_minute_are_counted() {
-    // A worker that is preempted in a step is no stall here: its dump would be the only one of the minute.
+    // No stall limit: if a worker were preempted in a step, the dump for that stall would be the only one of the
+    // minute.
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().expect("two workers");
     let causes = Arc::new(Mutex::new(Vec::new()));
     let seen = causes.clone();

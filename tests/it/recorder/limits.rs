@@ -1,4 +1,4 @@
-//! Limits of recordings, and what is lost beyond them.
+//! Limits of recordings, and the loss of records beyond them.
 
 use super::{Counter, check, count, record};
 use postroom::prelude::*;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// The least memory of a thread, and for how many records it is: those of its ring but one.
+/// Minimum memory per thread, and the number of records that fit into it: one less than its ring has.
 const LEAST: usize = 4096;
 const KEPT: u64 = 127;
 
@@ -64,7 +64,7 @@ fn what_a_ring_has_no_room_for_is_counted_exactly() {
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
     for sent in [KEPT, KEPT + 1, 1_000] {
         let active = runtime.record(LONG).thread_memory(LEAST).start().expect("nothing else is recorded");
-        // A thread that has nothing else to record.
+        // This thread has nothing else to record.
         std::thread::scope(|scope| {
             let send = || (0..sent).for_each(|_| counter.add(1).send().expect("it lives"));
             std::thread::Builder::new().name("sender".into()).spawn_scoped(scope, send).expect("it starts");
@@ -84,8 +84,8 @@ fn a_flow_of_which_an_end_may_be_overwritten_is_not_tied_to_another() {
     let runtime = Runtime::builder().workers(1).build().expect("a worker");
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
     let active = runtime.record(LONG).thread_memory(LEAST).start().expect("nothing else is recorded");
-    // Each is the first in an empty mailbox, so all have the same number. Those that are sent first outlast the records
-    // of their handling.
+    // Each message is the first in an empty mailbox, so all have the same number. The records of the first sends
+    // outlast the records of their handling.
     (0..20).for_each(|_| _ = counter.add(1).wait().expect("it answers"));
     std::thread::scope(|scope| {
         scope.spawn(|| (0..200).for_each(|_| _ = counter.add(1).wait().expect("it answers")));

@@ -1,4 +1,5 @@
-//! Recordings of a host under load: that begin and end, of processes that end, of steps whose permit is taken over.
+//! Recordings of a host under load: while recordings begin and end, while processes exit, and while a step's permit is
+//! taken over.
 
 use super::{Client, Counter, check, count, handled, record, with_fate};
 use postroom::prelude::*;
@@ -42,7 +43,7 @@ fn recordings_begin_and_end_a_thousand_times_under_load() {
         over.store(true, SeqCst);
     });
     assert!(events > 1_000 && both > 100, "{events} events and {both} flows with both ends");
-    // And after all that the host records all there is.
+    // After all of this, a recording is still complete.
     runtime.until_idle().expect("outside");
     let active = record(runtime.host());
     counters[0].add(1).wait().expect("it answers");
@@ -50,7 +51,7 @@ fn recordings_begin_and_end_a_thousand_times_under_load() {
     assert_eq!(handled(&active.stop()), 1);
 }
 
-/// Ends when it is told, in the way that it is told.
+/// A process that exits in the way that it is told to.
 #[process]
 struct Mortal;
 
@@ -87,7 +88,8 @@ impl Parent {
     }
 }
 
-/// Spawned on the one worker, which uses a slot again as soon as it is free, whatever other tests leave.
+/// The processes are spawned on the only worker, which reuses a slot as soon as it is free, whatever slots other tests
+/// have freed.
 #[test]
 fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
     let runtime = Runtime::builder().workers(1).mailbox(Bound::Unbounded).build().expect("a worker");
@@ -118,11 +120,11 @@ fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
     assert_eq!((&spawned, &ended), (&pids, &pids));
     let died_of = |kind| count(&recording, |event| matches!(event, EventKind::Ended { why, .. } if why == kind));
     assert_eq!((died_of(EndKind::Panic), died_of(EndKind::Normal)), (100, 200));
-    // And those that raised them.
+    // One message to each process, and the call that made its parent spawn it.
     assert_eq!((handled(&recording), with_fate(&recording, Fate::Handled)), (600, 600));
 }
 
-/// Does not return from its step before its latch is open, and then sends.
+/// A process that stays in its step until the latch is open, and then sends.
 #[process]
 struct Stuck {
     counter: Address<Counter>,
@@ -142,8 +144,8 @@ impl Stuck {
     }
 }
 
-/// The one worker is in a step that does not end, so another thread takes its permit over and runs the counter; both
-/// record, each to its own ring.
+/// The only worker is in a step that does not end, so another thread takes over its permit and runs the counter. Both
+/// threads record, each into its own ring.
 #[test]
 fn a_step_that_was_taken_over_records_on_its_own_thread() {
     let runtime = Runtime::builder()
@@ -158,10 +160,10 @@ fn a_step_that_was_taken_over_records_on_its_own_thread() {
     let active = record(runtime.host());
     stuck.spin(begun.clone(), until.clone(), 500).send().expect("it lives");
     begun.wait();
-    // Answered by another thread.
+    // Another thread answers.
     (1..=300).for_each(|sum| assert_eq!(counter.add(1).wait(), Ok(sum)));
     until.open();
-    // While the other thread goes on.
+    // Meanwhile the other thread continues.
     (0..300).for_each(|_| _ = counter.add(1).wait().expect("it answers"));
     runtime.until_idle().expect("outside");
     let recording = active.stop();

@@ -1,4 +1,4 @@
-//! Flight recorders that take samples: what is recorded in a sample, and what between two.
+//! Flight recorders that take samples: what they record in a sample, and what between two samples.
 
 use super::{Client, Counter, Failing, Stuck, check, count, handled, record, with_fate};
 use postroom::prelude::*;
@@ -12,7 +12,7 @@ fn samples(recording: &Recording) -> u64 {
     count(recording, |kind| kind == EventKind::SampleEnded)
 }
 
-/// Returns the events of a recording, but for steps that seem to stall because the machine is busy.
+/// Returns the events of a recording, except for apparent stalls that only show that the machine is busy.
 fn events(recording: &Recording) -> impl Iterator<Item = EventKind> {
     let kinds = recording.events().map(|event| event.kind);
     kinds.filter(|kind| !matches!(kind, EventKind::Stalled { .. } | EventKind::TakenOver { .. }))
@@ -79,7 +79,7 @@ fn a_message_that_outlasts_its_sample_is_not_tied_to_the_handling_of_another() {
     assert_eq!(with_fate(&active.stop(), Fate::Queued), 1);
     runtime.resume().expect("a worker starts");
     runtime.until_idle().expect("outside");
-    // The first in an empty mailbox, as that was: both have the same number.
+    // Like the earlier message, this is the first in an empty mailbox, so both have the same number.
     let active = record(runtime.host());
     counter.add(1).send().expect("it lives");
     runtime.until_idle().expect("outside");
@@ -114,7 +114,7 @@ fn samples_and_recordings_begin_and_end_under_load() {
     });
     check(&flight.snapshot());
     drop(flight);
-    // And after all that the host records all there is.
+    // After all of this, a recording is still complete.
     runtime.until_idle().expect("outside");
     let active = record(runtime.host());
     counter.add(1).wait().expect("it answers");
@@ -135,9 +135,9 @@ fn a_stall_is_recorded_with_its_message_and_another_sample_shows_what_is_done_th
     let (begun, until) = (Latch::default(), Latch::default());
     stuck.block(begun.clone(), until.clone()).send().expect("it lives");
     begun.wait();
-    // Waits behind the step, or there would be no stall; so it is answered by another thread.
+    // This message waits behind the step, without which there would be no stall; so another thread answers it.
     counter.add(1).wait().expect("it answers");
-    // If the machine is busy, another step may seem to stall before.
+    // On a busy machine another step may seem to stall first.
     let is_of_message = |recording: &Recording| {
         check(recording);
         assert!(samples(recording) >= 2);

@@ -6,7 +6,7 @@ use postroom::test::Simulation;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Returns the events of a simulation with that seed.
+/// Returns the events of a simulation with the given seed.
 fn events(seed: u64) -> Vec<String> {
     let events = Arc::new(Mutex::new(Vec::new()));
     let found = events.clone();
@@ -22,7 +22,7 @@ fn events(seed: u64) -> Vec<String> {
         check(&recording);
         assert_eq!(handled(&recording), 3 + 6 + 1);
         assert_eq!(recording.duration(), Duration::from_secs(1), "by the virtual clock");
-        // PIDs are those of this run.
+        // PIDs differ from run to run, so numbers replace them.
         let pids: Vec<String> = [counter.pid()]
             .into_iter()
             .chain(clients.iter().map(|client| client.pid()))

@@ -59,7 +59,7 @@ fn end(pid: Pid, how: fn(Pid) -> bool) -> ExitReason {
     ended.wait()
 }
 
-/// Returns the next event, which must arrive.
+/// Returns the next event. Panics if none arrives.
 fn event(mailbox: &mut Mailbox) -> GroupEvent {
     let package = mailbox.receive_timeout(Duration::from_secs(30)).expect("an event");
     package.take().unwrap_or_else(|other| panic!("{other:?}"))
@@ -85,7 +85,7 @@ fn joining_twice_and_leaving_once_leaves_one_membership() {
     });
 }
 
-/// Catches a process that only watches changes being counted as a member.
+/// Catches a process that is counted as a member although it only watches changes.
 #[test]
 fn a_watcher_is_not_a_member() {
     with_runtime(|runtime| {
@@ -141,7 +141,7 @@ fn a_broadcast_reaches_all_live_members_and_returns_their_number() {
     });
 }
 
-/// A member that is in its `close` is no longer a member, and delays no sender.
+/// A member that is in its `close` is no longer a member, and does not delay senders.
 #[test]
 fn a_broadcast_passes_by_a_member_that_is_being_taken_apart() {
     let (began, go_on) = (Arc::new(std::sync::Barrier::new(2)), Arc::new(std::sync::Barrier::new(2)));
@@ -167,7 +167,7 @@ fn a_broadcast_passes_by_a_member_that_is_being_taken_apart() {
     });
 }
 
-/// Only the slow member misses a message for which it has no room, and the message is counted.
+/// Only the slow member misses the messages for which its mailbox has no room, and they are counted.
 #[test]
 fn a_broadcast_waits_for_no_slow_member() {
     watched(|| {
@@ -178,7 +178,7 @@ fn a_broadcast_waits_for_no_slow_member() {
     });
 }
 
-/// Catches: copies for a member that is an alias, lost without a dead letter.
+/// Catches copies for a member that is an alias, if they are lost without a dead letter.
 #[test]
 fn copies_that_have_no_room_at_a_supervised_child_are_counted() {
     watched(|| {
@@ -199,7 +199,7 @@ fn misses_what_has_no_room(runtime: &Runtime, slow: Address<Member>, dead: &Log<
     for number in 0..5_000 {
         reached += room.broadcast(Said(number));
         if number % 500 == 0 {
-            // Keeps its backlog within its mailbox's bound.
+            // Keeps the quick member's backlog within the bound of its mailbox.
             quick.heard().wait().unwrap();
         }
     }
@@ -233,7 +233,7 @@ fn subscribers_get_joins_and_leaves_with_their_reasons() {
         assert_eq!(event(&mut mailbox), joined(other.pid()));
         assert_eq!(event(&mut mailbox), left(one.pid(), None));
         assert_eq!(event(&mut mailbox), left(other.pid(), Some(ExitReason::Cancelled("enough".into()))));
-        // The group has only watchers.
+        // The group has only watchers left.
         assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.watchers), (1, 1));
         assert!(room.unsubscribe(mailbox.pid()) && !room.unsubscribe(mailbox.pid()));
         room.join(member(runtime)).unwrap();
@@ -309,7 +309,7 @@ fn a_process_joins_from_inside_and_keeps_its_place_across_hosts() {
         assert_eq!(one.enter("room".to_string()).wait(), Ok(false));
         let room = runtime.group("room");
         assert_eq!(room.join(other), Ok(true));
-        // It is not a member of the other host's group of that name.
+        // `other` is not a member of its own host's group of that name.
         assert!(elsewhere.group("room").is_empty());
         assert_eq!(room.broadcast(Said(1)), 2);
         assert_eq!((one.heard().wait(), other.heard().wait()), (Ok(vec![1]), Ok(vec![1])));
@@ -332,7 +332,7 @@ fn broadcasts_and_messages_of_one_sender_stay_in_order() {
     });
 }
 
-/// A waker that uses the group whose event woke it: the runtime holds no lock then.
+/// The waker uses the group whose event woke it, so the runtime must not hold a lock at that time.
 #[test]
 fn the_waker_of_a_subscriber_may_use_the_group() {
     struct Asks(Mutex<Option<(postroom::Group, Pid)>>, AtomicU64);
@@ -363,13 +363,13 @@ fn the_waker_of_a_subscriber_may_use_the_group() {
     });
 }
 
-/// Parks the mailbox with that waker.
+/// Parks the mailbox with `waker`.
 fn park(mailbox: &mut Mailbox, waker: &std::task::Waker) {
     let waiting = std::pin::pin!(mailbox.received());
     assert!(waiting.poll(&mut std::task::Context::from_waker(waker)).is_pending());
 }
 
-/// Catches: a waker that drops another subscriber, whose turn to be woken has not come, and waits for that for ever.
+/// Catches a waker that waits for ever when it drops another subscriber that has not been woken yet.
 #[test]
 fn the_waker_of_a_subscriber_may_drop_another() {
     struct Drops(Mutex<Option<Mailbox>>);
@@ -381,7 +381,7 @@ fn the_waker_of_a_subscriber_may_drop_another() {
     with_runtime(|runtime| {
         let (room, one) = (runtime.group("room"), member(runtime));
         let mut mailboxes = [(); 2].map(|()| Mailbox::new().unwrap());
-        // In the order in which they are woken.
+        // Subscribers are woken in the order of their PIDs.
         mailboxes.sort_by_key(Mailbox::pid);
         let [mut first, mut second] = mailboxes;
         room.subscribe(first.pid()).unwrap();
@@ -395,7 +395,7 @@ fn the_waker_of_a_subscriber_may_drop_another() {
     });
 }
 
-/// Catches: a waker that waits for a process whose turn to be woken has not come.
+/// Catches a waker that waits for ever for a process that has not been woken yet.
 #[test]
 fn the_waker_of_a_subscriber_may_wait_for_another() {
     struct Calls(Address<Member>, Mutex<Option<Vec<u32>>>);
@@ -421,9 +421,9 @@ fn the_waker_of_a_subscriber_may_wait_for_another() {
     });
 }
 
-/// Members join a group and leave it or exit, while watchers subscribe, follow for a while, and unsubscribe: the list
-/// and the events of each watcher must lead to the final members, and no event may contradict the known state. Not
-/// covered: changes of different members that are reported in another order than they happened.
+/// Members join a group and leave it or exit, while watchers subscribe, follow for a while, and unsubscribe. Each
+/// watcher's list and events must lead to the final set of members, and no event may contradict the known state. Not
+/// covered: changes of different members that are reported in another order than they happened in.
 ///
 /// Mutation: in `group_table.rs`, `watch`, make the list before `come`, outside of the lock.
 #[test]

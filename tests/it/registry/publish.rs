@@ -26,7 +26,7 @@ impl Clerk {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Subscribes in its entry, before any other process knows it.
+    /// Subscribes in its entry, before any other process knows its PID.
     #[entry]
     fn attentive(&mut self, ctx: &mut Context<Self>) {
         assert!(ctx.subscribe::<Placed>());
@@ -41,7 +41,7 @@ impl Clerk {
     #[message(Paid)]
     fn paid(&mut self, ctx: &mut Context<Self>, paid: Paid) {
         self.paid.push(paid.0);
-        // It receives its own events, later.
+        // A subscriber that publishes gets its own event, later.
         assert_eq!(ctx.publish(Placed(paid.0 + 1)), 1);
     }
 
@@ -97,7 +97,7 @@ fn a_process_subscribes_from_inside_from_its_entry_on() {
         let one = runtime.spawn(Clerk::default()).attentive().unwrap();
         assert_eq!(runtime.publish(Placed(1)), 1);
         one.paid(Paid(1)).send().unwrap();
-        // Behind it in the mailbox; its own event is ahead of the next call.
+        // This call is behind `Paid` in the mailbox; the event published by `paid` is ahead of the next call.
         assert_eq!(one.seen().wait().map(|(_, paid)| paid), Ok(vec![1]));
         assert_eq!(one.seen().wait(), Ok((vec![1, 2], vec![1])));
         assert_eq!((one.forget().wait(), one.forget().wait()), (Ok(true), Ok(false)));
@@ -144,7 +144,7 @@ fn topics_without_a_name_that_can_be_one_and_ended_processes_are_refused() {
     });
 }
 
-/// An event costs a clone for each subscriber but the last, and a panic of a clone is its publisher's.
+/// An event is cloned for each subscriber but the last, and a panic of a clone reaches the publisher.
 #[test]
 fn an_event_is_copied_for_each_subscriber_but_one() {
     struct Counted(Arc<AtomicUsize>);
@@ -166,7 +166,7 @@ fn an_event_is_copied_for_each_subscriber_but_one() {
 }
 
 /// Threads publish while processes subscribe and exit. A live process that subscribed before an event was published
-/// gets it, in the order of each publisher. All events fit into a mailbox.
+/// gets it, in each publisher's order. A mailbox has room for all events.
 #[test]
 fn events_arrive_intact_and_in_order_while_others_subscribe_and_exit() {
     watched(|| {
@@ -219,8 +219,8 @@ fn events_arrive_intact_and_in_order_while_others_subscribe_and_exit() {
     });
 }
 
-/// Catches a list of subscribers that is cached from one publication to the next although one has subscribed, or left,
-/// in between. (Mutation: in `group_table.rs`, `join_once` or `leave` does not clear the group's list.)
+/// Catches a list of subscribers that is cached from one publication to the next although a process has subscribed, or
+/// unsubscribed, in between. (Mutation: in `group_table.rs`, `join_once` or `leave` does not clear the group's list.)
 #[test]
 fn subscribing_or_leaving_between_two_publications_affects_the_second() {
     with_runtime(|runtime| {

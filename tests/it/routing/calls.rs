@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Asks another process of the same type, on another node.
+/// A process that calls another process of its type, on another node.
 #[process]
 #[derive(Default)]
 struct Asker {
@@ -45,7 +45,7 @@ impl Asker {
     fn node(&mut self) -> NodeId {
         this_node()
     }
-    /// Sends all of them to the other.
+    /// Sends all `numbers` to `other`.
     #[message]
     fn tell(&mut self, other: Address<Asker>, numbers: Vec<u64>) {
         numbers.into_iter().for_each(|number| other.note(number).send().unwrap());
@@ -84,7 +84,7 @@ impl Asker {
     }
     #[message]
     fn note_later(&mut self, other: Address<Asker>) {
-        // The timer is dropped: the message is sent all the same.
+        // Dropping the timer does not cancel the message.
         let _timer = other.note(10).send_after(Duration::from_millis(1)).unwrap();
     }
 }
@@ -94,7 +94,7 @@ fn askers(pair: &Pair) -> (Address<Asker>, Address<Asker>) {
     (spawn(&pair.here), spawn(&pair.there))
 }
 
-/// Delivers what is under way until the call has its answer.
+/// Delivers parcels until the call has its answer.
 fn pumped<T: Send + 'static>(pair: &Pair, ask: impl FnOnce() -> T + Send + 'static) -> T {
     let (answers, answered) = channel();
     std::thread::spawn(move || answers.send(ask()).unwrap());
@@ -160,7 +160,7 @@ fn a_caller_that_gives_up_is_seen_by_the_transport() {
         let asked = here.ask_soon(there, Duration::from_millis(1)).wait();
         assert_eq!(asked, Err(CallError::Failed(CallError::Timeout)));
         assert!(pair.net.any_waiting(|answerer| answerer.is_abandoned()));
-        // Its time left was sent along, and had passed when it was delivered: a late answer is dropped.
+        // The call carries its remaining time, which has passed by its delivery, so the late answer is dropped.
         let (one, other) = pair.nodes();
         let parcel = pair.net.take(one, other).unwrap();
         let Parcel::Message(_, _, Some((_, Some(left)))) = &parcel else { panic!("a call with a time limit") };
@@ -191,7 +191,7 @@ fn calls_under_way_fail_when_the_connection_is_lost() {
             assert_eq!(lost, Err(CallError::Failed(CallError::Died(ExitReason::NodeLost))));
         }
         gate.open();
-        // The answer of the one that had arrived has nowhere to go.
+        // The answer to the call that had arrived has nowhere to go.
         assert_eq!(there.seen().wait().unwrap(), [0_u64; 0]);
         let refused = here.ask_half(there, 2).wait();
         assert_eq!(refused, Err(CallError::Failed(CallError::Gone(ExitReason::NodeLost))), "it lives on there");
@@ -208,7 +208,7 @@ fn a_full_transport_refuses_each_kind_of_send_as_it_says() {
         assert_eq!(here.note_plainly(there).wait(), full);
         let (answers, answered) = channel();
         std::thread::spawn(move || answers.send(here.note_patiently(there).wait()).unwrap());
-        // It tries again until there is room.
+        // The sender retries until there is room.
         until(|| pair.net.refused() >= 5);
         pair.net.set_mode(Mode::Takes);
         assert_eq!(answered.recv().unwrap(), Ok(()));
@@ -217,7 +217,7 @@ fn a_full_transport_refuses_each_kind_of_send_as_it_says() {
     });
 }
 
-/// A transport whose messages go to a process first.
+/// A transport that passes its messages to a process.
 struct Posted(Address<Post>);
 
 impl Receiver for Posted {
@@ -248,8 +248,8 @@ impl Post {
     }
 }
 
-/// Catches: a send to another node that is none of the sending process, which the bound of the transport's own process
-/// does not hold back.
+/// Catches a send to another node that does not count as the sending process's own, so that the bound of the
+/// transport's process does not suspend the sender.
 #[test]
 fn a_transport_that_is_a_process_holds_its_senders_back() {
     with_pair(|pair| {
@@ -282,7 +282,7 @@ fn a_message_for_later_is_kept_here_and_goes_through_the_transport() {
     });
 }
 
-/// What becomes of a call whose package goes no further.
+/// A call whose package is dropped, refused, taken apart or handled.
 #[test]
 fn a_caller_elsewhere_is_told_once_whatever_becomes_of_its_package() {
     with_pair(|pair| {
@@ -304,7 +304,7 @@ fn a_caller_elsewhere_is_told_once_whatever_becomes_of_its_package() {
         assert_eq!(refused.reason, SendFailure::UnknownNode(nowhere));
         drop(refused);
         assert_eq!(told.lock().unwrap().drain(..).collect::<Vec<_>>(), [Some(CallError::Unhandled)]);
-        // Taken apart: unsent it was not delivered, sent it may have been.
+        // Taken apart: if it was not sent, it was not delivered; if it was sent, it may have been.
         for is_sent in [false, true] {
             let (to, payload, mut answerer) = package(there.pid(), Payload::new(1)).take_apart();
             assert!(to == there.pid() && payload.value_type() == std::any::TypeId::of::<i32>());
@@ -316,7 +316,7 @@ fn a_caller_elsewhere_is_told_once_whatever_becomes_of_its_package() {
             let expected = if is_sent { CallError::Dropped } else { CallError::Unhandled };
             assert_eq!(told.lock().unwrap().drain(..).collect::<Vec<_>>(), [Some(expected)]);
         }
-        // Handled: the process that answers survives.
+        // Handled: the answering process survives the panic.
         node.deliver(package(there.pid(), Payload::new(AskerHalf { number: 4 }))).unwrap();
         until(|| !told.lock().unwrap().is_empty());
         assert_eq!(*told.lock().unwrap(), [None]);

@@ -5,7 +5,7 @@ use postroom::prelude::*;
 use postroom::routing::{ControlMessage, Node};
 use postroom_tests::partner::Partner;
 
-/// Ends a process.
+/// A way to end a process.
 type End = fn(Pid) -> bool;
 
 #[test]
@@ -41,7 +41,8 @@ fn a_control_that_comes_too_late_or_to_the_wrong_node_ends_nothing() {
     });
 }
 
-/// Without a slot of that process here, the observer too needs the transport: there is none.
+/// Code of one node cannot inspect, name or group a process that only another node knows, even if both nodes are in one
+/// program. A test observes all nodes, and can.
 #[test]
 fn what_only_one_node_knows_is_not_there_for_the_other() {
     with_pair(|pair| {

@@ -91,7 +91,7 @@ fn without_a_transport_nothing_leaves_a_logical_node_and_an_observer_reaches_all
     });
 }
 
-/// Catches: a transport, and what waits in it, that is kept for ever because its node has ended.
+/// Catches a transport that is kept for ever, with the messages waiting in it, although its node has ended.
 #[test]
 fn the_transports_of_a_logical_node_end_with_it() {
     struct Refuses;
@@ -109,7 +109,7 @@ fn the_transports_of_a_logical_node_end_with_it() {
         Router::of_node(node).connect(NodeId::random(), transport.clone());
         assert_eq!(Arc::strong_count(&transport), 2);
         drop(runtime);
-        // A host is forgotten by the start or the end of another, if a thread of its was late.
+        // If one of its threads was late, a host is forgotten only when another host starts or ends.
         until(|| {
             drop(builder().build().unwrap());
             Arc::strong_count(&transport) == 1
@@ -117,7 +117,7 @@ fn the_transports_of_a_logical_node_end_with_it() {
     });
 }
 
-/// The record of a host is used again for one of another node, which must not take its number or its place.
+/// A host's record is reused for a host of another node, which must not inherit the old node's number or place.
 #[test]
 fn a_later_runtime_is_of_its_own_node() {
     watched(|| {
@@ -132,7 +132,8 @@ fn a_later_runtime_is_of_its_own_node() {
     });
 }
 
-/// Catches: what is delivered inside a send of another node is sent by that node, to its transports once more.
+/// Catches a message that is delivered inside another node's send, and therefore counts as sent by that node, through
+/// its transports again.
 #[test]
 fn a_transport_may_deliver_at_once() {
     struct Direct(Node);

@@ -1,5 +1,5 @@
-//! Senders to another node whose transport has no room. The clocks of the hosts stand still, so that no suspended
-//! process goes on because it has waited for the longest time.
+//! Senders to another node whose transport has no room. The hosts' clocks stand still, so that no suspended process
+//! continues because its suspension has timed out.
 
 use postroom::error::SendFailure;
 use postroom::inspect::ProcessState;
@@ -10,7 +10,7 @@ use postroom::{NodeId, Package, Runtime};
 use postroom_tests::face::{until, watched};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What fits; as much again is accepted beyond.
+/// Number of messages that fit; as many again are accepted beyond the bound.
 const FITS: usize = 4;
 
 /// A transport whose other end is the test.
@@ -19,9 +19,9 @@ struct Pipe {
     waiting: Mutex<Vec<u32>>,
     queue: TransportQueue,
     attempts: Mutex<u32>,
-    /// Gives room as soon as it has accepted something beyond the bound: before its sender waits.
+    /// Whether the pipe makes room as soon as it has accepted a message beyond the bound, before the sender waits.
     makes_room: bool,
-    /// Refuses what is sent beyond the bound for another reason.
+    /// Whether messages beyond the bound are refused for another reason.
     is_lost: Mutex<bool>,
 }
 
@@ -46,7 +46,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Takes all that waits.
+    /// Takes all waiting messages, and reports that there is room.
     fn drain(&self) -> Vec<u32> {
         let taken = std::mem::take(&mut *self.waiting());
         self.queue.set_room();
@@ -86,7 +86,7 @@ impl Source {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Sends that many in one step.
+    /// Sends `count` messages in one step.
     #[message]
     fn go(&mut self, count: u32) -> u32 {
         for _ in 0..count {
@@ -166,7 +166,7 @@ fn a_process_is_suspended_after_its_step_until_the_transport_has_room() {
     });
 }
 
-/// Mutation: in `transport_queue.rs`, `wait`, list it though the queue is not full.
+/// Mutation: in `transport_queue.rs`, `wait`, add to the list although the queue is not full.
 #[test]
 fn room_between_the_refusal_and_the_suspension_is_not_missed() {
     watched(|| {
@@ -217,7 +217,8 @@ fn a_signal_ends_the_suspension() {
     });
 }
 
-/// One attempt that is refused, and one when there is room. Without a signal they would try a thousand times a second.
+/// Each sender makes two attempts: one that is refused, and one when there is room. Without the signal it would make a
+/// thousand attempts a second.
 #[test]
 fn threads_and_tasks_wait_for_the_signal_and_those_that_try_do_not() {
     watched(|| {

@@ -1,4 +1,4 @@
-//! Two nodes under seeded schedules: a process on each takes what has arrived, one parcel in a turn.
+//! Two nodes under seeded schedules. A process on each node delivers what has arrived, one parcel per turn.
 
 use super::wire::Net;
 use postroom::prelude::*;
@@ -8,7 +8,7 @@ use postroom::{Monitor, NodeId};
 use postroom_tests::face::Log;
 use std::collections::BTreeMap;
 
-/// Delivers to its node what has arrived from the other.
+/// A process that delivers parcels from the other node to its own.
 #[process]
 struct Postman {
     net: Net,
@@ -26,7 +26,7 @@ impl Postman {
     }
 }
 
-/// Connects two nodes by postmen.
+/// Connects two nodes, with a postman on each.
 fn connect(net: &Net, one: Host, other: Host) {
     net.connect(one.node(), other.node());
     for (from, to) in [(one, other), (other, one)] {
@@ -36,7 +36,7 @@ fn connect(net: &Net, one: Host, other: Host) {
     }
 }
 
-/// What a peer has heard.
+/// An event that a peer has received.
 #[derive(Clone, Debug)]
 enum Heard {
     Number(Pid, u64),
@@ -45,7 +45,7 @@ enum Heard {
     Answer(u64, Result<u64, CallError>),
 }
 
-/// Does to others what it is told, and notes what it hears.
+/// A process that acts on others as it is told, and logs the events that it receives.
 #[process]
 #[derive(Default)]
 struct Peer {
@@ -152,7 +152,7 @@ impl World {
         Self { net, nodes, peers, heard, asked, monitored, removed }
     }
 
-    /// Has them do things to each other across the nodes. Returns whether the connection was lost at the end.
+    /// Makes the peers act on each other across the nodes. Returns whether the connection was lost at the end.
     fn live(&self, sim: &Sim) -> bool {
         let deeds = 40;
         for deed in 0..deeds {
@@ -170,7 +170,7 @@ impl World {
                 }
                 _ => drop(one.act(sim.random(), other).send()),
             }
-            // Sometimes all of that arrives, and sometimes only what comes before an answer to the test.
+            // Sometimes wait until everything has arrived, and sometimes only for what precedes an answer.
             match sim.random() % 8 {
                 0 => sim.until_idle().unwrap(),
                 1..4 => drop(self.peers[place].double(0).wait()),
@@ -180,7 +180,7 @@ impl World {
         false
     }
 
-    /// Checks the order of what came from each sender, and that nothing came after its end.
+    /// Checks the order of the messages from each sender, and that none came after the notice of its end.
     fn check_order(&self, was_cut: bool) {
         let mut last: BTreeMap<(Pid, Pid), u64> = BTreeMap::new();
         let mut ended = Vec::new();
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Checks that each call of a process that lives has exactly one answer.
+    /// Checks that each call of a live process has exactly one answer.
     fn check_calls(&self) {
         let heard = self.heard.all();
         for (me, number) in self.asked.all() {
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Checks that each monitor of a process that lives has fired once, unless it was removed: then never.
+    /// Checks that each monitor of a live process has fired exactly once, or never if it was removed.
     fn check_monitors(&self) {
         let (heard, removed) = (self.heard.all(), self.removed.all());
         for (me, monitor) in self.monitored.all() {
@@ -236,7 +236,7 @@ fn what_two_nodes_do_to_each_other_is_told_once_and_in_order(sim: Sim) {
     assert_eq!((world.net.under_way(), world.net.waiting()), (0, 0));
     world.check_order(was_cut);
     world.check_calls();
-    // When one node's processes have ended, all that watch them have been told.
+    // Once the processes of one node have ended, all processes that monitor them have been notified.
     world.peers.iter().skip(1).step_by(2).for_each(|peer| _ = peer.pid().kill());
     sim.until_idle().unwrap();
     world.check_order(was_cut);
@@ -258,7 +258,7 @@ fn what_two_nodes_do_to_each_other_is_told_once_and_in_order(sim: Sim) {
     sometimes!(!world.removed.is_empty(), "a monitor is removed");
 }
 
-/// The same with the production scheduler's own order.
+/// Like the test above, in the production scheduler's own order.
 #[postroom::test(seeds = 50, strategy = "production")]
 fn workers_of_several_nodes_share_the_threads_of_a_simulation(sim: Sim) {
     let world = World::new(&sim);
@@ -269,8 +269,8 @@ fn workers_of_several_nodes_share_the_threads_of_a_simulation(sim: Sim) {
     world.check_calls();
 }
 
-/// Catches: a message for later that is sent by the thread that moves the clock, which observes all nodes, goes past
-/// the transport.
+/// Catches a delayed message that bypasses the transport, because it is sent by the thread that advances the clock,
+/// which observes all nodes.
 #[postroom::test(seeds = 10)]
 fn a_message_for_later_goes_through_the_transport(sim: Sim) {
     #[process]
@@ -281,7 +281,7 @@ fn a_message_for_later_goes_through_the_transport(sim: Sim) {
         fn serve(&mut self) {}
         #[message]
         fn tell(&mut self, other: Address<Later>) {
-            // The timer is dropped: the message is sent all the same.
+            // Dropping the timer does not cancel the message.
             let _timer = other.tell_nobody().send_after(std::time::Duration::from_secs(60)).unwrap();
         }
         #[message]
@@ -298,7 +298,7 @@ fn a_message_for_later_goes_through_the_transport(sim: Sim) {
     assert_eq!(net.under_way(), 1);
 }
 
-/// Catches: timers of further nodes are not looked at, so that a simulation is stuck, or ends too early.
+/// Catches a simulation that ignores the timers of further nodes, so that it hangs or ends too early.
 #[postroom::test(seeds = 10)]
 fn nodes_share_the_time_of_the_simulation(sim: Sim) {
     #[process]

@@ -7,19 +7,19 @@ use postroom_tests::face::{Gate, until};
 use postroom_tests::partner::{Partner, Report, Reports, Trapper, fell_with};
 use std::sync::mpsc::channel;
 
-/// Spawns a partner that reports.
+/// Spawns a partner, and returns its reports too.
 fn reporting(runtime: &Runtime) -> (Address<Partner>, Reports) {
     let (partner, reports) = Partner::reporting();
     (runtime.spawn(partner).serve().unwrap(), reports)
 }
 
-/// Spawns one that traps exits and reports them.
+/// Spawns a process that traps exits, and returns its reports of them too.
 fn trapping(runtime: &Runtime) -> (Address<Trapper>, Reports) {
     let (trapper, reports) = Trapper::reporting();
     (runtime.spawn(trapper).serve().unwrap(), reports)
 }
 
-/// Has a few last words.
+/// A process that sends a few last words before it fails.
 #[process]
 struct Doomed;
 
@@ -36,7 +36,7 @@ impl Doomed {
     }
 }
 
-/// Links in the middle of a step, and traps exits.
+/// A process that links in the middle of a step, and traps exits.
 #[process]
 struct Busy {
     heard: Vec<Exit>,
@@ -67,13 +67,13 @@ fn quiet(runtime: &Runtime) -> Address<Partner> {
     runtime.spawn(Partner::default()).serve().unwrap()
 }
 
-/// Waits until both partners know that they are linked, or that they are not.
+/// Delivers parcels until both partners know that they are linked, or that they are not.
 fn until_linked(pair: &Pair, one: Pid, other: Pid, is_linked: bool) {
     let knows = |one: Pid, other: Pid| one.bindings().wait().unwrap().links.contains(&other) == is_linked;
     pair.net.pump_until(|| knows(one, other) && knows(other, one));
 }
 
-/// A way to end, and whether a monitor hears the reason that belongs to it.
+/// A way to end a process, and a check of the reason that its monitors get.
 type End = (fn(Address<Partner>), fn(&ExitReason) -> bool);
 
 fn ends() -> [End; 5] {
@@ -128,7 +128,7 @@ fn a_monitor_of_a_process_that_has_ended_or_cannot_be_reached_fires_at_once() {
             !heard.is_empty()
         });
         assert_eq!(heard, [Report::Down(Down::of(dead, ExitReason::NoProcess))]);
-        // A transport that takes no links, and none.
+        // First a transport that takes no link messages, then no transport.
         let alive = quiet(&pair.there).pid();
         for cut in [false, true] {
             if cut {
@@ -160,7 +160,7 @@ fn a_monitor_that_is_removed_does_not_fire_and_is_forgotten_elsewhere() {
         pair.net.pump_until(|| !watched.pid().bindings().wait().unwrap().monitored_by.is_empty());
         assert!(watcher.unwatch(monitor).wait().unwrap());
         pair.net.pump_until(|| watched.pid().bindings().wait().unwrap().monitored_by.is_empty());
-        // One whose notice is on its way.
+        // A monitor that is removed while its notice is under way.
         let monitor = watcher.watch(watched.pid()).wait().unwrap();
         pair.net.pump_until(|| !watched.pid().bindings().wait().unwrap().monitored_by.is_empty());
         watched.fail().send().unwrap();
@@ -172,7 +172,7 @@ fn a_monitor_that_is_removed_does_not_fire_and_is_forgotten_elsewhere() {
     });
 }
 
-/// Links that were made from either side end with either side.
+/// A failure spreads over a link from either side, whichever side made the link.
 #[test]
 fn a_failure_reaches_the_partner_elsewhere_and_a_normal_end_only_unlinks() {
     with_pair(|pair| {
@@ -252,7 +252,7 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
         until_linked(pair, falls.pid(), stays.pid(), true);
         until_linked(pair, watcher.pid(), watched.pid(), true);
         let joined = pair.as_here(|| stays.pid().join());
-        // An unlink that is not answered, of a process that is watched from elsewhere.
+        // An unlink that is not answered, by a process that is monitored from the other node.
         let (unlinks, was_linked) = (quiet(&pair.here), quiet(&pair.there));
         unlinks.link(was_linked.pid()).wait().unwrap();
         until_linked(pair, unlinks.pid(), was_linked.pid(), true);
@@ -284,7 +284,8 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
             }
         }
         assert_eq!((downs, exits), (2, 1));
-        // The other half falls, too: it does not trap exits. What is left knows of nothing.
+        // The partner of the other link exits too, as it does not trap exits. The surviving processes have no ties
+        // left.
         until(|| !watched.pid().is_alive());
         for it in [watcher.pid(), unlinks.pid()] {
             assert_eq!(it.bindings().wait().unwrap().count(), 0);
@@ -300,8 +301,8 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
     });
 }
 
-/// Catches: the notice of a loss ends the link that the other has made since, over the next connection, while the
-/// process was busy. The other keeps its half.
+/// Catches the notice of a lost connection that also ends a link made by the other process since, over the next
+/// connection, while this process was busy. The other process would keep its half of the link.
 #[test]
 fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
     with_pair(|pair| {
@@ -326,8 +327,8 @@ fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
     });
 }
 
-/// Catches: an unlink of the last connection ends the link that the process has made over the next, before it came to
-/// the unlink.
+/// Catches an unlink over the last connection that ends a link made by the process over the next one, before the
+/// process got to the unlink.
 #[test]
 fn an_unlink_over_one_connection_does_not_end_a_link_over_the_next() {
     with_pair(|pair| {
@@ -343,7 +344,7 @@ fn an_unlink_over_one_connection_does_not_end_a_link_over_the_next() {
         let (one, there) = pair.nodes();
         pair.net.connect(one, there);
         gate.open();
-        // It has handled all of it when it answers.
+        // By the time it answers, it has handled everything from the last connection.
         assert_eq!(busy.heard().wait().unwrap(), []);
         until_linked(pair, busy.pid(), other.pid(), true);
         assert_eq!(reports.so_far(), []);
@@ -366,7 +367,7 @@ fn a_join_across_nodes_waits_for_the_end_and_gets_its_reason() {
                 reason.is_some()
             });
             assert!(is_reason(reason.as_ref().unwrap()), "{reason:?}");
-            // Behind its end.
+            // A join after the exit.
             it.pid().join().wait();
             let joined = pair.as_here(|| it.pid().join());
             pair.net.pump();
@@ -400,7 +401,7 @@ fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
         });
         assert!(heard.contains(&Report::Down(Down::of(monitor, ExitReason::Killed))), "{heard:?}");
         assert!(heard.contains(&Report::Exit(Exit { pid: shop, reason: ExitReason::Killed })), "{heard:?}");
-        // The next one is another process, and the ties with it are its own.
+        // The restarted child is another process, with ties of its own.
         pair.net.pump_until(|| shop.resolve().is_some_and(|next| next != first));
         let next = shop.resolve().unwrap();
         let monitor = watcher.watch(shop).wait().unwrap();
@@ -415,7 +416,7 @@ fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
     });
 }
 
-/// Catches: what is said about a tie with an alias goes to the process that the alias means by then.
+/// Catches notices about a tie with an alias that go to the process that the alias means by then.
 #[test]
 fn ties_with_a_name_stay_with_the_process_that_had_it() {
     with_pair(|pair| {
@@ -434,7 +435,8 @@ fn ties_with_a_name_stay_with_the_process_that_had_it() {
         assert!(watcher.unwatch(monitor).wait().unwrap());
         watcher.unlink(name).wait().unwrap();
         pair.net.pump_until(|| first.pid().bindings().wait().unwrap().count() == 0);
-        // The failure of the one that ties are with now is the watcher's, whoever has the name.
+        // The new link is with the second process: the watcher's failure reaches it even after the name has been
+        // unregistered.
         watcher.link(name).wait().unwrap();
         pair.net.pump_until(|| second.pid().bindings().wait().unwrap().count() == 1);
         host.unregister_name("moves");

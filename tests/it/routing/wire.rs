@@ -1,4 +1,4 @@
-//! A transport in memory between the logical nodes of a test, which decides when something arrives.
+//! An in-memory transport between the logical nodes of a test. The test decides when a parcel arrives.
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
@@ -9,34 +9,34 @@ use postroom_tests::face::{builder, until, watched};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What lies in a queue.
+/// An item in a queue between two nodes.
 pub(super) enum Parcel {
-    /// A message; a call has the number under which its caller waits.
+    /// A message; a call also has the number under which its caller waits, and its remaining time.
     Message(Pid, Payload, Option<(u64, Option<std::time::Duration>)>),
     Link(Pid, Pid, LinkMessage<ExitReason>),
     Control(Pid, ControlMessage),
     Answer(u64, Result<Payload, CallError>),
 }
 
-/// What a wire does with what it is given.
+/// How a wire treats parcels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Takes,
     /// Refuses messages as too many.
     Full,
-    /// Refuses everything but messages, as a transport that implements `Receiver` only.
+    /// Refuses everything but messages, like a transport that implements only `Receiver`.
     MessagesOnly,
 }
 
 struct Wires {
     queues: BTreeMap<(NodeId, NodeId), VecDeque<Parcel>>,
-    /// Callers that wait for an answer, with the nodes of caller and called.
+    /// Callers that wait for an answer, each with its own node and the node that it called.
     waiting: BTreeMap<u64, (NodeId, NodeId, Answerer)>,
     number: u64,
     mode: Mode,
-    /// How many messages were refused.
+    /// Number of messages that were refused.
     refused: u64,
-    /// Called when something has been queued for that node.
+    /// Callbacks to call when a parcel has been queued for the node.
     bells: BTreeMap<NodeId, Bell>,
 }
 
@@ -66,12 +66,12 @@ impl Net {
         self.wires().mode = mode;
     }
 
-    /// Returns how many messages were refused.
+    /// Returns the number of messages that were refused.
     pub(super) fn refused(&self) -> u64 {
         self.wires().refused
     }
 
-    /// Has `ring` called when something has been queued for `node`.
+    /// Sets the callback to call when a parcel has been queued for `node`.
     pub(super) fn ring(&self, node: NodeId, ring: impl Fn() + Send + Sync + 'static) {
         self.wires().bells.insert(node, Arc::new(ring));
     }
@@ -83,7 +83,7 @@ impl Net {
         }
     }
 
-    /// Cuts two nodes apart: what is under way is lost, and both are told.
+    /// Cuts the connection between two nodes: parcels under way are lost, and both nodes are notified.
     pub(super) fn cut(&self, one: NodeId, other: NodeId) {
         let (mut lost, mut unheard) = (Vec::new(), Vec::new());
         {
@@ -119,17 +119,17 @@ impl Net {
         }
     }
 
-    /// Returns how many parcels are under way.
+    /// Returns the number of parcels under way.
     pub(super) fn under_way(&self) -> usize {
         self.wires().queues.values().map(VecDeque::len).sum()
     }
 
-    /// Returns how many callers wait.
+    /// Returns the number of waiting callers.
     pub(super) fn waiting(&self) -> usize {
         self.wires().waiting.len()
     }
 
-    /// Looks at the callers that wait.
+    /// Returns whether the answerer of any waiting caller satisfies `is_such`.
     pub(super) fn any_waiting(&self, is_such: impl Fn(&Answerer) -> bool) -> bool {
         self.wires().waiting.values().any(|(_, _, answerer)| is_such(answerer))
     }
@@ -177,7 +177,7 @@ impl Net {
         }
     }
 
-    /// Delivers what is under way, all directions in turn, until nothing is. Returns whether anything was.
+    /// Delivers parcels, in all directions by turns, until none is under way. Returns whether there were any.
     pub(super) fn pump(&self) -> bool {
         let mut moved = false;
         loop {
@@ -190,7 +190,7 @@ impl Net {
         }
     }
 
-    /// Delivers whatever comes until the condition holds.
+    /// Delivers parcels as they come until the condition holds.
     pub(super) fn pump_until(&self, mut condition: impl FnMut() -> bool) {
         until(|| {
             self.pump();

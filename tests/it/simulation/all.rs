@@ -33,15 +33,15 @@ fn explore(setters: u32, cells: usize, bound: Bound) -> Coverage {
     test.expect("nothing fails")
 }
 
-/// Counted by hand: the number of orders of `n` messages to one cell, with the number that have arrived when each is
-/// handled, is n! times the n-th Catalan number (1, 4, 30, 336). Cells are independent: one order of turns of different
-/// cells represents all, so a schedule is a tuple of those of each cell.
+/// Checked by hand: with one cell, the number of orders of `n` messages, each with the number of messages that have
+/// arrived when it is handled, is n! times the n-th Catalan number (1, 4, 30, 336). Cells are independent: one order of
+/// turns of different cells represents all, so the numbers of the cells are multiplied.
 #[test]
 fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     for (setters, cells, schedules) in
         [(1, 1, 1), (2, 1, 4), (3, 1, 30), (4, 1, 336), (1, 3, 1), (2, 2, 16), (2, 3, 64)]
     {
-        // With a hard bound too, where the search is short.
+        // Also with a hard bound, if the search is short.
         let bounds = [Bound::Unbounded, Bound::Hard(9, Overflow::Refuse)];
         for bound in bounds.into_iter().take(if schedules > 30 { 1 } else { 2 }) {
             let covered = explore(setters, cells, bound);

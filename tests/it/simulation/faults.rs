@@ -53,7 +53,7 @@ impl Shaky {
     fn work(&mut self) {}
 }
 
-/// Supervision handles a crash and a failed start.
+/// A supervisor handles crashes and failed starts.
 #[test]
 fn supervisors_restart_what_crashes_and_what_does_not_start() {
     let test = Simulation::new("restart").seeds(200).check(|sim| {

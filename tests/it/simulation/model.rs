@@ -1,17 +1,17 @@
-//! A slow, obvious model of mailboxes, links, monitors, names, groups and supervision, compared with the real thing on
-//! random programs: after each act, when all is at rest, both look alike. Two acts at once look like one of the orders
-//! of their steps. `proptest` makes the programs and the seeds of their schedules, and makes both small when they fail.
-//! There are 100 programs, or as many as `POSTROOM_CASES` says.
+//! A slow, obvious model of mailboxes, links, monitors, names, groups and supervision, compared with the runtime on
+//! random programs: after each operation, when all is idle, both must look alike. Two operations at the same time must
+//! look like one of the orders of their steps. `proptest` generates the programs and the seeds of their schedules, and
+//! shrinks both on a failure. There are 100 programs, or as many as `POSTROOM_CASES` requests.
 //!
-//! On its first run it found that `trap_exits(false)` in a sync entry had no effect. Planted in the runtime, these were
-//! found by the first 64 programs, and made as small as the program in brackets:
+//! The first run found that `trap_exits(false)` in a sync entry had no effect. The following faults, planted in the
+//! runtime, were found by the first 64 programs, and shrunk to the program in brackets:
 //!
 //! * a name that is not released when its holder ends (a child of the tree finishes);
-//! * a monitor that is told twice, or not at all (one fails, another monitors it);
-//! * a link that survives the unlinking on the other side (link, unlink); a watcher that stays known when it has ended;
-//! * a group that keeps the dead (join, end); a name that is given although its holder lives (twice that name);
-//! * a restart that is not counted (a child fails), one more than the intensity allows (three fail); a child that was
-//!   stopped by request and comes back with its group (stop it, another fails), a temporary one that does.
+//! * a monitor that fires twice, or not at all (one process fails, another monitors it);
+//! * a link that survives the unlinking on the other side (link, unlink); a watcher that stays known after its end;
+//! * a group that keeps ended members (join, end); a name that is given although its holder lives (give it twice);
+//! * a restart that is not counted (a child fails); one more restart than the intensity allows (three fail); a child
+//!   that was stopped by request, or is temporary, and comes back with its group (stop it, another fails).
 
 mod ops;
 mod real;
@@ -25,23 +25,23 @@ use reference::{Model, Step};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
-/// How many processes there are at first.
+/// Initial number of processes.
 const ACTORS: usize = 4;
 
-/// In how many programs something happened that the comparison is about.
+/// Counts of the events that the comparison is about.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     acts: u64,
-    /// Two acts at once that did not look like the first after the second.
+    /// Pairs of operations at the same time that did not look like the first before the second.
     races: u64,
-    /// After which several models looked alike.
+    /// Operations after which several models looked alike.
     hidden: u64,
     falls: u64,
     give_ups: u64,
     queues: u64,
 }
 
-/// Puts processes that there are in the place of all numbers; `None` if the act makes no sense now.
+/// Replaces all numbers by those of existing processes. Returns `None` if the operation makes no sense now.
 fn fit(op: &Op, model: &Model) -> Option<Op> {
     let count = model.count();
     let mut op = op.clone();
@@ -67,7 +67,7 @@ fn fit(op: &Op, model: &Model) -> Option<Op> {
         }
         Op::Link(from, to) | Op::Monitor(from, to) => {
             (*from, *to) = (*from % count, *to % count);
-            // It would be refused.
+            // The runtime would refuse it.
             if from == to {
                 return None;
             }
@@ -83,7 +83,8 @@ fn fit(op: &Op, model: &Model) -> Option<Op> {
     makes_sense.then_some(op)
 }
 
-/// All that can come of doing `one` and `other` at once: of each order of their steps, and of the falls that follow.
+/// Returns all possible results of `one` and `other` at the same time: of each order of their steps, and of the
+/// failures that spread from them.
 fn interleavings(model: &Model, one: &[Step], other: &[Step]) -> Vec<(Model, Vec<Option<ops::Answer>>)> {
     if one.is_empty() && other.is_empty() && !model.is_failing() {
         return vec![(model.clone(), vec![None, None])];
@@ -107,8 +108,8 @@ fn interleavings(model: &Model, one: &[Step], other: &[Step]) -> Vec<(Model, Vec
     all
 }
 
-/// Runs a program, and says where it differs from the model. There may be several models that look alike, and differ in
-/// what has not come to light yet, such as the order of a message and a stop in the mailbox of a process that is held.
+/// Runs a program, and returns where it differs from the model. Several models may look alike, and differ only in state
+/// that has not been observed yet, such as the order of a message and a stop in the mailbox of a held process.
 fn run(sim: &Sim, case: &Case) -> Result<Met, String> {
     let mut met = Met::default();
     let (mut models, mut real) = (vec![Model::new(ACTORS, case.strategy)], Real::new(sim, ACTORS, case.strategy));
@@ -158,8 +159,8 @@ fn run(sim: &Sim, case: &Case) -> Result<Met, String> {
     Ok(met)
 }
 
-/// Runs a program under the schedule of its seed. A difference is returned: with a panic, the simulation would make the
-/// schedule of each program small that `proptest` tries.
+/// Runs a program under the schedule of its seed. Returns a difference instead of panicking: after a panic, the
+/// simulation would shrink the schedule of each program that `proptest` tries.
 fn compare(case: &Case) -> Result<Met, String> {
     let outcome = Arc::new(Mutex::new(Ok(Met::default())));
     let (result, own) = (outcome.clone(), case.clone());
@@ -191,7 +192,7 @@ fn random_programs_do_what_the_model_does() {
     match outcome {
         Ok(()) => {}
         Err(TestError::Fail(_, case)) => {
-            // Once more, for the schedule.
+            // Run it again, to report the schedule.
             let small = case.clone();
             let report = Simulation::new("model").seed(case.seed).check(move |sim| {
                 run(&sim, &small).unwrap_or_else(|difference| panic!("{difference}"));

@@ -1,7 +1,8 @@
-//! That simulations find mistakes: small programs with a classic one each, and the same programs without it.
+//! Checks that simulations find mistakes: small programs with one classic mistake each, and the same programs without
+//! it.
 //!
 //! The wrong version must fail within a few seeds of the default strategy, and the right one must pass. Seeds are
-//! fixed, so that neither depends on luck. How many seeds each strategy needs is a table of the guide:
+//! fixed, so that neither depends on luck. A table in the guide shows how many seeds each strategy needs:
 //!
 //! ```text
 //! POSTROOM_WRITE=1 cargo test --release -p postroom-tests --test it planted::table
@@ -29,7 +30,7 @@ mod two_ways;
 
 use postroom::test::{Coverage, Schedules, Sim, Simulation, SimulationError};
 
-/// Which version of a program is run.
+/// A version of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     Wrong,
@@ -44,17 +45,17 @@ impl Version {
 
 struct Program {
     name: &'static str,
-    /// What its wrong version does.
+    /// The mistake in the wrong version.
     mistake: &'static str,
-    /// What its right version does instead.
+    /// The remedy in the right version.
     remedy: &'static str,
     run: fn(&Sim, Version),
 }
 
-/// How many seeds a strategy has before it counts as one that does not find the mistake.
+/// Number of seeds after which a strategy counts as not finding a mistake.
 const SEEDS: u64 = 10_000;
 
-/// How many seeds of the default strategy must be enough. The hardest needs 100 on average.
+/// Number of seeds within which the default strategy must find each mistake. The hardest needs 100 on average.
 const ENOUGH: u64 = 1_000;
 
 impl Program {
@@ -63,13 +64,13 @@ impl Program {
         simulation.check(move |sim| run(&sim, version))
     }
 
-    /// Returns how many seeds it takes to find the mistake.
+    /// Returns the number of seeds needed to find the mistake.
     fn seeds_to_failure(&self, schedules: Schedules, first: u64, most: u64) -> Option<u64> {
         let simulation = Simulation::new(self.name).schedules(schedules).first_seed(first).seeds(most);
         match self.simulate(Version::Wrong, simulation) {
             Ok(_) => None,
             Err(SimulationError::Failed(failed)) => {
-                // Of the program, and nothing that went wrong elsewhere.
+                // The failure must come from this program.
                 let is_its = failed.place.contains(&format!("planted/{}.rs:", self.name));
                 assert!(is_its || failed.message.starts_with("stuck: "), "{failed}");
                 Some(failed.run.0)

@@ -1,4 +1,4 @@
-//! Schedules of the scheduler's own: several workers, and what each runs is production's decision.
+//! Schedules by the production scheduler, which decides what each of several workers runs.
 
 use super::{Adder, Cell};
 use postroom::prelude::*;
@@ -6,7 +6,7 @@ use postroom::test::{Schedules, Sim, Simulation, SimulationError, sometimes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Sends a message to each of its cells, so that its worker has a queue of them.
+/// A process that sends a message to each of its cells, so that its worker has a queue of them.
 #[process]
 struct Spreader {
     cells: Vec<Address<Cell>>,
@@ -45,7 +45,7 @@ fn workers_steal_and_nothing_is_lost(sim: Sim) {
     sometimes!(sim.workers() == 4 && busy == 4, "four workers share the work");
 }
 
-/// Catches: what lies in the queues of a worker whose step waits is never run.
+/// Catches processes that never run because they are in the queues of a worker whose step waits.
 #[postroom::test(strategy = "production")]
 fn steps_that_wait_on_their_stacks_leave_their_queues_to_others(sim: Sim) {
     let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
@@ -75,12 +75,12 @@ fn a_fault_is_found_and_its_schedule_replayed() {
         other => panic!("{other}"),
     };
     let first = failed(Simulation::new("of_production").schedules(Schedules::Production));
-    // As another strategy: the file knows better.
+    // The file overrides the default strategy.
     let again = failed(Simulation::new("of_production").replay(first.trace.clone().expect("it was written")));
     assert_eq!((again.schedule(), again.departure), (first.schedule(), None));
 }
 
-/// A crash comes to pass whichever worker would have run the process.
+/// A crash is injected whichever worker would have run the process.
 #[test]
 fn faults_are_injected() {
     let crashed = Arc::new(AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! What the simulated tests have in place of threads: processes that do something beside each other.
+//! Concurrent processes, which take the place of threads in simulated tests.
 
 use postroom::Running;
 use postroom::prelude::*;
@@ -9,7 +9,7 @@ use std::task::Poll;
 
 type Acts<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Does what a thread does in the threaded tests.
+/// A process that does the work of one thread in the threaded tests.
 #[process]
 pub(super) struct Racer<T: Send + 'static>(Option<Acts<T>>);
 
@@ -21,7 +21,7 @@ impl<T: Send + 'static> Racer<T> {
     }
 }
 
-/// Runs `acts` beside everything else.
+/// Runs `acts` concurrently with everything else.
 pub(super) fn race<T: Send + 'static>(
     sim: &Sim,
     acts: impl Future<Output = T> + Send + 'static,
@@ -29,13 +29,13 @@ pub(super) fn race<T: Send + 'static>(
     sim.spawn(Racer(Some(Box::pin(acts)))).run().expect("it starts")
 }
 
-/// Waits for all of them, and returns what they return.
+/// Waits for all racers, and returns their results.
 #[track_caller]
 pub(super) fn all<T: Send + 'static>(racers: impl IntoIterator<Item = Running<Racer<T>, T>>) -> Vec<T> {
     racers.into_iter().map(|racer| racer.wait().unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 
-/// Lets others have turns.
+/// Yields once, so that other processes can run.
 pub(super) async fn pause() {
     let mut is_over = false;
     poll_fn(|context| {

@@ -53,7 +53,7 @@ fn steps_that_wait_on_their_stacks_overlap() {
     assert!(failed.message.contains("right: Ok(3)"), "{failed}");
 }
 
-/// The run waits for nothing outside of the simulation.
+/// The run does not wait for events outside of the simulation.
 #[test]
 fn a_test_that_nothing_can_go_on_with_is_stuck() {
     let test = Simulation::new("stuck").seeds(3).check(|_sim| {
@@ -64,7 +64,7 @@ fn a_test_that_nothing_can_go_on_with_is_stuck() {
     assert!(failed.message.contains("the test waits for an answer"), "{failed}");
 }
 
-/// Catches the payload of a body's panic that panics again when it is dropped, and ends the test's thread.
+/// Catches a panic payload of the body that panics again in its drop, and so ends the test's thread.
 #[test]
 fn a_payload_that_panics_in_its_drop_is_a_failed_run() {
     let test = Simulation::new("bomb").seeds(2).check(|_sim| -> () { explode(1) });
@@ -97,7 +97,7 @@ fn a_test_without_end_names_the_busiest() {
     assert!(failed.message.contains("Restless#1: "), "{failed}");
 }
 
-/// Each run increments a static.
+/// Each run differs from the others, as it increments a static.
 #[test]
 fn a_test_that_differs_from_run_to_run_is_refused() {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -123,7 +123,7 @@ fn what_never_happens_fails_the_test() {
     assert!(matches!(&error, SimulationError::Never { what, runs: 5, .. } if what == &["a number is zero"]), "{error}");
 }
 
-/// Returns the events of a run as text.
+/// Returns the results of a run as text.
 fn story(seed: u64) -> String {
     use std::sync::{Arc, Mutex};
     let story = Arc::new(Mutex::new(String::new()));
@@ -139,7 +139,7 @@ fn story(seed: u64) -> String {
     story.lock().expect("one thread").clone()
 }
 
-/// In this program, with other tests running; `../../book` tests a user's view.
+/// Runs in this program, beside other tests; `../../book` tests the same from a user's view.
 #[test]
 fn a_seed_is_the_same_run_each_time_and_seeds_differ() {
     let mut stories = HashMap::new();
@@ -155,7 +155,6 @@ fn a_seed_is_the_same_run_each_time_and_seeds_differ() {
     assert!(stories.len() > 20, "only {} of 30 seeds differ", stories.len());
 }
 
-/// An ordinary runtime runs beside simulations.
 #[postroom::test(seeds = 10)]
 fn the_macro_takes_a_sync_body(sim: Sim) -> Result<(), Box<dyn std::error::Error>> {
     let cell = sim.spawn(Cell { value: 7 }).serve()?;
@@ -207,8 +206,8 @@ impl Worker {
     }
 }
 
-/// Catches a shutdown that waits in the time of the simulation, which passes at once: the report calls all processes
-/// stuck. Or a drain that does not handle what is queued.
+/// Catches a shutdown that waits in the simulation's time, which passes at once, so that all processes are reported as
+/// stuck; or a drain that does not handle queued messages.
 #[test]
 fn a_simulated_test_cannot_wait_for_the_end_of_a_runtime() {
     for drains in [false, true] {

@@ -1,24 +1,25 @@
-//! The scenarios of the other tests in which processes race, each under 200 seeded schedules; one file for each folder.
-//! `POSTROOM_SEEDS=10000` runs them with more. `sometimes!` marks the rare path that a scenario is about: one that no
-//! seed meets fails.
+//! The scenarios of the other tests in which processes race, each under 200 seeded schedules, in one file per folder.
+//! `POSTROOM_SEEDS=10000` runs more schedules. `sometimes!` marks the rare path that a scenario is about, and fails if
+//! no seed takes that path.
 //!
-//! Where a threaded test holds a thread at a gate to force one order, a scenario has orders chosen by seed.
+//! Where a threaded test blocks a thread at a gate to force an order, a scenario lets the seed choose the order.
 //!
-//! Left out are the scenarios whose race a simulation does not have:
+//! Scenarios whose race does not exist in a simulation are left out:
 //!
-//! * sockets, and futures and timers of Tokio: `engine/reactor`, `engine/http`, `actor/futures`. They are the system's;
-//! * real blocking, threads of one's own, and stalls: `engine/blocking`, `engine/stalls`, `engine/pinned`, and
-//!   `call/moving`, where a caller goes on with another thread;
-//! * exact counts of steps, parks, thefts and wakes: `engine/scheduling`, `engine/levels`, `engine/fairness`,
-//!   `engine/deque`, and what is counted in `process/waking` and `engine/bounds/holds`. One thread plays all workers,
-//!   and nothing sleeps or is stolen;
-//! * the shutdown and drain of a runtime: `engine/shutdown`, `supervision/shutdown`, and in `call/delivered` and
-//!   `pool/coming_and_going` what a shutdown throws away. The runtime of a simulation ends after the test's body, and
-//!   it can have no other;
-//! * two runtimes that talk to each other: in `links`, `names` and `registry` what crosses hosts;
-//! * a moment *within* the end of a process (a `close` or a drop that is held up): in `names/holders`,
-//!   `registry/groups` and `process/ends`. A turn is one piece; `tests/models` has these;
-//! * what has no race: one process, or one order that its messages prescribe.
+//! * sockets, and futures and timers of Tokio: `engine/reactor`, `engine/http`, `actor/futures`. They belong to the
+//!   system;
+//! * real blocking, user threads, and stalls: `engine/blocking`, `engine/stalls`, `engine/pinned`, and `call/moving`,
+//!   where a caller continues on another thread;
+//! * exact counts of steps, parks, steals and wakes: `engine/scheduling`, `engine/levels`, `engine/fairness`,
+//!   `engine/deque`, and the counts in `process/waking` and `engine/bounds/holds`. One thread plays all workers, and
+//!   nothing sleeps or is stolen;
+//! * the shutdown and drain of a runtime: `engine/shutdown`, `supervision/shutdown`, and what a shutdown discards in
+//!   `call/delivered` and `pool/coming_and_going`. The runtime of a simulation ends after the test's body, and it is
+//!   the only one;
+//! * two runtimes that talk to each other: the messages between hosts in `links`, `names` and `registry`;
+//! * a moment *within* the end of a process (a `close` or a drop that is delayed): in `names/holders`,
+//!   `registry/groups` and `process/ends`. A turn is atomic; `tests/models` covers these moments;
+//! * tests without a race: of one process, or of one order that its messages prescribe.
 
 mod call;
 mod deadlock;
@@ -37,13 +38,13 @@ use postroom::prelude::*;
 use postroom::test::Sim;
 use std::time::Duration;
 
-/// Longer than anything here takes.
+/// Longer than any scenario takes.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A time that several things take, so that they come to an end at one moment.
+/// A time that several operations take, so that they end at the same moment.
 const SOON: Duration = Duration::from_millis(5);
 
-/// Sleeps.
+/// A process that sleeps.
 #[process]
 struct Nap;
 

@@ -53,7 +53,7 @@ fn time_stands_still_while_there_is_something_to_do(sim: Sim) {
     assert!(!nap.pid().is_alive());
 }
 
-/// A blocking call of the test has a deadline in the simulation's time.
+/// A blocking call of the test has its deadline in the simulation's time.
 #[postroom::test(seeds = 50)]
 fn calls_time_out_in_the_time_of_the_simulation(sim: Sim) {
     let deaf = sim.spawn(Sleeper).nap(1000 * HOUR).expect("it starts");
@@ -84,8 +84,8 @@ fn timers_are_late_and_never_early() {
     test.expect("never early");
 }
 
-/// Catches a run that goes on as long as its time allows, though no process does anything. Without the bound this one
-/// passes, after 10,000 ticks.
+/// Catches a run that continues until its time limit although no process does anything. Without the bound, this run
+/// would pass after 10,000 ticks.
 #[test]
 fn timers_that_fire_without_a_turn_are_a_livelock() {
     let tick = Duration::from_millis(1);
@@ -108,7 +108,7 @@ fn timers_that_fire_without_a_turn_are_a_livelock() {
     }
 }
 
-/// Catches a bound that counts timers across turns, or across what the test does.
+/// Catches a bound that counts timers across turns, or across actions of the test.
 #[test]
 fn timers_that_something_comes_of_are_no_livelock() {
     let tick = Duration::from_millis(1);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command as Program;
 
-/// Two adders of which one may lose its update, after `more` processes that do nothing with it.
+/// Runs `more` unrelated processes, and then two adders, one of which may lose its update.
 fn lose_update(sim: &Sim, more: usize) {
     let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
     for _ in 0..more {
@@ -27,7 +27,7 @@ fn failed(test: Result<Coverage, SimulationError>) -> FailedRun {
     }
 }
 
-/// A failing run of that strategy, with its file.
+/// Returns a failing run with the given schedules, and its trace file.
 fn write(name: &str, schedules: Schedules) -> (FailedRun, PathBuf) {
     let failed = failed(Simulation::new(name).schedules(schedules).check(|sim| lose_update(&sim, 0)));
     let path = failed.trace.clone().expect("it can be written");
@@ -58,7 +58,7 @@ fn the_file_has_a_track_for_each_process_and_a_slice_for_each_turn() {
         let (process, what) = (slice["args"]["process"].as_str(), slice["name"].as_str());
         assert!(line.contains(process.expect("a name")) && line.ends_with(what.expect("a name")), "{slice}: {line}");
     }
-    // Each arrow that arrives has begun in an earlier turn, on another track or the same.
+    // The start of each arrow is in an earlier turn than its end, on any track.
     let (begun, arrived) = (those("s"), those("f"));
     assert!(arrived.len() > 4, "{arrived:?}");
     for end in arrived {
@@ -81,7 +81,7 @@ fn a_replay_is_the_smallest_schedule_again() {
     }
 }
 
-/// The failure is mended behind the schedule: all of it fits, and nothing fails.
+/// The assertion after the last turn of the schedule is gone: the whole schedule fits, and nothing fails.
 #[test]
 fn a_replay_passes_if_the_whole_schedule_fits_and_does_not_fail() {
     let (_, path) = write("mended", Schedules::Random);
@@ -100,7 +100,7 @@ fn a_replay_passes_if_the_whole_schedule_fits_and_does_not_fail() {
 #[test]
 fn a_replay_of_a_changed_program_says_where_it_departs() {
     let (first, path) = write("changed", Schedules::Random);
-    // It fails all the same.
+    // The changed program fails too.
     let other = failed(replay("changed", &path, |sim| lose_update(&sim, 1)));
     let departure = other.departure.clone().expect("there is one more process");
     let line = |run: &FailedRun| run.schedule().lines().nth(departure.turn - 1).expect("a turn").to_string();
@@ -109,7 +109,7 @@ fn a_replay_of_a_changed_program_says_where_it_departs() {
     let text = other.to_string();
     assert!(text.contains(&format!("departed in turn {} of {}", departure.turn, path.display())), "{text}");
 
-    // It passes: that says nothing about the failure.
+    // A replay that departs and passes says nothing about the failure.
     let test = replay("changed", &path, |sim| {
         let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
         for _ in 0..2 {
@@ -121,7 +121,7 @@ fn a_replay_of_a_changed_program_says_where_it_departs() {
     assert!(matches!(&error, SimulationError::Departed { departure, .. } if departure.trace == path), "{error}");
     assert!(error.to_string().contains("its replay proves nothing"), "{error}");
 
-    // It ends before the schedule does.
+    // The run ends before the schedule does.
     let error = replay("changed", &path, |_sim| {}).expect_err("nothing runs");
     assert!(matches!(&error, SimulationError::Departed { departure, .. } if departure.is == "the end"), "{error}");
 }
@@ -142,10 +142,10 @@ fn a_file_that_is_no_trace_is_an_error_that_says_so() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// What the child is to do; nothing in other programs.
+/// The environment variable that is set only in the child program.
 const CHILD: &str = "POSTROOM_TEST_CHILD";
 
-/// The child of the test below.
+/// Run by the tests below in a child program; does nothing otherwise.
 #[test]
 fn victim() {
     if std::env::var_os(CHILD).is_some() {
@@ -153,7 +153,7 @@ fn victim() {
     }
 }
 
-/// What the victim says in a program of its own with this environment.
+/// Runs the victim in a program of its own with this environment, and returns its error output.
 fn victim_with(variables: &[(&str, &str)]) -> String {
     let program = std::env::current_exe().expect("Linux knows");
     let mut victim = Program::new(program);
@@ -173,14 +173,14 @@ fn the_environment_says_where_to_and_what_to_replay() {
     let again = victim_with(&[("POSTROOM_REPLAY", &path)]);
     assert!(again.contains("(run 1 of 1)") && again.contains(&format!("POSTROOM_REPLAY={path}")), "{again}");
 
-    // Another test's file is none of the victim's: it runs as ever.
+    // The victim ignores another test's file, and runs as usual.
     let (_, other) = write("not_the_victim", Schedules::Random);
     let text = victim_with(&[("POSTROOM_REPLAY", &other.to_string_lossy())]);
     assert!(text.contains("of 100)"), "{text}");
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// Catches: an error of the file in place of that of the test.
+/// Catches an error of writing the file that is reported in place of the test's own.
 #[test]
 fn a_file_that_cannot_be_written_hides_nothing() {
     let file = std::env::current_exe().expect("Linux knows");

@@ -39,7 +39,7 @@ fn messages_to_a_child_that_is_down_are_returned() {
         assert_eq!((refused.message.amount, refused.reason), (4, SendFailure::Restarting(a.pid())));
         assert_eq!(a.add(4).wait(), Err(CallError::Restarting));
         assert!(!a.pid().is_alive());
-        // An endless delay ends by a manual restart.
+        // A manual restart ends even an endless delay.
         tree.restart_child("a").unwrap();
         is_back(a);
     });
@@ -100,7 +100,7 @@ fn a_name_that_no_child_has_is_refused_with_the_existing_ones() {
     });
 }
 
-/// The type of a hand-written process is known when it runs.
+/// The type of a hand-written process is known only once it runs.
 #[test]
 fn a_child_may_be_a_hand_written_process() {
     soon(|| {
@@ -135,7 +135,7 @@ fn the_pid_of_one_incarnation_is_gone_with_it() {
     });
 }
 
-/// It was spawned on another runtime: its exit is still noticed, and it is restarted.
+/// A child is spawned on another runtime. Its exit is noticed nevertheless, and it is restarted.
 #[test]
 fn a_child_that_was_spawned_elsewhere_is_supervised_too() {
     soon(|| {
@@ -188,7 +188,7 @@ fn a_timer_to_a_child_reaches_the_incarnation_at_its_due_time() {
     });
 }
 
-/// A PID of a child can be sent in an answer, printed, parsed and used.
+/// The PID of a child can be sent, printed, parsed and used.
 #[test]
 fn the_pid_of_a_child_is_a_pid_as_any_other() {
     soon(|| {

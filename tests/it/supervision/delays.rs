@@ -10,7 +10,7 @@ fn still() -> (Clock, Runtime) {
     (clock, runtime)
 }
 
-/// Makes the child fail, and waits until its supervisor has handled that.
+/// Makes the child fail, and waits until its supervisor has handled the failure.
 fn fails(runtime: &Runtime, child: Address<Worker>) {
     crash(child);
     runtime.until_idle().unwrap();
@@ -64,7 +64,7 @@ fn chance_shortens_delays_by_up_to_half_and_differently_each_time() {
             })
             .collect();
         assert!(delays.iter().all(|delay| (200..=400).contains(delay)), "{delays:?}");
-        // All twelve are equal in one of 200^11 runs.
+        // By chance, all twelve delays are equal in one of 200^11 runs.
         assert!(delays.iter().any(|delay| *delay != delays[0]), "{delays:?}");
     });
 }

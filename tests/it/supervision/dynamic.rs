@@ -15,7 +15,7 @@ fn children_are_started_and_stopped_while_the_supervisor_runs() {
         let tree = dynamic(&runtime);
         assert!(tree.children().is_empty());
         let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
-        // At once: messages wait until the child runs.
+        // Called at once: messages wait until the child runs.
         assert_eq!(a.add(4).wait(), Ok(4));
         assert_eq!(tree.child::<Worker>("a").unwrap(), a);
         let life = a.pid().join();
@@ -176,7 +176,7 @@ fn requests_to_a_supervisor_that_has_exited_are_refused() {
     });
 }
 
-/// The child was accepted, but too late.
+/// The request is accepted, but too late to start the child.
 #[test]
 fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
     soon(|| {
@@ -193,8 +193,8 @@ fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
     });
 }
 
-/// Catches: a child that a restarted supervisor starts for a request that came before the restart: its address is gone,
-/// and its name is free for another.
+/// Catches a restarted supervisor that starts a child for a request from before the restart, although the child's
+/// address is gone and its name is free for another one.
 #[test]
 fn a_request_that_a_restart_has_overtaken_starts_no_child() {
     soon(|| {

@@ -1,5 +1,5 @@
-//! Children that another place starts: what a supervisor makes of the reports that come from there, in any order. Whole
-//! clusters are tested in the crate `postroom-cluster`.
+//! Children that are started elsewhere, and the supervisor's reactions to the reports from there, in any order. The
+//! crate `postroom-cluster` tests whole clusters.
 
 use super::*;
 use postroom::supervision::{ChildError, ChildStart, ChildState, GaveUp, Place, Placement, StartReport};
@@ -7,7 +7,7 @@ use postroom::{ChildSpawn, Pool};
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Keeps what it is asked for, so that the test answers.
+/// A placement whose requests the test answers.
 #[derive(Clone)]
 struct Far(Sender<ChildStart>);
 
@@ -23,7 +23,7 @@ fn far() -> (Far, Receiver<ChildStart>) {
     (Far(starts), started)
 }
 
-/// The supervisor's own host.
+/// A placement on the supervisor's own host.
 struct Near;
 
 impl Placement for Near {
@@ -64,7 +64,7 @@ fn report(starts: &Receiver<ChildStart>) -> StartReport {
     report
 }
 
-/// A guard against a hang: it decides nothing.
+/// A guard against a hang; no result depends on it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn end_of(tree: &Tree) -> ExitReason {
@@ -110,7 +110,7 @@ fn a_child_is_waiting_until_its_start_is_reported_and_runs_until_its_end_is() {
     end.ended(ExitReason::Cancelled("enough".into()));
     let second = report(&starts);
     assert_eq!(last(&tree), "cancelled: enough");
-    // Whoever is to report forgets it: the node is lost.
+    // A report that is dropped means that the node was lost.
     drop(second.started(plain(&runtime)));
     let third = report(&starts);
     assert_eq!((last(&tree), tree.children()[0].restarts), ("its node was lost".to_owned(), 2));
@@ -128,7 +128,7 @@ fn a_child_is_waiting_until_its_start_is_reported_and_runs_until_its_end_is() {
     assert_eq!(end_of(&tree), ExitReason::Normal);
 }
 
-/// The node is lost, and the supervisor has not heard of it.
+/// The node is lost, and the supervisor has not been notified.
 #[test]
 fn a_message_to_a_child_that_is_lost_unheard_of_is_kept() {
     let runtime = Runtime::new().unwrap();
@@ -161,14 +161,14 @@ fn what_is_started_too_late_is_killed() {
     end_of(&tree);
 }
 
-/// The answer to an earlier start is not taken for that to the one that is awaited.
+/// The answer to an earlier start is not taken for the answer to the current one.
 #[test]
 fn each_answer_belongs_to_its_start() {
     let runtime = Runtime::new().unwrap();
     let (far, starts) = far();
     let mut first = true;
     let child = move |spawn: ChildSpawn| {
-        // Only the first is limited.
+        // Only the first start has this limit.
         let within = if std::mem::take(&mut first) { Duration::ZERO } else { LONG };
         spawn.on(&far).within(within).start::<Plain>("serve", payloads![7_u64])
     };
@@ -188,7 +188,7 @@ fn each_answer_belongs_to_its_start() {
     assert_eq!(life.wait(), ExitReason::Cancelled("enough".into()), "the end of the other start is not its own");
 }
 
-/// Nor does it remove a dynamic child, whose next process runs.
+/// The end of a start that was given up does not remove a dynamic child whose next process runs.
 #[test]
 fn the_end_of_a_start_that_was_given_up_leaves_a_dynamic_child_alone() {
     let runtime = Runtime::new().unwrap();
@@ -224,7 +224,7 @@ fn a_supervisor_that_is_stopped_does_not_wait_for_a_start() {
     eventually(|| !late.is_alive());
 }
 
-/// One that is killed does not stop its children, but kills them.
+/// A supervisor that is killed does not stop its children, but kills them.
 #[test]
 fn a_runtime_that_ends_during_a_start_leaves_no_process() {
     let (runtime, other) = (Runtime::new().unwrap(), Runtime::new().unwrap());
@@ -270,7 +270,7 @@ fn only_children_of_supervisors_start_elsewhere() {
     assert!(starts.try_recv().is_err(), "nothing was asked for");
 }
 
-/// As any child of its host: with its mailbox kept.
+/// Such a child behaves like any other on its host, and can keep its mailbox.
 #[test]
 fn a_place_may_be_the_supervisors_own_host() {
     let runtime = Runtime::new().unwrap();
@@ -304,7 +304,7 @@ fn the_end_of_a_process_that_is_started_by_name_is_told_once() {
     assert_eq!(pid.join().wait(), ExitReason::NoProcess);
     drop(ends);
     assert!(ended.recv().is_err(), "once");
-    // A panic in what is told is nobody's.
+    // A panic of the callback has no effect.
     let pid = runtime.start_watched("Plain", "serve", payloads![7_u64], |_, _| panic!("told")).unwrap();
     let end = pid.join();
     pid.stop();

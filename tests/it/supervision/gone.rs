@@ -6,7 +6,7 @@ use postroom::error::{GroupError, SendFailure};
 use postroom::supervision::{Child, ChildState};
 use postroom::{Mailbox, Topic};
 
-/// A group, a name and a topic of a PID, and a watcher of the group.
+/// A PID with a group, a name and a topic, and a watcher of the group.
 struct Places<'a> {
     runtime: &'a Runtime,
     name: &'static str,
@@ -88,7 +88,7 @@ fn a_stopped_trees_children_are_in_no_group_although_its_handle_exists() {
     });
 }
 
-/// Catches addresses of a supervisor that gave up staying in groups, or the loss of its reason.
+/// Catches addresses that stay in groups after their supervisor gave up, or that lose its reason.
 #[test]
 fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     soon(|| {
@@ -103,7 +103,7 @@ fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     });
 }
 
-/// Catches a child that may be restarted losing its registrations, or one that cannot keeping them.
+/// Catches a child that loses its registrations although it may be restarted, or keeps them although it may not.
 #[test]
 fn a_restartable_child_keeps_its_registrations_and_a_dynamic_one_that_is_gone_does_not() {
     soon(|| {
@@ -124,7 +124,7 @@ fn a_restartable_child_keeps_its_registrations_and_a_dynamic_one_that_is_gone_do
             Child::new("below", move |spawn| Supervisor::one_for_one().child("b", worker("b", &inner)).spawn(spawn));
         dynamic.start_any(below.temporary()).unwrap();
         let below = dynamic.tree("below").unwrap();
-        // The child does not exist before its supervisor has begun.
+        // The child does not exist before its supervisor has started.
         eventually(|| below.child_pid("b").is_ok());
         let [first, second] = [below.pid(), below.child_pid("b").unwrap()];
         let lost = [Places::of(&runtime, "below", first), Places::of(&runtime, "b", second)];

@@ -122,8 +122,8 @@ fn the_message_that_was_being_handled_is_reported_and_not_replayed_and_its_calle
     });
 }
 
-/// Failures in an async method, in one that answers later, and in one whose error ends the process; by a panic and by a
-/// kill.
+/// Failures by panic and by kill: in an async method, in a method that answers later, and in one whose error ends the
+/// process.
 #[test]
 fn the_failed_message_is_reported_for_each_kind_of_method() {
     #[process(on_error = "end")]
@@ -159,7 +159,7 @@ fn the_failed_message_is_reported_for_each_kind_of_method() {
         let tree = patient().add(many).spawn(&runtime).unwrap();
         let many: Address<Many> = tree.child("many").unwrap();
         let failed_in = |fail: &dyn Fn()| {
-            // Shown as running, too: the process serves before its supervisor says so.
+            // Shown as running, too: the process serves before its supervisor marks it as running.
             eventually(|| many.fine().wait().is_ok() && tree.children()[0].state == ChildState::Running);
             fail();
             is_down(&tree);
@@ -302,13 +302,13 @@ fn stashed_messages_of_a_child_are_handed_on_before_the_rest() {
     });
 }
 
-/// Threads send and call as fast as they can while the child keeps being killed, and failing. Each message is handled
-/// once and in the order of its sender, except for the one that was being handled at a failure.
+/// Threads send and call as fast as they can while the child keeps failing and being killed. Each message is handled
+/// once, in the order of its sender, except for those that were being handled at a failure.
 ///
 /// Mutation: without the wait for senders that have got the PID (`ChildSlot::ending`), one of three runs loses a
-/// message. This test also found, in one of thirty runs under load, that messages which a successor leaves while it is
-/// still being sent the kept ones must precede the rest of those, and that fifty milliseconds are too short for a
-/// preempted sender.
+/// message. In one of thirty runs under load, this test also found two faults: if a successor fails while it is still
+/// being sent the kept messages, the messages that it leaves must precede the rest of them; and fifty milliseconds are
+/// too short for a preempted sender.
 #[test]
 fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
     const SENDERS: u64 = 4;
@@ -385,7 +385,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
     });
 }
 
-/// Counts the ticks that it sends to itself.
+/// A process that counts the ticks that it sends to itself.
 #[process]
 struct Metronome {
     ticks: u64,
@@ -402,7 +402,7 @@ impl Metronome {
         ctx.address().small().send_every(PERIOD).unwrap();
     }
 
-    /// Larger than what a message holds in place.
+    /// Larger than what a message stores inline.
     #[message]
     #[derive(Clone)]
     fn tick(&mut self, _large: [u64; 8]) {
@@ -427,7 +427,7 @@ impl Metronome {
         panic!("torn")
     }
 
-    /// Waits without a worker, so that the runtime is at rest.
+    /// Waits without occupying a worker, so that the runtime is idle.
     #[message]
     async fn pass(&mut self, here: Latch, gate: Gate) {
         here.open();
@@ -435,7 +435,7 @@ impl Metronome {
     }
 }
 
-/// Catches: ticks that a process has sent to itself reach its successor, which has a timer of its own.
+/// Catches ticks that a process has sent to itself and that reach its successor, which has a timer of its own.
 #[test]
 fn the_ticks_of_a_process_are_not_handed_on_and_messages_among_them_are() {
     soon(|| {
@@ -445,7 +445,7 @@ fn the_ticks_of_a_process_are_not_handed_on_and_messages_among_them_are() {
         let child = Child::new("a", move |spawn| spawn.of(Metronome { ticks: 0, book: inside.clone() }).serve());
         let tree = eager(Supervisor::one_for_one()).add(child.keep_messages()).spawn(&runtime).unwrap();
         let a: Address<Metronome> = tree.child("a").unwrap();
-        // Sent to the child by another one: it is for whichever process it has.
+        // Sent to the child from outside, and so to whichever process it has at the time.
         let outside = a.write(9).send_every(PERIOD).unwrap();
         let (here, go) = (Latch::new(), Gate::new());
         a.pass(here.clone(), go.clone()).send().unwrap();

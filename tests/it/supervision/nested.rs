@@ -74,7 +74,7 @@ fn messages_for_a_child_wait_through_the_restart_of_its_supervisor() {
     soon(|| while !waits_through_the_restart() {});
 }
 
-/// Returns whether the message had to wait: the supervisor may not have stopped its child yet when that is released.
+/// Returns whether the message had to wait. It need not, if the child is released before its supervisor has stopped it.
 fn waits_through_the_restart() -> bool {
     let (runtime, log) = (runtime(), Log::new());
     let own = log.clone();
@@ -126,9 +126,9 @@ fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() 
     });
 }
 
-/// Catches a message to the child that its supervisor gave up on waiting until the supervisor has exited, however long
-/// the other children take to stop. (Mutation: in `driver.rs`, `may_return` does not check whether the supervisor gave
-/// up.)
+/// Catches a message that waits until the supervisor has exited although the supervisor has already given up on the
+/// child, however long the other children take to stop. (Mutation: in `driver.rs`, `may_return` does not check whether
+/// the supervisor gave up.)
 #[test]
 fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it_still_stops_the_others() {
     soon(|| {

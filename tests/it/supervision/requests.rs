@@ -1,5 +1,5 @@
-//! Requests to the stable PID of a child that has no process: one that has not begun, or is between two processes. And
-//! what is up to date when the end of a child is told.
+//! Requests to the stable PID of a child that has no process, because it has not started yet or is between two
+//! processes; and the state that is up to date when the end of a child is reported.
 
 use super::*;
 use postroom::future::Ended;
@@ -23,7 +23,7 @@ fn paused() -> (Runtime, Tree) {
     (runtime, tree)
 }
 
-/// Returns a child that is restarted only on request, and is down.
+/// Returns a child that is down, and is restarted only on request.
 fn crashed(runtime: &Runtime) -> (Tree, Address<Worker>) {
     let tree = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(Duration::MAX));
     let tree = tree.child("a", worker("a", &Log::new())).spawn(runtime).unwrap();
@@ -38,7 +38,7 @@ fn partner(runtime: &Runtime) -> (Address<Partner>, Reports) {
     (runtime.spawn(partner).serve().unwrap(), reports)
 }
 
-/// Returns a partner that is told of exits of those it is linked with.
+/// Spawns a process that traps exits, and returns its reports of them too.
 fn trapping(runtime: &Runtime) -> (Address<Trapper>, Reports) {
     let (trapper, reports) = Trapper::reporting();
     (runtime.spawn(trapper).serve().unwrap(), reports)
@@ -159,7 +159,7 @@ fn a_child_fails_with_those_that_were_linked_with_it_before_it_began() {
         for (partner, child) in [(fails, early), (fails_later, late), (unlinks, calm)] {
             partner.link(child.pid()).wait().unwrap();
         }
-        // One fails before its child has begun, one while it runs, and one has unlinked from it.
+        // One partner fails before its child has started, one while its child runs, and one after it has unlinked.
         let end = fails.pid().join();
         fails.fail().send().unwrap();
         end.wait();
@@ -195,13 +195,13 @@ fn a_child_that_never_begins_ends_for_those_that_wait() {
             assert_eq!((downs.down().reason, exits.exit().reason), (why.clone(), why.clone()));
             assert_eq!(a.join().wait(), ExitReason::NoProcess);
         };
-        // It is stopped first.
+        // The first child is stopped before it has started.
         let stopped = tree.start(Child::new("stopped", worker("a", &log))).unwrap().pid();
         let stopped_end = ties(stopped);
         tree.stop_child("stopped").unwrap();
         paused.resume().unwrap();
         are_told(stopped, stopped_end, &ExitReason::Shutdown);
-        // Its only start fails.
+        // The second child's only start fails.
         let closure = |_: postroom::ChildSpawn| Err::<Address<Worker>, _>("no such disk".to_string());
         let (go, here) = (Latch::new(), Latch::new());
         let (inside, opened) = (go.clone(), here.clone());
@@ -238,7 +238,7 @@ fn between_two_processes_a_wait_is_for_the_next_and_a_request_to_end_finds_none(
         let reason = crash(a);
         assert_eq!(end.wait(), reason);
         assert_eq!((downs.down().monitor, exits.exit().pid), (monitor, a.pid()));
-        // And when there is none.
+        // Likewise if there is no next process.
         eventually(|| tree.children()[0].state == ChildState::BackingOff);
         let end = a.pid().join();
         tree.stop_child("a").unwrap();
@@ -250,7 +250,7 @@ fn between_two_processes_a_wait_is_for_the_next_and_a_request_to_end_finds_none(
     });
 }
 
-/// Each end is told once to those that wait again when they are told.
+/// A waiter that joins again after each end gets each end once.
 #[test]
 fn those_that_wait_again_are_told_of_each_end_once() {
     soon(|| {
@@ -277,7 +277,7 @@ fn those_that_wait_again_are_told_of_each_end_once() {
 
 type Seen = Log<(bool, usize)>;
 
-/// Looks, at each end of a worker, whether its name is free and how many children there are.
+/// A hook that checks, at each end of a worker, whether its name is free and how many children there are.
 struct Looks(Arc<Mutex<Option<Tree>>>, Seen);
 
 impl Hook for Looks {
@@ -321,7 +321,7 @@ fn the_name_of_a_dynamic_child_is_free_when_its_end_is_told() {
             ways[round % 3]();
             let [first, second] = ends;
             match (round / 2 % 4, round % 3) {
-                // A normal end is not told.
+                // A link does not report a normal exit.
                 (0, 0 | 2) => _ = reports.exit(),
                 (1, _) => _ = reports.down(),
                 (2, _) => _ = first.wait(),
@@ -337,8 +337,8 @@ fn the_name_of_a_dynamic_child_is_free_when_its_end_is_told() {
     });
 }
 
-/// Names of a child that has no process are told after others have been freed of it: looked at by the waker of a join,
-/// which runs as that is told.
+/// The end of a child that has no process is reported only after its name is free. The waker of a join checks that, as
+/// it runs when the end is reported.
 #[test]
 fn the_name_of_a_child_that_never_begins_is_free_when_its_end_is_told() {
     soon(|| {
@@ -354,7 +354,7 @@ fn the_name_of_a_child_that_never_begins_is_free_when_its_end_is_told() {
     });
 }
 
-/// Looks for a child called `a`.
+/// A waker that looks up the child `a`.
 struct LooksWhenWoken(Tree, Log<bool>);
 
 impl Wake for LooksWhenWoken {
@@ -367,7 +367,7 @@ impl Wake for LooksWhenWoken {
 fn a_link_with_a_child_is_removed_by_whatever_name_it_was_made() {
     soon(|| {
         let log = Log::new();
-        // A pool, before it had a process: two aliases lead to that.
+        // The links are made to a pool before it has a process: two aliases lead to the process.
         let (paused, _) = paused();
         let pools = eager(Supervisor::one_for_one()).child("w", {
             let log = log.clone();
@@ -395,7 +395,7 @@ fn a_link_with_a_child_is_removed_by_whatever_name_it_was_made() {
     });
 }
 
-/// In one step, so that its own signals are not handled meanwhile: links, sees the end, and unlinks.
+/// A process that links, sees the end of its partner and unlinks in one step, so that it handles no signals meanwhile.
 #[process]
 struct UnlinksLate {
     exits: Log<Pid>,

@@ -32,7 +32,7 @@ fn refusals(a: Address<Worker>) -> [CallError; 3] {
     [sent.reason.into(), a.add(1).wait().unwrap_err(), a.add(1).wait_for_restart().wait().unwrap_err()]
 }
 
-/// Catches a child that will be restarted being reported as gone, or one that will not as restarting.
+/// Catches a child that is reported as gone although it will be restarted, or as restarting although it will not.
 #[test]
 fn a_child_is_restarting_gone_or_shut_down() {
     soon(|| {
@@ -58,7 +58,7 @@ fn a_child_is_restarting_gone_or_shut_down() {
     });
 }
 
-/// Catches a finished child, or one whose supervisor gave up, being reported as restarting.
+/// Catches a child that is reported as restarting although it has finished, or its supervisor has given up.
 #[test]
 fn a_child_that_will_not_be_restarted_is_gone() {
     soon(|| {
@@ -106,7 +106,7 @@ fn calls_and_sends_that_wait_reach_the_successor() {
     });
 }
 
-/// A process that calls a worker: blocking, awaiting, and in the background.
+/// A process that calls a worker by blocking, by awaiting, and in the background.
 #[process]
 struct Asker {
     worker: Address<Worker>,
@@ -162,7 +162,7 @@ fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     });
 }
 
-/// Catches a call whose deadline passes and whose error leaves delivery unknown, or that waits for ever.
+/// Catches a call that waits for ever, or whose error after the deadline leaves delivery unknown.
 #[test]
 fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
     soon(|| {
@@ -179,7 +179,7 @@ fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
         eventually(|| heard.all() == [Err(CallError::Restarting)]);
         clock.advance(Duration::from_secs(2)).unwrap();
         eventually(|| heard.all() == [Err(CallError::Restarting), Err(CallError::Restarting)]);
-        // On a thread, in system time.
+        // A wait on a thread uses system time.
         let limit = Duration::from_millis(20);
         assert_eq!(a.add(4).timeout(limit).wait_for_restart().wait(), Err(CallError::Restarting));
         assert_eq!(a.add(16).timeout(limit).send_wait().unwrap_err().reason, SendFailure::Restarting(a.pid()));
@@ -202,7 +202,7 @@ fn waiting_calls_fail_when_the_child_will_not_be_restarted() {
     });
 }
 
-/// Catches children of a supervisor that is itself being restarted being reported as gone.
+/// Catches children that are reported as gone while their supervisor is being restarted.
 #[test]
 fn the_children_of_a_supervisor_that_restarts_are_restarting() {
     soon(|| {
@@ -224,7 +224,7 @@ fn the_children_of_a_supervisor_that_restarts_are_restarting() {
     });
 }
 
-/// A child that counts in shared state.
+/// A child that counts its messages in shared state.
 #[process]
 pub(crate) struct Till(pub(crate) std::sync::Arc<AtomicU64>);
 
@@ -239,7 +239,7 @@ impl Till {
     }
 }
 
-/// Calls while the child keeps being killed: the result of each agrees with what happened to it. Catches an answer
+/// The result of each call agrees with what happened to it, while the child keeps being killed. Catches an answer
 /// without handling, a handled call reported as undelivered, and `Restarting` for a call that may wait.
 #[test]
 fn results_of_calls_agree_with_handling_while_a_child_keeps_being_killed() {

@@ -1,4 +1,4 @@
-//! Which exits lead to which restarts.
+//! Exits of children, and the restarts that follow.
 
 use super::*;
 use postroom::supervision::{Child, GaveUp, Restart};
@@ -66,7 +66,7 @@ fn with_rest_for_one_later_children_are_restarted_and_earlier_ones_are_not() {
     });
 }
 
-/// Which of the three kinds are restarted when they finish, and when they crash.
+/// Tests each of the three kinds of children with a normal exit and with a crash.
 #[test]
 fn permanent_children_always_start_again_transient_ones_after_failures_temporary_ones_never() {
     soon(|| {
@@ -187,7 +187,7 @@ fn more_failures_than_the_window_allows_end_the_supervisor_with_the_child_and_it
         assert!(text.contains("`b`") && text.contains("after 2 restarts") && text.contains("it had to"), "{text}");
         // The other children were stopped, in reverse order.
         assert_eq!(lines(&log)[lines(&log).len() - 3..], ["b ends", "c ends", "a ends"]);
-        // Also for a later join.
+        // A later join gets the same reason.
         assert_eq!(tree.join().wait().to_string(), ExitReason::Error(error).to_string());
     });
 }

@@ -5,7 +5,8 @@ use postroom::supervision::Child;
 use postroom_tests::HOUR;
 use std::sync::mpsc::channel;
 
-/// A hundred times, since a failure would be random: all processes are cancelled at once except supervised ones.
+/// Runs a hundred times, since a failure would be random: the shutdown cancels all processes at once except supervised
+/// ones.
 #[test]
 fn when_the_runtime_goes_down_children_are_stopped_by_their_supervisor_in_reverse_order() {
     soon(|| {

@@ -5,7 +5,7 @@ use postroom::supervision::ChildError;
 use postroom::{ChildSpawn, ProcessError, SpawnError};
 use postroom_tests::act;
 
-/// A protocol of several kinds of processes.
+/// A protocol that several kinds of processes implement.
 #[protocol]
 trait Doubles {
     fn double(&self, amount: u64) -> u64;
@@ -30,7 +30,7 @@ impl Doubles for Doubler {
     }
 }
 
-/// A child that calls another one, of which it knows only the protocol.
+/// A child that calls another one, knowing only its protocol.
 #[process]
 struct Asks {
     whom: Address<dyn Doubles>,
@@ -69,8 +69,8 @@ impl Relay {
     }
 }
 
-/// A later child has an address, too. Catches a closure that gets the PID of one incarnation, or an address that
-/// becomes stale.
+/// A child can get the address of a later one, too. Catches a closure that gets the PID of one incarnation, or an
+/// address that becomes stale.
 #[test]
 fn a_child_is_given_the_address_of_its_sibling_which_outlives_restarts_of_both() {
     soon(|| {
@@ -119,7 +119,7 @@ fn a_nested_tree_gets_the_address_of_its_sibling() {
     });
 }
 
-/// The closure returns the error that it gets, which is why the child does not start.
+/// The closure returns the error that it gets, so that the child does not start.
 #[test]
 fn a_sibling_that_there_is_not_is_an_error_of_the_start() {
     soon(|| {
@@ -183,7 +183,8 @@ fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
     });
 }
 
-/// The type of a hand-written process is known when it runs, its PID earlier. Pools of them can be children, too.
+/// The type of a hand-written process is known only once it runs, but its PID earlier. Pools of such processes can be
+/// children, too.
 #[test]
 fn a_hand_written_sibling_is_known_by_its_pid_before_it_starts() {
     soon(|| {
@@ -229,11 +230,11 @@ fn by_hand(got: Log<()>) -> impl FnMut(ChildSpawn) -> Result<Pid, SpawnError> + 
     }
 }
 
-/// Catches: a supervisor that starts some of its children, and leaves the others for when it runs.
+/// Catches a supervisor that starts only some of its children in the spawn, and the others when it runs.
 #[test]
 fn all_children_have_been_started_when_the_spawn_returns() {
     soon(|| {
-        // Nothing runs.
+        // On a paused runtime no process runs.
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         for strategy in [Supervisor::one_for_one, Supervisor::one_for_all, Supervisor::rest_for_one] {
             let log = Log::new();

@@ -1,4 +1,4 @@
-//! How children and trees are stopped.
+//! Stops of children and trees.
 
 use super::*;
 use postroom::supervision::{Child, ChildState};
@@ -98,7 +98,8 @@ fn without_time_to_stop_a_child_is_killed_without_a_cancellation() {
     });
 }
 
-/// One child is in a step that does not return. The others are still stopped; its successor waits for its exit.
+/// One child is in a step that does not return. The others are still stopped; only its own successor waits for its
+/// exit.
 #[test]
 fn a_child_in_a_step_that_does_not_return_holds_up_only_its_own_successor() {
     soon(|| {
@@ -148,7 +149,7 @@ fn a_child_may_take_its_time_to_clean_up() {
             .spawn(&runtime)
             .unwrap();
         let end = tree.join();
-        // A child that is cancelled before it has begun has nothing to clean up.
+        // A child that is cancelled before it has started has nothing to clean up.
         here.wait();
         tree.stop();
         go.wait();
@@ -224,8 +225,8 @@ fn is(tree: &Tree, child: usize, state: ChildState) -> bool {
     tree.children()[child].state == state
 }
 
-/// Catches a child that was stopped on request being restarted with its group. (Mutation: in `settle.rs`, check only
-/// `finished`.)
+/// Catches a child that is restarted with its group although it was stopped on request. (Mutation: in `settle.rs`,
+/// check only `finished`.)
 #[test]
 fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
     soon(|| {
@@ -291,7 +292,7 @@ fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() 
             let started = began + *starts.all().last().unwrap();
             started - before
         };
-        // Each run takes two seconds, except for the long ones.
+        // Each run takes two seconds, except for the third, which is longer than `reset_after`.
         let delays =
             [fail_after(millis(0)), fail_after(millis(0)), fail_after(Duration::from_secs(9)), fail_after(millis(0))];
         assert_eq!(delays, [10, 20, 10, 20].map(millis));

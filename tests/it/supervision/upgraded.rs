@@ -3,7 +3,7 @@
 use super::*;
 use postroom::supervision::{Child, ChildError, ChildState};
 
-/// The upgrade of a worker.
+/// The definition that a worker is upgraded to.
 #[process]
 struct Clerk {
     sum: u64,
@@ -74,7 +74,7 @@ fn a_child_that_was_redefined_is_restarted_as_the_new_definition_and_keeps_all_e
         assert_eq!((kind(&tree), restarts(&tree, "a")), ("Clerk", 1));
         assert_eq!(runtime.whereis("the clerk"), Some(a.pid()));
         assert!(tree.child::<Worker>("a").is_err());
-        // The same while it is down.
+        // Likewise while the child is down.
         tree.stop_child("a").unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
         assert_eq!((kind(&tree), tree.child::<Clerk>("a").unwrap()), ("Clerk", clerk));

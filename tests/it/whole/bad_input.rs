@@ -41,7 +41,7 @@ fn invalid_numbers_of_workers_are_refused() {
     });
 }
 
-/// The variable may be read only once in a program; to set it for one test only, the test runs itself.
+/// The variable may be read only once per program, so this test runs itself once for each value.
 #[test]
 fn postroom_workers_sets_the_number_unless_the_builder_does() {
     const CHILD: &str = "POSTROOM_TEST_CHILD";
@@ -107,7 +107,7 @@ fn spawns_and_sends_from_close_are_as_any_others() {
         let process = process.close(move || {
             let host = Host::current().unwrap();
             let own = me.lock().unwrap().unwrap();
-            // To itself: it is already unroutable.
+            // A send to itself fails, as the process is already unroutable.
             *refused.lock().unwrap() = Some((own, host.send(own, 7_u64).unwrap_err()));
             host.send(listener, 8_u64).unwrap();
             *place.lock().unwrap() = Some(host.spawn_process(idle_for_ever()).start().unwrap());
@@ -123,7 +123,7 @@ fn spawns_and_sends_from_close_are_as_any_others() {
     });
 }
 
-/// Destructors of a message, on any thread, and of the state, which the runtime drops.
+/// Destructors of a message, on any thread, and of the process's state, which the runtime drops.
 #[test]
 fn spawns_and_sends_from_destructors_are_as_any_others() {
     struct Sends(Host, Pid);
@@ -207,7 +207,8 @@ fn spawns_sends_and_calls_from_a_threads_last_moments_are_as_any_others() {
             (listener.start().unwrap(), runtime.host(), runtime.spawn(Answers).serve().unwrap());
         for round in 1..=4 {
             std::thread::spawn(move || {
-                // Destroyed in the order of their creation, or in reverse: before and after the runtime's own.
+                // Thread-locals are destroyed in the order of their creation, or in reverse. These two are created
+                // before and after the runtime's own.
                 FIRST.with(|late| *late.borrow_mut() = Some(Late(host, listener, answers)));
                 if round % 2 == 0 {
                     host.send(listener, 0_u64).unwrap();
@@ -362,7 +363,7 @@ fn odd_names_are_names_and_those_of_nothing_and_of_a_megabyte_are_for_hosts_and_
     });
 }
 
-/// All are sent before the process runs for the first time, and arrive in order.
+/// All messages are sent before the process runs for the first time, and arrive in order.
 #[test]
 fn a_million_messages_in_one_go_all_arrive() {
     within(Duration::from_secs(60), || {
@@ -435,7 +436,7 @@ fn panics_of_every_kind_are_contained() {
         assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
         let end = runtime.spawn_process(act(|_, _| panic_any(Bomb))).start().unwrap().join();
         assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
-        // It is called when there is a cancellation.
+        // `handles_cancel` is called only at a cancellation.
         let asked = runtime.spawn_process(Asked).start().unwrap();
         let end = asked.join();
         asked.cancel("a question");
@@ -482,7 +483,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
         let builder = builder.handler(move |Lay, completion| send.lock().unwrap().send(completion).unwrap());
         let runtime = builder.build().unwrap();
         let host = runtime.host();
-        // In the mailbox of a killed process, and unopened by a live one.
+        // A value in the mailbox of a killed process.
         let go = Latch::new();
         let may_go = go.clone();
         let pid = runtime
@@ -497,7 +498,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
         go.open();
         eventually(|| drops.load(SeqCst) == 1);
         works(&runtime);
-        // As the answer to an exited process, and to one that exits with the answer in its lane.
+        // A value in an answer to an exited process, and to a process that exits with the answer in its lane.
         for number in 0..2 {
             let mut began = false;
             let (inside, go) = (Latch::new(), Latch::new());
@@ -529,7 +530,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
             eventually(|| drops.load(SeqCst) == 2 + number);
             works(&runtime);
         }
-        // As an unhandled command, as a refused call, and as an unwanted result.
+        // Values in an unhandled command, in a refused call, and in an unwanted result.
         let (one, two, three) = (mine(), mine(), mine());
         let mut yields = Some((one, two, three));
         let dead = pid;
@@ -544,7 +545,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
         pid.start().unwrap();
         eventually(|| drops.load(SeqCst) == 6);
         works(&runtime);
-        // In a late timer, in a repeating one that clones, and in one that never fires.
+        // A value in a timer that fires too late, and in one that never fires.
         let runtime_of_timers = Runtime::builder().workers(1).paused().build().unwrap();
         let answers = runtime_of_timers.spawn(Takes(std::marker::PhantomData::<Mine>)).serve().unwrap();
         answers.take(mine()).send_after(Duration::from_millis(2)).unwrap();
@@ -609,8 +610,8 @@ impl<M: Send + 'static> Takes<M> {
     }
 }
 
-/// Each process sends more than it takes, to the other, to itself and in a cycle: nothing is lost, and the shutdown
-/// ends them.
+/// Each process sends more messages than it takes, to the other, to itself and in a cycle. None is lost, and the
+/// shutdown ends the processes.
 #[test]
 fn floods_in_both_directions_to_itself_and_in_a_cycle_all_arrive() {
     within(Duration::from_secs(60), || {

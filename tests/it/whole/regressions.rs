@@ -1,7 +1,7 @@
-//! Fixed faults that a review found; each test is named after what broke.
+//! Regression tests for faults that a review found. Each is named after its fault.
 //!
-//! No result depends on time: if a fault caused a delay, the step that caused it waits for the delayed event, so that
-//! the fault is a deadlock, which the time limit ends. If a timeout would hide a hang, it is [`AGES`].
+//! No result depends on time. If a fault caused a delay, the step that caused it waits for the delayed event, so that
+//! the fault becomes a deadlock, which the time limit ends. A timeout that would hide a hang is [`AGES`].
 
 use postroom::manual::{Events, Process, StepOutput};
 use postroom::prelude::*;
@@ -27,7 +27,7 @@ fn with_workers(workers: usize) -> Builder {
     Runtime::builder().workers(workers).shutdown_deadline(Duration::from_secs(5))
 }
 
-/// Waits until no step runs. The threads go to sleep soon after that, which cannot be observed from outside: so tests
+/// Waits until no step runs. The threads fall asleep soon after that, which cannot be observed from outside, so tests
 /// that need them asleep run in rounds.
 fn until_quiet(runtime: &Runtime) {
     eventually(|| runtime.statistics().workers.iter().all(|worker| !worker.running));
@@ -50,7 +50,7 @@ async fn wakes_itself() -> u32 {
 
 type Lent = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Polls `future` once in the process that lends it.
+/// Polls `future` once in the process that lends it, and returns it.
 async fn begun(future: impl Future<Output = ()> + Send + 'static) -> Lent {
     let mut future: Lent = Box::pin(future);
     poll_fn(|context| {
@@ -116,14 +116,14 @@ impl Probe {
         what.wait();
     }
 
-    /// Returns the caller's deadline. Each reading is early by a delay of the thread during it, so the latest one
-    /// counts.
+    /// Returns the caller's deadline. If the thread is delayed during a reading, the result is too early, so the latest
+    /// of ten readings counts.
     #[message]
     fn deadline(&mut self, ctx: &mut Context<Self>) -> Option<Instant> {
         (0..10).filter_map(|_| ctx.deadline()).max()
     }
 
-    /// Returns the time at which it asked for another's deadline, and that deadline.
+    /// Returns the time at which it requested the deadline of another process, and that deadline.
     #[message]
     async fn ask_deadline(&mut self, of: Address<Probe>) -> (Instant, Result<Option<Instant>, CallError>) {
         let asked = Instant::now();
@@ -200,7 +200,7 @@ fn a_poller_that_slept_for_a_far_timer_did_not_watch_run_next_slots() {
     });
 }
 
-/// With the time of an earlier step the deadline would be too early by as long as the runtime was idle.
+/// A deadline counted from the time of an earlier step would be too early by the time that the runtime was idle.
 #[test]
 fn the_default_deadline_of_a_call_was_counted_from_a_stale_clock() {
     soon(|| {
@@ -290,7 +290,7 @@ fn answered_calls_from_outside_left_their_timers_behind() {
     });
 }
 
-/// Shuts down a runtime that holds the only sender, after `use_it` has made it send.
+/// Checks that a shutdown drops the only sender, which the runtime holds, after `use_it` has made the runtime send.
 fn is_dropped_at_shutdown(
     build: impl FnOnce(Sender<&'static str>) -> Runtime + Send + 'static,
     use_it: impl FnOnce(&Runtime) + Send + 'static,
@@ -309,7 +309,7 @@ fn the_dead_letter_hook_outlived_its_runtime() {
     let build = |says: Sender<_>| with_workers(2).on_dead_letter(move |_| says.send("used").unwrap()).build().unwrap();
     is_dropped_at_shutdown(build, |runtime| {
         let probe = runtime.spawn(Probe).serve().unwrap();
-        // An unhandled message: it becomes a dead letter when it is delivered, which is before the answer.
+        // An unhandled message becomes a dead letter when it is delivered, which is before the answer.
         runtime.send(probe.pid(), 1_u8).unwrap();
         probe.ping().timeout(AGES).wait().unwrap();
     });

@@ -1,7 +1,6 @@
 //! A subscriber layer that records spans and events, for tests.
 //!
-//! The subscriber is the program's, so all tests of a binary share it: each looks for the processes and texts of its
-//! own.
+//! The subscriber is global, so all tests of a binary share it: each test looks only for its own processes and texts.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,9 +15,9 @@ use tracing_subscriber::{Layer, Registry};
 static RECORD: Mutex<Record> = Mutex::new(Record { spans: Vec::new(), events: Vec::new(), faults: Vec::new() });
 
 struct Record {
-    /// All spans so far: a span's number is its place.
+    /// All spans so far; a span's number is its index.
     spans: Vec<Recorded>,
-    /// The text of each event, and the innermost span that it is in.
+    /// The text of each event, and the innermost span around it.
     events: Vec<(String, Option<usize>)>,
     faults: Vec<String>,
 }
@@ -26,7 +25,7 @@ struct Record {
 /// A span.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Its place among all spans.
+    /// Its index among all spans.
     pub number: usize,
     /// Its target.
     pub target: &'static str,
@@ -38,11 +37,11 @@ pub struct Recorded {
     pub parent: Option<usize>,
     /// The spans that it follows from.
     pub follows: Vec<usize>,
-    /// How often it was entered.
+    /// Number of times that it was entered.
     pub entered: usize,
-    /// How many threads are in it.
+    /// Number of threads that are in it.
     pub inside: isize,
-    /// Whether nothing keeps it open.
+    /// Whether it has been closed.
     pub is_closed: bool,
 }
 
@@ -60,7 +59,7 @@ fn record() -> MutexGuard<'static, Record> {
 /// Installs the recording subscriber for the whole program, at the first call.
 ///
 /// # Panics
-/// If another one is installed.
+/// If another subscriber is installed.
 pub fn install() {
     static SET: OnceLock<()> = OnceLock::new();
     SET.get_or_init(|| {
@@ -69,15 +68,15 @@ pub fn install() {
     });
 }
 
-/// Returns the spans with that value of a field.
+/// Returns the spans in which a field has the given value.
 pub fn spans_with(field: &str, value: &str) -> Vec<Recorded> {
     record().spans.iter().filter(|span| span.field(field) == Some(value)).cloned().collect()
 }
 
-/// Returns the span in which the only event with that text was.
+/// Returns the span around the only event with the given text.
 ///
 /// # Panics
-/// Unless there is one such event.
+/// Unless there is exactly one such event.
 pub fn span_of_event(text: &str) -> Option<Recorded> {
     let record = record();
     let found: Vec<_> = record.events.iter().filter(|(event, _)| event == text).collect();
@@ -85,29 +84,29 @@ pub fn span_of_event(text: &str) -> Option<Recorded> {
     span.map(|span| record.spans[span].clone())
 }
 
-/// Returns the span with that number.
+/// Returns the span with the given number.
 pub fn span(number: usize) -> Recorded {
     record().spans[number].clone()
 }
 
-/// Returns how many spans are open or entered.
+/// Returns the number of spans that are open or entered.
 pub fn open_spans() -> usize {
     record().spans.iter().filter(|span| !span.is_closed || span.inside != 0).count()
 }
 
-/// Returns what contradicted the rules of spans: an exit without an entry, an entry of a closed span.
+/// Returns the violations of the rules of spans: an exit without an entry, or an entry of a closed span.
 pub fn faults() -> Vec<String> {
     record().faults.clone()
 }
 
-/// Forgets the spans and events, when none is open.
+/// Forgets the spans and events. No span may be open.
 pub fn forget_all() {
     let mut record = record();
     record.spans.clear();
     record.events.clear();
 }
 
-/// The number of a span, in its extensions.
+/// The number of a span, stored in its extensions.
 struct Number(usize);
 
 struct Recorder;

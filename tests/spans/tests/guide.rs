@@ -1,4 +1,4 @@
-//! The log lines in spans that the guide shows. On its own, since the subscriber is the program's.
+//! The log lines in spans that the guide shows. In a binary of its own, since the subscriber is global.
 
 use postroom::prelude::*;
 use std::io::{self, Write};
@@ -69,7 +69,7 @@ fn without_what_varies(line: &str) -> String {
     text.replace("guide::", "")
 }
 
-/// Catches a line of the guide that no program prints.
+/// Catches a line in the guide that no program prints.
 #[test]
 fn every_line_in_a_span_that_the_guide_shows_is_printed() {
     let subscriber = fmt().without_time().with_ansi(false).with_writer(|| Printed).finish();

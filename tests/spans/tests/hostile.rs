@@ -1,5 +1,5 @@
-//! A program's subscriber that panics, or sends to processes, in each of its methods. On its own, since the subscriber
-//! is the program's.
+//! A subscriber that panics, or sends to processes, in each of its methods. In a binary of its own, since the
+//! subscriber is global.
 
 use postroom::prelude::*;
 use std::cell::Cell;
@@ -14,14 +14,14 @@ use tracing_subscriber::Registry;
 const METHODS: [&str; 8] =
     ["enabled", "new_span", "record_follows_from", "enter", "exit", "try_close", "clone_span", "current_span"];
 
-/// The method that misbehaves: its place above, plus one. What it does otherwise is to send.
+/// The method that misbehaves: its index in `METHODS` plus one, or 0. It panics if `PANICS` is 1, and sends otherwise.
 static MISBEHAVES: AtomicUsize = AtomicUsize::new(0);
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 static STRUCK: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 static COUNTER: OnceLock<Address<Counter>> = OnceLock::new();
 
-/// How often a subscriber sends: each message that it sends makes it send again.
+/// Maximum number of sends by the subscriber: each message that it sends makes it send again.
 const MOST_SENT: u64 = 500;
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ impl Subscriber for Hostile {
         metadata.target().starts_with("postroom") && self.registry.enabled(metadata)
     }
 
-    // Asked anew each time.
+    // Makes `tracing` call `enabled` each time.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> tracing::subscriber::Interest {
         tracing::subscriber::Interest::sometimes()
     }
@@ -162,7 +162,7 @@ impl Node {
     }
 }
 
-/// Catches a panic of the subscriber that costs a message, ends a process or unwinds from a send, and a subscriber that
+/// Catches a panic of the subscriber that loses a message, ends a process or unwinds from a send, and a subscriber that
 /// is called under a lock.
 #[test]
 fn a_subscriber_may_panic_or_send_in_each_of_its_methods() {

@@ -1,4 +1,5 @@
-//! What is left of the spans of very many messages: nothing. On its own, since it counts all spans of the program.
+//! Nothing is left of the spans of very many messages. In a binary of its own, since it counts all spans of the
+//! program.
 
 use postroom::prelude::*;
 use postroom_spans::{faults, forget_all, install, open_spans};
@@ -53,7 +54,7 @@ impl Node {
     }
 }
 
-/// Waits for the threads to leave what they are in.
+/// Waits until no span is open: threads may still be leaving some.
 fn nothing_is_open() {
     let begun = Instant::now();
     while open_spans() > 0 {
@@ -63,7 +64,7 @@ fn nothing_is_open() {
     assert_eq!(faults(), Vec::<String>::new());
 }
 
-/// Catches an origin that is not dropped with its message: handled, unhandled, dropped at a bound, or left in the
+/// Catches an origin that is not dropped with its message, be it handled, unhandled, dropped at a bound, or left in the
 /// mailbox of a process that ends.
 #[test]
 fn nothing_is_left_of_a_hundred_thousand_messages() {
@@ -84,13 +85,13 @@ fn nothing_is_left_of_a_hundred_thousand_messages() {
                     1 => first.later(token.clone()).send().unwrap(),
                     2 => assert_eq!(last.answer(token.clone()).wait(), Ok(42)),
                     3 => last.large(Large([0; 4096], token.clone())).send().unwrap(),
-                    // No method takes it.
+                    // No method takes this message.
                     _ => Recipient::<Arc<()>>::of(last.pid()).call(token.clone()).send().unwrap(),
                 }
             });
         }
         runtime.until_idle().unwrap();
-        // Of the rest, some is left in the mailbox of a process that ends.
+        // Some of the rest is left in the mailbox of a process that ends.
         let end = first.pid().join();
         for number in 0..MESSAGES / 4 {
             let _ended = info_span!("request").in_scope(|| first.pass(0, token.clone()).send());

@@ -1,4 +1,4 @@
-//! The spans of messages: roots, links, fields, and what is left of them.
+//! The spans of messages: roots, links, fields, and their ends.
 
 use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
@@ -8,20 +8,20 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tracing::{info, info_span};
 
-/// A runtime whose processes run one at a time, on the test's word.
+/// Builds a runtime with one worker, so that processes run one at a time.
 fn runtime() -> Runtime {
     install();
     Runtime::builder().workers(1).build().unwrap()
 }
 
-/// Returns the only span of a message to that process, by its label.
+/// Returns the only span of a message to the process with that label.
 fn only(label: &str) -> Recorded {
     let spans = spans_with("label", label);
     let [span] = spans.as_slice() else { panic!("one span of {label}, not {spans:#?}") };
     span.clone()
 }
 
-/// Checks what holds for every span of a message.
+/// Checks the properties of every message's span.
 fn is_root(span: &Recorded) {
     assert_eq!((span.target, span.name), ("postroom::message", "postroom.message"));
     assert_eq!(span.parent, None, "a root: {span:#?}");
@@ -29,7 +29,7 @@ fn is_root(span: &Recorded) {
     assert_eq!(faults(), Vec::<String>::new());
 }
 
-/// Waits until nothing keeps a span open: its process may still be on its way out of it.
+/// Waits until a span is closed, as its process may still be leaving it. Returns the span.
 fn closed(number: usize) -> Recorded {
     while !span(number).is_closed {
         std::thread::yield_now();
@@ -39,7 +39,7 @@ fn closed(number: usize) -> Recorded {
     span
 }
 
-/// Sends on, or calls, as it is told.
+/// A process that forwards or calls as it is told.
 #[process]
 struct Clerk {
     next: Option<Address<Clerk>>,
@@ -47,7 +47,7 @@ struct Clerk {
     held: Vec<Reply<u32>>,
 }
 
-/// Logs its drop.
+/// A value that logs its drop.
 struct Farewell(&'static str);
 
 impl Drop for Farewell {
@@ -75,7 +75,7 @@ impl Clerk {
         self.done.send(text).unwrap();
     }
 
-    /// In a span of the program's own.
+    /// Sends within a span of the program's own.
     #[message]
     fn pass_from(&mut self, name: &'static str) {
         let next = self.next.unwrap();
@@ -163,12 +163,12 @@ fn a_message_is_handled_in_a_root_span_that_follows_from_its_senders() {
     assert_eq!((first_span.field("process"), last_span.field("process")), (Some("Clerk"), Some("Clerk")));
     assert_eq!(first_span.field("message_type"), Some("spans::ClerkPass"));
     assert_eq!(last_span.field("message_type"), Some("spans::ClerkPassLast"));
-    // A thread is no process.
+    // A thread does not count as a caller.
     assert_eq!((first_span.field("caller"), last_span.field("caller")), (None, Some(&*first_pid)));
     [request, first_span, last_span].into_iter().for_each(|span| _ = closed(span.number));
 }
 
-/// Catches a link to the message's span where the program has one of its own.
+/// Catches a link to the message's span although the program is in an inner span of its own.
 #[test]
 fn a_message_follows_from_the_innermost_span_of_its_sender() {
     let runtime = runtime();
@@ -179,7 +179,7 @@ fn a_message_follows_from_the_innermost_span_of_its_sender() {
     let own = spans_with("name", "inner: own").remove(0);
     assert_eq!(own.parent, Some(only("inner: first").number));
     assert_eq!(only("inner: last").follows, [own.number]);
-    // Sent from no span: no link.
+    // Sent outside of any span, so there is no link.
     assert_eq!(only("inner: first").follows, Vec::<usize>::new());
 }
 
@@ -195,7 +195,7 @@ fn an_async_method_is_in_its_span_whenever_it_runs_and_only_then() {
     let first_span = only("async: first");
     is_root(&first_span);
     assert_eq!((first_span.inside, first_span.is_closed), (0, false), "it waits");
-    // The same worker runs others meanwhile.
+    // The same worker runs other processes meanwhile.
     let (other, done_other) = clerk(&runtime, "async: other", None);
     other.pass("async: meanwhile").send().unwrap();
     assert_eq!(done_other.recv(), Ok("async: meanwhile"));
@@ -214,7 +214,7 @@ fn an_async_method_is_in_its_span_whenever_it_runs_and_only_then() {
     assert!(closed(first_span.number).entered >= 2);
 }
 
-/// Catches the locals of a method that is cut short being dropped outside of its span.
+/// Catches a method that is cut short and whose locals are dropped outside of its span.
 #[test]
 fn a_method_that_is_dropped_is_dropped_in_its_span() {
     let runtime = runtime();
@@ -243,7 +243,7 @@ fn a_continuation_runs_in_the_span_of_the_message_that_it_continues() {
     assert!(closed(first_span.number).entered >= 2);
 }
 
-/// Catches a timer whose message has no link, and one that fires in the span of the thread that fires it.
+/// Catches a timer whose message has no link, or is linked to the span of the thread that fires the timer.
 #[test]
 fn a_message_of_a_timer_follows_from_the_span_that_set_it() {
     let runtime = runtime();
@@ -258,7 +258,7 @@ fn a_message_of_a_timer_follows_from_the_span_that_set_it() {
     closed(first_span.number);
 }
 
-/// Catches a repeated timer that keeps the span open that set it.
+/// Catches a repeated timer that keeps open the span that set it.
 #[test]
 fn of_a_repeated_message_the_first_follows_from_the_span_that_set_the_timer() {
     let clock = Clock::manual();
@@ -269,7 +269,7 @@ fn of_a_repeated_message_the_first_follows_from_the_span_that_set_the_timer() {
     let request = info_span!("request", name = "every");
     let timer = request.in_scope(|| last.flush(Flush("every: fired")).send_every(Duration::from_secs(1)).unwrap());
     drop(request);
-    // Fired by this thread, in a span of its own.
+    // This thread fires the timer, in a span of its own.
     let fires = info_span!("fires");
     for _ in 0..3 {
         fires.in_scope(|| clock.advance(Duration::from_secs(1)).unwrap());
@@ -282,7 +282,7 @@ fn of_a_repeated_message_the_first_follows_from_the_span_that_set_the_timer() {
     timer.cancel();
 }
 
-/// An event, published to all.
+/// An event that is published to all readers.
 #[derive(Clone)]
 struct Opened(&'static str);
 
@@ -380,7 +380,7 @@ impl Mourned {
     fn serve(&mut self) {}
 }
 
-/// Catches a request to stop without a span, so that nothing says who asked for it.
+/// Catches a stop request without a span, which would not show who requested the stop.
 #[test]
 fn a_process_that_is_stopped_is_dropped_in_a_span_that_follows_from_the_requests() {
     let runtime = runtime();
@@ -435,7 +435,7 @@ impl Loop {
     }
 }
 
-/// Catches a message of an async entry without a span, and an entry that stays in it.
+/// Catches a message of an async entry without a span, and an entry that stays in that span.
 #[test]
 fn a_message_that_an_async_entry_serves_is_in_a_span_and_the_entry_is_not() {
     let runtime = runtime();
@@ -451,7 +451,7 @@ fn a_message_that_an_async_entry_serves_is_in_a_span_and_the_entry_is_not() {
     closed(work.number);
 }
 
-/// A process that is written by hand.
+/// A hand-written process.
 struct ByHand(Sender<&'static str>);
 
 impl Process for ByHand {
@@ -468,7 +468,7 @@ impl Process for ByHand {
     }
 }
 
-/// Catches a process by hand that answers outside of a span.
+/// Catches a hand-written process that answers outside of a span.
 #[test]
 fn a_process_by_hand_answers_in_a_span() {
     let runtime = runtime();
@@ -483,7 +483,7 @@ fn a_process_by_hand_answers_in_a_span() {
     closed(span.number);
 }
 
-/// Catches a dead letter that does not say who sent it, although the message carries that.
+/// Catches a dead letter that does not name its sender, although the message carries the sender.
 #[test]
 fn a_dead_letter_names_its_sender() {
     install();

@@ -1,4 +1,4 @@
-//! A subscriber that does not want the spans of messages. On its own, since the subscriber is the program's.
+//! A subscriber that does not want the spans of messages. In a binary of its own, since the subscriber is global.
 
 use postroom::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -39,7 +39,7 @@ impl Clerk {
     }
 }
 
-/// Catches a filter that is ignored, and messages that keep spans open for a subscriber that sees no link.
+/// Catches a filter that is ignored, and messages that keep spans open although the subscriber sees no link.
 #[test]
 fn a_target_that_is_off_has_no_spans_and_keeps_none_open() {
     let filter: Targets = "info,postroom::message=off".parse().unwrap();

@@ -1,13 +1,13 @@
 //! Programs that use each word of the macros' expansions as a name of their own, in every role that a name can have.
 //!
-//! Rule: generated code stands among the user's items. If it says `Option` where it means `::core::option::Option`, or
-//! calls a type or a lifetime of its own by a name that a user may have, a program breaks that is right, or worse, does
-//! something else. No list says which names those are: the words are collected from the expansions of `sample.rs` and
+//! Generated code is placed among the user's items. If it says `Option` where it means `::core::option::Option`, or
+//! gives a type or a lifetime of its own a name that a user may have, a correct program does not compile or, worse,
+//! does something else. There is no list of such names: the words are collected from the expansions of `sample.rs` and
 //! `remote.rs`, which have every kind of process, message, entry, signal, protocol, test and `main`. Names that begin
 //! with `__postroom`, in any spelling, are reserved (`book/src/attributes.md`).
 //!
-//! What it does not cover: words in other people's macros, such as the derives of serde, and items of the crate root
-//! that replace a crate (`extern crate mine as core`).
+//! Not covered: words in other people's macros, such as the derives of serde, and items of the crate root that replace
+//! a crate (`extern crate mine as core`).
 
 use crate::expand;
 use proc_macro2::{TokenStream, TokenTree};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use syn::{Attribute, Item, Meta};
 
-/// How many words share one process: the fewer processes, the sooner is all of it compiled.
+/// Number of words that share one process: the fewer processes, the sooner everything is compiled.
 const CHUNK: usize = 24;
 
 /// Returns the program that `names.rs` includes.
@@ -26,11 +26,11 @@ pub(crate) fn all(sample: &str, remote: &str) -> String {
     let each = |item: &dyn Fn(&str) -> String| words.iter().map(|word| item(word)).collect::<Vec<_>>().join("\n");
     let both = format!("{sample}\n{remote}");
 
-    // The same items, among the user's.
+    // Places a sample among items of the user.
     let mut among = |role: &str, items: String, sample: &str| {
         _ = writeln!(out, "mod zz_{role} {{\n{items}\n{sample}\n}}");
     };
-    // The derives of serde say `usize` and `str`.
+    // Without `remote`, as the derives of serde say `usize` and `str`.
     among("types", each(&|word| format!("pub struct {word} {{}}")), sample);
     among("traits", each(&|word| format!("pub trait {word} {{}}")), sample);
     among("modules", each(&|word| format!("pub mod {word} {{}}")), &both);
@@ -38,9 +38,9 @@ pub(crate) fn all(sample: &str, remote: &str) -> String {
     among("constants", each(&|word| format!("pub const {word}: () = ();")), &both);
     among("statics", each(&|word| format!("pub static {word}: () = ();")), &both);
     among("functions", each(&|word| format!("pub fn {word}() {{}}")), &both);
-    // A value and a type.
+    // A unit struct is a value and a type.
     among("units", each(&|word| format!("pub struct {word};")), sample);
-    // Methods that everything has, taken in each way. The derives of serde would find them too.
+    // Methods that every type has, with each kind of receiver. The derives of serde would find them too.
     for (role, receiver) in
         [("by_value", "self"), ("by_reference", "&self"), ("by_unique", "&mut self"), ("static", "")]
     {
@@ -68,15 +68,15 @@ pub(crate) fn all(sample: &str, remote: &str) -> String {
     out
 }
 
-/// Processes that mention these types everywhere.
+/// Returns processes that mention these types everywhere.
 fn mentioned(words: &[&str]) -> String {
-    // The macros take this for the type of the language, which is not owned.
+    // The macros take `str` for the primitive type, which is not owned.
     let words = words.iter().filter(|word| **word != "str");
     let types = words.clone().map(|word| format!("pub struct {word} {{}}")).collect::<String>();
     with_types(&types, &words.map(|word| format!("{word}, ")).collect::<String>())
 }
 
-/// Processes that mention these lifetimes everywhere.
+/// Returns processes that mention these lifetimes everywhere.
 fn lifetimes(words: &[&str]) -> String {
     let words = words.iter().filter(|word| **word != "static");
     let all = words.map(|word| format!("for<'{word}> fn(&'{word} ()) -> &'{word} (), ")).collect::<String>();
@@ -132,10 +132,11 @@ fn with_types(items: &str, all: &str) -> String {
     )
 }
 
-/// A generic process and a generic protocol with these type parameters, and one with these const parameters.
+/// Returns a generic process and a generic protocol with these type parameters, and a process with these const
+/// parameters.
 fn parameters(words: &[&str]) -> String {
     let words: Vec<&str> = words.iter().copied().filter(|word| *word != "str").collect();
-    // An argument that is called like a type of the prelude or a crate is that, in the user's own code too.
+    // A const argument with the name of a type of the prelude or of a crate means that, in the user's own code too.
     let is_type = |word: &str| {
         word.starts_with(char::is_uppercase) || ["clippy", "core", "postroom", "serde", "std"].contains(&word)
     };
@@ -173,9 +174,9 @@ fn parameters(words: &[&str]) -> String {
     )
 }
 
-/// Entries and messages with these arguments, and a state with these fields.
+/// Returns entries and messages with these arguments, and a state with these fields.
 fn arguments(words: &[&str]) -> String {
-    // These are patterns already.
+    // These names are patterns already.
     let words = words.iter().filter(|word| !["Err", "None", "Ok", "Some"].contains(word));
     let all = words.map(|word| format!("{word}: ::core::primitive::u8, ")).collect::<String>();
     format!(
@@ -192,7 +193,7 @@ fn arguments(words: &[&str]) -> String {
     )
 }
 
-/// Entries, messages and methods of a protocol with these names.
+/// Returns entries, messages and methods of a protocol with these names.
 fn methods(words: &[&str]) -> String {
     let (mut entries, mut messages, mut asked, mut answered) =
         (String::new(), String::new(), String::new(), String::new());
@@ -219,16 +220,16 @@ fn methods(words: &[&str]) -> String {
     )
 }
 
-/// Simulated tests with these names.
+/// Returns simulated tests with these names.
 fn tests(words: &[&str]) -> String {
     let each =
         words.iter().map(|word| format!("#[::postroom::test(seed = 1)] fn {word}(_: ::postroom::test::Sim) {{}}\n"));
     each.collect()
 }
 
-/// A process and a protocol of this name.
+/// Returns a process and a protocol with this name.
 fn called(word: &str) -> String {
-    // An implementation of a trait of the standard library is none of a protocol, whatever the trait is.
+    // An `impl` of a trait with the name of a standard one is never taken for a protocol's.
     let is_taken = syn::parse_str(word).is_ok_and(|path| expand::protocol::is_of_the_language(&path));
     let protocol = if is_taken { "ZzProtocol" } else { word };
     format!(
@@ -274,12 +275,12 @@ fn words_of(sources: &[&str]) -> BTreeSet<String> {
         lower.starts_with("__postroom") || lower.starts_with("zz")
     };
     words.retain(|word| is_name(word) && !is_ours(word));
-    // The function that a program starts at, in every module of this one.
+    // The function at which a program starts; every module of this program has one.
     words.remove("main");
     words
 }
 
-/// Returns what the item's attribute of `postroom` makes of it.
+/// Returns the expansion of the item's `postroom` attribute.
 fn expansion(mut item: Item) -> Option<TokenStream> {
     let attrs = match &mut item {
         Item::Struct(item) => &mut item.attrs,

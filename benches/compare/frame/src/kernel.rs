@@ -1,4 +1,4 @@
-//! The work inside of the messages: the same code for every system.
+//! The work inside messages: the same code for every system.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -22,14 +22,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 }
 
-/// Computes for about `work` by the clock of an undisturbed core, without reading a clock.
+/// Computes for about `work`, as long as that takes on an undisturbed core, without reading a clock.
 pub fn spin(work: Duration) {
     static PER_MICROSECOND: OnceLock<f64> = OnceLock::new();
     let per_microsecond = PER_MICROSECOND.get_or_init(|| {
@@ -51,22 +51,22 @@ fn turn(rounds: u64) {
     black_box(value);
 }
 
-/// Rows that are placed by messages; the rest of a search is one process's work.
+/// Number of rows that are placed by messages; the rest of a search is one process's work.
 pub const QUEENS_DEPTH: usize = 3;
 
-/// Whether a queen in `column` of the next row is safe from those in `rows`.
+/// Returns whether a queen in `column` of the next row is safe from those in `rows`.
 #[inline]
 fn is_safe(rows: &[u8], column: u8) -> bool {
     rows.iter().rev().zip(1..).all(|(&other, distance)| other != column && other.abs_diff(column) != distance)
 }
 
-/// The columns where the next row's queen can stand.
+/// Returns the columns in which the next row's queen can stand.
 #[inline]
 pub fn queens_next(rows: &[u8], width: u8) -> impl Iterator<Item = u8> {
     (0..width).filter(move |&column| is_safe(rows, column))
 }
 
-/// How many solutions begin with `rows`.
+/// Returns the number of solutions that begin with `rows`.
 pub fn queens_solve(rows: &mut Vec<u8>, width: u8) -> u64 {
     if rows.len() == usize::from(width) {
         return 1;
@@ -82,24 +82,24 @@ pub fn queens_solve(rows: &mut Vec<u8>, width: u8) -> u64 {
     solutions
 }
 
-/// Rows of a matrix that make one message's work.
+/// Number of rows of a matrix that one message computes.
 pub const BLOCK: usize = 32;
 
-/// What the two matrices are made from, the left one first.
+/// Seeds of the two matrices, the left one first.
 pub const MATRIX_SEEDS: [u64; 2] = [1, 2];
 
-/// The left and the right one.
+/// Returns the left and the right matrix.
 pub fn matrices(width: usize) -> [Vec<f64>; 2] {
     MATRIX_SEEDS.map(|seed| matrix(width, seed))
 }
 
-/// A square matrix, row by row.
+/// Returns a square matrix, row by row.
 fn matrix(width: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::seeded(seed);
     (0..width * width).map(|_| random.below(1_000) as f64 / 1_000.0).collect()
 }
 
-/// The rows from `first` on, at most [`BLOCK`], of the product of two matrices.
+/// Returns the rows from `first` on, at most [`BLOCK`], of the product of two matrices.
 pub fn multiply(left: &[f64], right: &[f64], width: usize, first: usize) -> Vec<f64> {
     let rows = BLOCK.min(width - first);
     let mut product = vec![0.0; rows * width];
@@ -114,29 +114,29 @@ pub fn multiply(left: &[f64], right: &[f64], width: usize, first: usize) -> Vec<
     product
 }
 
-/// A number for the content of a product; the sum of the numbers of its blocks.
+/// Returns a number for the content of a product, which is the sum of the numbers of its blocks.
 pub fn matrix_check(block: &[f64]) -> u64 {
     block.iter().fold(0, |sum, value| sum.wrapping_add(value.to_bits()))
 }
 
-/// What is sorted.
+/// Returns the numbers to be sorted.
 pub fn numbers(size: u64) -> impl Iterator<Item = u16> {
     let mut random = Random::seeded(7);
     (0..size).map(move |_| random.below(1 << 16) as u16)
 }
 
-/// A number for a sequence, which depends on its order.
+/// Returns a number for a sequence, which depends on its order.
 pub fn sorted_check(numbers: impl Iterator<Item = u16>) -> u64 {
     numbers.fold(0, |sum, number| sum.wrapping_mul(31).wrapping_add(u64::from(number)))
 }
 
-/// What each account of the bank has at the start. It may overdraw.
+/// The opening balance of each account. Accounts may be overdrawn.
 pub const OPENING: i64 = 1_000;
 
-/// What the teller draws accounts from.
+/// The seed with which the teller draws accounts.
 pub const TELLER_SEED: u64 = 1;
 
-/// The transfers that the teller orders: from which account to which other one.
+/// The transfers that the teller orders: pairs of a source and a destination account.
 #[derive(Clone, Debug)]
 pub struct Transfers {
     random: Random,
@@ -162,20 +162,20 @@ impl Iterator for Transfers {
     }
 }
 
-/// How many keys there are in the dictionary, which is empty at the start.
+/// Number of keys in the dictionary, which is empty at the start.
 pub const KEYS: u64 = 512;
 
-/// Of so many requests one writes.
+/// Number of requests per write.
 const REQUESTS_PER_WRITE: u64 = 10;
 
-/// What a client asks of the dictionary.
+/// A client's request to the dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     Read { key: u64 },
     Write { key: u64, value: u64 },
 }
 
-/// The requests of one client, drawn with its number as the seed; what it writes is the number of the request.
+/// The requests of one client, drawn with its number as the seed; a write stores the number of the request.
 #[derive(Clone, Debug)]
 pub struct Requests {
     random: Random,
@@ -205,7 +205,7 @@ impl Iterator for Requests {
     }
 }
 
-/// What a creature of chameneos looks like.
+/// The colour of a creature of chameneos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     Blue,
@@ -216,7 +216,7 @@ pub enum Colour {
 impl Colour {
     pub const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
 
-    /// What two that meet become: they keep the same colour, or take the one that neither has.
+    /// Returns the colour of two creatures after they met: their common one, or the one that neither has.
     pub fn complement(self, other: Self) -> Self {
         match (self, other) {
             (Self::Blue, Self::Red) | (Self::Red, Self::Blue) => Self::Yellow,

@@ -1,5 +1,5 @@
-//! What the harness and the systems share: what a run is ([`plan`]), the work inside of its messages ([`kernel`]), how
-//! the probes are driven ([`probe`]), and what things are called ([`names`]).
+//! Code shared by the harness and the systems: the plan of a run ([`plan`]), the work inside messages ([`kernel`]), the
+//! driver of the probes ([`probe`]), and names ([`names`]).
 
 pub mod kernel;
 pub mod names;

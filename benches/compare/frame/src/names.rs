@@ -1,4 +1,4 @@
-//! The names of workloads and of what varies, as options, arguments, tables and files show them.
+//! The names of workloads and of parameters, as they appear in options, arguments, tables and files.
 
 use crate::plan::{Bounding, Style, Via, Workload};
 

@@ -1,8 +1,7 @@
-//! What the rows `probe_…` have in common: the thread that sends the probe's messages, and the load that goes on
-//! meanwhile.
+//! Common code of the rows `probe_…`: the thread that sends the probe's messages, and the load that runs meanwhile.
 //!
-//! The sender never waits for what it sends to be handled. So a system that stands still for a second shows that in all
-//! the messages that were sent in this second, and not in one.
+//! The sender never waits until a message has been handled. So if a system stands still for a second, this shows in all
+//! the messages that were sent in that second, and not in one.
 
 use crate::kernel::Random;
 use crate::plan::{Outcome, Plan, Workload};
@@ -12,26 +11,26 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many messages of each process of the flood are under way.
+/// Number of messages in flight per process of the flood.
 pub const IN_FLIGHT: u64 = 10;
 
-/// How many processes the timers send to.
+/// Number of processes that the timers send to.
 pub const TIMED: u64 = 1_000;
 
-/// Between two messages to the probe.
+/// Pause between two messages to the probe.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long the system may settle before the first message, after the start of the load.
+/// Time for the system to settle between the start of the load and the first message.
 const CALM: Duration = Duration::from_millis(100);
 
-/// How long after its last message the load goes on for a probe that has not handled all. A guess: longer than most
-/// would wait, shorter than the limit of a run.
+/// Time that the load continues after the last message if the probe has not handled all. A guess: longer than most
+/// systems need, shorter than the limit of a run.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How many messages of the flood are counted at once, so that the count costs little.
+/// Number of messages of the flood that are counted at once, so that the count costs little.
 const LOT: u64 = 64;
 
-/// What the load has done, and whether it is to end.
+/// The work that the load has done, and whether it must end.
 #[derive(Debug)]
 pub struct Load {
     start: Instant,
@@ -50,13 +49,13 @@ impl Load {
         })
     }
 
-    /// Whether the processes of the load are to come to an end.
+    /// Returns whether the processes of the load must end.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Counts something that a process of the load has done.
+    /// Counts an action of a process of the load.
     #[inline]
     pub fn count(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +76,7 @@ impl Load {
         }
     }
 
-    /// The next moment at which all timers fire.
+    /// Returns the next moment at which all timers fire.
     pub fn next_round(&self) -> Instant {
         let passed = self.start.elapsed().as_nanos() / self.period.as_nanos().max(1);
         self.start + self.period * (passed as u32 + 1)
@@ -88,7 +87,7 @@ impl Load {
     }
 }
 
-/// A process of the flood: its peers, and its counts.
+/// A process of the flood, with its peers and its counts.
 #[derive(Debug)]
 pub struct Flooder<A> {
     pub load: Arc<Load>,
@@ -98,7 +97,7 @@ pub struct Flooder<A> {
 }
 
 impl<A> Flooder<A> {
-    /// Makes the process of this number. It begins when `everybody` is known.
+    /// Creates the process with this number. `everybody` must be set before the process sends.
     pub fn of(number: u64, load: &Arc<Load>, everybody: &Arc<OnceLock<Vec<A>>>) -> Self {
         Self { load: load.clone(), everybody: everybody.clone(), random: Random::seeded(number), seen: 0 }
     }
@@ -121,7 +120,7 @@ impl<A> Flooder<A> {
     }
 }
 
-/// How much the load has done when it is well under way.
+/// Returns the amount of work after which the load is well under way.
 fn under_way(plan: &Plan) -> u64 {
     match plan.workload {
         Workload::ProbeFlood => plan.width * IN_FLIGHT,
@@ -131,12 +130,12 @@ fn under_way(plan: &Plan) -> u64 {
     }
 }
 
-/// How many timers each of the [`TIMED`] processes has.
+/// Returns the number of timers of each of the [`TIMED`] processes.
 pub fn timers_each(plan: &Plan) -> u64 {
     plan.width / TIMED
 }
 
-/// What the probe notes.
+/// The latencies that the probe notes.
 #[derive(Debug)]
 pub struct Notes {
     latencies: Vec<u64>,
@@ -145,19 +144,19 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Empty ones, and where they come in the end.
+    /// Returns empty notes, and the receiver of all latencies at the end.
     pub fn of(plan: &Plan) -> (Self, mpsc::Receiver<Vec<u64>>) {
         let (finished, noted) = mpsc::channel();
         let all = plan.size as usize;
         (Self { latencies: Vec::with_capacity(all), all, finished }, noted)
     }
 
-    /// A message has come that was sent at this time.
+    /// Notes a message that was sent at this time.
     #[inline]
     pub fn note(&mut self, sent: Instant) {
         self.latencies.push(sent.elapsed().as_nanos() as u64);
         if self.latencies.len() == self.all {
-            // The sender waits for it.
+            // `drive` waits for this, or has given up.
             let _ = self.finished.send(std::mem::take(&mut self.latencies));
         }
     }

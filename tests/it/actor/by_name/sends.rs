@@ -1,4 +1,4 @@
-//! Sending by name: the message by the name of its method, its arguments as values or as JSON.
+//! Sending a message by the name of its method, with the arguments as values or as JSON.
 
 use postroom::error::{EntryError, MessageError, SendFailure};
 use postroom::prelude::*;
@@ -96,8 +96,8 @@ fn seen_within(seen: &Log<String>, expected: &[&str]) {
     assert_eq!(seen.all(), expected);
 }
 
-/// Catches arguments in the wrong order, a kind of message without an arm of its own, and types that are known only for
-/// processes started by name: this one was spawned.
+/// Catches arguments in the wrong order, a kind of message without a match arm of its own, and types that are known
+/// only for processes started by name (this one was spawned).
 #[test]
 fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
     with_shop(|runtime, shop, seen| {
@@ -127,7 +127,7 @@ fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
     });
 }
 
-/// Catches a search of only the process's own methods.
+/// Catches a lookup that searches only the process's own methods.
 #[test]
 fn a_message_of_a_protocol_is_sent_by_the_name_of_its_method_too() {
     with_shop(|runtime, shop, seen| {
@@ -150,7 +150,7 @@ fn an_unknown_message_is_refused_with_the_existing_ones() {
              `count`; did you mean `sell`?"
         );
         assert!(matches!(&error, MessageError::Unknown { has, .. } if has.len() == 9));
-        // An entry is not a method.
+        // An entry is not a message.
         for name in ["", "serve", &"x".repeat(1 << 20)] {
             let error = runtime.send_to_method(shop, name, payloads![]).unwrap_err();
             assert!(matches!(error, MessageError::Unknown { .. }) && error.to_string().len() < 300, "{error}");
@@ -184,7 +184,8 @@ fn wrong_arguments_of_a_message_are_refused_like_inputs_of_an_entry() {
     });
 }
 
-/// The address of a child names its type; a refusal by the process itself is returned as for any send.
+/// The process type is also found through the address of a supervised child. A refusal by the process itself is
+/// returned as for any send.
 #[test]
 fn a_process_that_cannot_be_sent_to_by_name_gives_the_reason() {
     #[process]
@@ -202,7 +203,8 @@ fn a_process_that_cannot_be_sent_to_by_name_gives_the_reason() {
         let error = runtime.send_json(unknown, "close", "[]").unwrap_err();
         assert!(error.to_string().contains("register it with `runtime.register_type::<Unknown>()`"), "{error}");
         assert_eq!(error, MessageError::Unregistered { pid: unknown.pid(), process: "Unknown" });
-        // From here on the type is known to this host, however the process was started; other hosts do not know it.
+        // The registration makes the type known to this host, however the process was started, but not to other
+        // hosts.
         runtime.register_type_with("any name", || Unknown);
         assert_eq!(runtime.send_json(unknown, "close", "[]"), Ok(()));
         let other = builder().build().unwrap();
@@ -224,7 +226,7 @@ fn a_process_that_cannot_be_sent_to_by_name_gives_the_reason() {
         let untyped = runtime.send_json(mailbox.pid(), "close", "[]").unwrap_err();
         assert_eq!(untyped, MessageError::Untyped(mailbox.pid()));
 
-        // The process takes no message: the second finds its mailbox full.
+        // In a paused runtime the process handles nothing, so the second message finds its mailbox full.
         let paused = builder().paused().build().unwrap();
         paused.register_type_with("any name", || Unknown);
         let one = paused.spawn(Unknown).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();

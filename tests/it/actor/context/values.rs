@@ -13,7 +13,7 @@ enum Panics {
     ValueDrop,
 }
 
-/// A process with a value that others must not inherit, which panics.
+/// A process that panics, and has a value that others must not inherit.
 #[process]
 struct Fragile(Panics);
 
@@ -37,7 +37,7 @@ impl Drop for Fragile {
     }
 }
 
-/// A value whose drop panics if it is `true`.
+/// A value whose drop panics if its field is `true`.
 struct Value(bool);
 
 impl Drop for Value {
@@ -62,12 +62,11 @@ impl Starter {
     }
 }
 
-/// Catches values of a process that panicked staying with its thread, so that the children of the next one inherit
-/// them.
+/// Catches values of a panicked process that stay on its thread, where the children of the next process inherit them.
 #[test]
 fn values_do_not_outlive_a_panic_on_their_thread() {
     watched(|| {
-        // One worker, whose thread runs all of them.
+        // One worker, so that one thread runs all processes.
         let runtime = builder().workers(1).build().unwrap();
         let starter = runtime.spawn(Starter).serve().unwrap();
         let next = runtime.spawn(Node::default()).serve().unwrap();

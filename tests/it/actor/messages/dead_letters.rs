@@ -88,7 +88,7 @@ fn a_panic_in_the_dead_letter_hook_is_contained() {
     });
 }
 
-/// A process whose messages are counted while they exist.
+/// A process whose messages carry a reference-counted token.
 #[process]
 struct Sink;
 

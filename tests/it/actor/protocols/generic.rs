@@ -1,8 +1,8 @@
-//! Protocols and processes with parameters.
+//! Generic protocols and processes.
 
 use super::*;
 
-/// A protocol with parameters.
+/// A generic protocol.
 #[protocol]
 pub trait Map<K, V: Clone>
 where
@@ -13,7 +13,7 @@ where
     fn size(&self) -> usize;
 }
 
-/// A process with parameters that implements it for all of them.
+/// A generic process that implements [`Map`] for all parameters.
 #[process]
 struct Tree<K: Ord + Send + 'static, V: Clone + Send + 'static> {
     kept: BTreeMap<K, V>,
@@ -47,7 +47,7 @@ impl<K: Ord + Send + 'static, V: Clone + Send + 'static> Audit for Tree<K, V> {
     }
 }
 
-/// A process that implements it for some parameters.
+/// A process that implements [`Map`] for one choice of parameters.
 #[process]
 struct Squares;
 

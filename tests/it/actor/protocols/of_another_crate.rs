@@ -1,7 +1,7 @@
 //! A protocol that is defined in another crate.
 
 use super::*;
-// Only the trait: the items that the macro generates need not be imported.
+// Imports only the trait and its error type: the items that the macro generates need not be imported.
 use postroom_tests::ledger::{Ledger, Overdrawn};
 
 #[process]

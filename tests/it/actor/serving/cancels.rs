@@ -1,4 +1,4 @@
-//! Cancel signals: how a process receives one, and decides whether to end.
+//! Cancel signals: how a process receives them, and decides whether to end.
 
 use super::*;
 use postroom_tests::HOUR;
@@ -79,7 +79,7 @@ impl Careful {
     }
 }
 
-/// As [`Careful`], with an await in the method.
+/// A process like [`Careful`], with an async signal method.
 #[process]
 struct Slow {
     log: Log<String>,

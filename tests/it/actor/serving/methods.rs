@@ -33,7 +33,7 @@ fn a_future_woken_by_foreign_threads_is_never_forgotten() {
     with_runtime(|runtime| {
         let (desk, log) = desk(runtime);
         for _ in 0..1000 {
-            // Opened from another thread at about the moment of the method's check.
+            // Another thread opens the gate at about the time when the method checks it.
             let gate = Gate::new();
             let opener = thread::spawn({
                 let gate = gate.clone();
@@ -129,7 +129,7 @@ fn a_shield_holds_a_cancel_off_until_it_is_over_and_no_kill() {
         let ((desk, log), gate) = (desk(runtime), Gate::new());
         desk.shielded(gate.clone()).send().unwrap();
         gate.wait_for_arrival();
-        // Its step is over: the next one begins with the signal.
+        // Waits for the end of the step, so that the next one begins with the signal.
         until(|| desk.pid().info().unwrap().state == ProcessState::Waiting { outstanding: 0 });
         let ended = desk.pid().join();
         desk.pid().cancel("over");

@@ -122,7 +122,8 @@ fn a_panic_of_the_awaited_closure_is_the_steps() {
     });
 }
 
-/// A kill does not interrupt blocking code; the process exits when that returns, and its method does not continue.
+/// A kill does not interrupt blocking code. The process exits when that code returns, and its method does not
+/// continue.
 #[test]
 fn a_process_that_is_killed_while_it_blocks_exits_when_the_blocking_ends() {
     soon(|| {
@@ -151,12 +152,12 @@ impl Lazy {
     async fn run(&mut self, ctx: &mut Context<Self>) -> (u32, Vec<ThreadId>) {
         drop(ctx.blocking(|| self.ran.fetch_add(1, SeqCst)));
         let before = self.ran.load(SeqCst);
-        // Both in one poll: one after the other, on its stack.
+        // Both closures run in one poll, one after the other, on the same thread.
         let mut threads = Vec::new();
         let (one, two) =
             futures_util::join!(ctx.blocking(|| thread::current().id()), ctx.blocking(|| thread::current().id()));
         threads.extend([one, two]);
-        // On this thread, whichever thread runs the rest of the step.
+        // The closure runs on this thread, whichever thread runs the rest of the step.
         for _ in 0..100 {
             let here = thread::current().id();
             assert_eq!(ctx.blocking(|| thread::current().id()).await, here);

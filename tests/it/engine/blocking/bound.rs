@@ -26,7 +26,7 @@ fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_retu
             let (done, most, host) = (done.clone(), most.clone(), runtime.host());
             let process = act(move |_, out| {
                 block_in_place(|| match number {
-                    // Until there are more than the limit.
+                    // Blocks until the limit is exceeded.
                     0..=BOUND => eventually(|| host.statistics().blocking.blocked_in_place > 0),
                     _ => std::thread::sleep(Duration::from_micros(200)),
                 });
@@ -95,7 +95,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
         let sleepers = Sleepers::default();
         let running: Vec<_> = (0..10_000).map(|_| sleepers.spawn(&runtime)).collect();
         eventually(|| sleepers.inside.load(SeqCst) == BOUND);
-        // All wait, and the workers are free.
+        // All other steps wait, and the workers are free.
         let counted = Arc::new(AtomicUsize::new(0));
         for _ in 0..100 {
             let counts = counted.clone();
@@ -150,7 +150,7 @@ fn a_process_that_exits_in_the_blocking_queue_is_skipped() {
     });
 }
 
-/// A thread is reserved for the first in the queue, which has left by then: the next one gets it.
+/// If the process for which a thread is reserved has exited, the next process in the queue gets the thread.
 #[test]
 fn an_unused_reservation_is_passed_on() {
     soon(|| {
@@ -164,7 +164,7 @@ fn an_unused_reservation_is_passed_on() {
             second.go.open();
             third.go.open();
             first.go.open();
-            // At any moment of the reservation.
+            // The kill may come at any moment of the reservation.
             pid.kill();
             assert!(held.wait().is_ok() && stays.wait().is_ok());
             drop(leaves.wait());
@@ -189,7 +189,7 @@ impl Link {
     }
 }
 
-/// Each process waits for the next, and needs a thread; the last one runs, although that exceeds the limit.
+/// Each process waits for the next, and needs a thread for that. The last one runs, although that exceeds the limit.
 #[test]
 fn waits_for_processes_exceed_the_limit_rather_than_block_the_last_worker() {
     soon(|| {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A process that sometimes panics, and calls and floods others.
+/// A process that floods and calls others, and stops after `life` messages.
 #[process]
 struct Restless {
     others: Arc<[std::sync::Mutex<Option<Address<Restless>>>]>,
@@ -230,7 +230,7 @@ fn a_hard_bound_holds_for_a_step_that_sends_endlessly() {
             eventually(|| to.pid().info().unwrap().mailbox == 0);
             assert_eq!(burst.send(to, 10_000).wait().unwrap(), accepted);
             eventually(|| to.pid().info().unwrap().mailbox == 500);
-            // The send is refused, and the sender not suspended.
+            // With `Refuse`, the send is refused; the sender is not suspended in any case.
             assert_eq!(burst.send(to, 1).wait().unwrap(), u64::from(accepted > 500));
             gate.open();
             eventually(|| count.load(SeqCst) == 501);
@@ -239,7 +239,7 @@ fn a_hard_bound_holds_for_a_step_that_sends_endlessly() {
     });
 }
 
-/// A process that sends to a full mailbox from all of its methods.
+/// A process that sends to a full mailbox from its entry and from its drop.
 #[process]
 struct Parting(Address<Count>, Arc<AtomicU64>);
 

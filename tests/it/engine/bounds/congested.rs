@@ -1,5 +1,5 @@
-//! A process whose own mailbox is over its bound is not suspended, and is resumed if it was, however full the mailbox
-//! that it is suspended at: the senders that fill its own may be waiting for it.
+//! A process whose own mailbox exceeds its bound is not suspended, and if it was, it is resumed, however full the
+//! receiver's mailbox is: the senders that fill its own mailbox may be waiting for it.
 
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
@@ -146,14 +146,14 @@ fn a_suspended_process_is_resumed_when_its_own_bounded_queue_is_full() {
     }
 }
 
-/// Catches the suspension, after its step or within it, even briefly, of a process whose own mailbox exceeds its bound.
+/// Catches even a brief suspension, after its step or within it, of a process whose own mailbox exceeds its bound.
 /// (Mutation: in `suspend.rs`, `may_be_suspended` does not check the process's own mailbox.)
 #[test]
 fn a_process_whose_own_mailbox_exceeds_its_bound_is_never_suspended() {
     soon(|| {
         let (runtime, sink, gate) = full();
         let (source, seen, here, go) = source(&runtime, Bound::Soft(10), sink);
-        // More than a step may send before it waits.
+        // More messages than a step may send before it waits.
         source.flood(5_000).send().unwrap();
         here.wait();
         let sent = (0..200).filter(|_| source.note().send().is_ok()).count() as u64;

@@ -40,7 +40,7 @@ impl Slow {
     }
 }
 
-/// A process that sends until it is stopped.
+/// A process that sends until the flood is over.
 #[process]
 struct Source {
     index: usize,
@@ -72,7 +72,7 @@ impl Source {
     }
 }
 
-/// Returns how long the flood lasts: `POSTROOM_FLOOD_SECONDS`, or the default.
+/// Returns the duration of the flood: `POSTROOM_FLOOD_SECONDS`, or two seconds.
 fn duration() -> Duration {
     let seconds = postroom_tests::variable("POSTROOM_FLOOD_SECONDS");
     Duration::from_secs(seconds.unwrap_or(2))
@@ -115,10 +115,10 @@ fn a_flood_from_all_kinds_of_senders_keeps_memory_flat_and_loses_nothing() {
     });
     let began = Instant::now();
     let (mut longest, mut looks) = (0, 0_u64);
-    // At least for that duration, and until each sender has sent, which takes longer on a slow machine.
+    // Runs for at least that duration, and until each sender has sent, which takes longer on a slow machine.
     while began.elapsed() < duration() || sent.iter().any(|count| count.load(SeqCst) == 0) {
-        // The messages sent and not yet taken, not the mailbox's own length. In this order, or a message that came and
-        // went between the two reads would be counted.
+        // Counts the messages sent and not yet taken, instead of reading the mailbox's length. `sent` is read first;
+        // otherwise a message that came and went between the two reads would be counted.
         let sent: u64 = sent.iter().map(|count| count.load(SeqCst)).sum();
         longest = longest.max(sent.saturating_sub(count.load(SeqCst)));
         looks += 1;
@@ -138,10 +138,11 @@ fn a_flood_from_all_kinds_of_senders_keeps_memory_flat_and_loses_nothing() {
         "{total} messages, longest mailbox {longest} in {looks} looks, {} holds",
         statistics.backpressure.suspensions
     );
-    // The bound, a step of each of the sixteen, two bounds of the one that does not stop, the messages in flight. Ten
-    // times that: while a sender is preempted between its exchange and its number, the length is hidden, so that each
-    // of the others may send for one more step, and several may be preempted so. (Seen with 25 busy threads on two
-    // cores: 21,524. Without bounds it is millions on a machine that is not so busy.)
+    // The bound, one step of each of the sixteen sources, two bounds of the process that sends a million messages in
+    // a step, and the messages in flight. Ten times that is allowed: while a sender is preempted between its exchange
+    // and its number, the length is hidden, so that each of the others may send for one more step, and several
+    // senders may be preempted in this way. (Maximum seen with 25 busy threads on two cores: 21,524. Without bounds
+    // there are millions on a less busy machine.)
     const MOST: u64 = 1_024 + 16 * 1_000 + 2 * 1_024 + 512;
     assert!(longest <= 10 * MOST, "{longest}");
     assert_eq!((statistics.dead_letters.total(), statistics.backpressure.forced_releases), (0, 0));

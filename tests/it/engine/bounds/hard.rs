@@ -31,7 +31,7 @@ impl Keeper {
     }
 }
 
-/// A full process in its first message, the messages that it has kept, and the dead letters.
+/// A process with a hard bound that blocks in its first message, the messages that it has kept, and the dead letters.
 struct Full {
     runtime: Runtime,
     keeper: Address<Keeper>,
@@ -98,7 +98,7 @@ fn drop_oldest_keeps_the_latest_and_fails_the_dropped_calls() {
     });
 }
 
-/// Dropped messages concern the receiver alone: no sender waits.
+/// A full mailbox that drops its oldest message affects only the receiver: no sender waits.
 #[test]
 fn a_broadcast_and_a_try_send_make_room_as_the_mailbox_says() {
     soon(|| {
@@ -178,7 +178,7 @@ fn wait_makes_processes_wait_in_their_step_but_never_for_themselves() {
             one.send(third, 5_000).send().unwrap();
             eventually(|| third.counts().wait().is_ok_and(|(received, _)| received == 5_000));
             assert_eq!(one.counts().wait().unwrap().1, 0);
-            // In a cycle some sends are refused, and all are counted.
+            // When two processes send to each other, some sends are refused, and each is counted.
             one.send(other, 1_000).send().unwrap();
             other.send(one, 1_000).send().unwrap();
             let all = |address: Address<Sends>| {

@@ -1,5 +1,5 @@
-//! The list of a congested mailbox, when a sender joins it, is checked by the receiver in its next step, or by the
-//! sender itself if the receiver waits for control only.
+//! When a sender joins the list of a congested mailbox, the receiver checks that list in its next step, or the sender
+//! itself does if the receiver waits only for control.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -21,7 +21,7 @@ struct Pair {
     requests: Requests,
     /// Opened when the receiver has taken those messages.
     caught_up: Latch,
-    /// Lets the receiver, and the sender, end its step.
+    /// Lets the receiver end its step. `leave` does the same for the sender.
     end: Latch,
     leave: Latch,
     taken: Arc<AtomicU64>,
@@ -29,7 +29,7 @@ struct Pair {
 
 /// Makes a pair. If `waits`, the receiver then waits for a yield; otherwise it stays in its step.
 fn pair(waits: bool) -> Pair {
-    // With this clock no suspension times out; and no worker is taken over.
+    // With this clock no suspension times out, and without stall detection no worker is taken over.
     let builder = Runtime::builder().workers(2).clock(Clock::manual()).stall_limit(std::time::Duration::MAX);
     let (builder, requests) = Requests::at(builder);
     let runtime = builder.build().unwrap();
@@ -47,7 +47,7 @@ fn pair(waits: bool) -> Pair {
             takes.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
         }
         if takes.load(SeqCst) < most && !has_waited {
-            // The time slice is over.
+            // The time slice is over before all are taken.
             out.go_on();
         } else if std::mem::replace(&mut has_waited, true) {
             out.idle();
@@ -62,7 +62,7 @@ fn pair(waits: bool) -> Pair {
         Ok(())
     });
     let receiver = runtime.spawn_process(receiver).mailbox(Bound::Soft(BOUND as usize)).start().unwrap();
-    // Until a send is refused.
+    // Fills the mailbox, until a send is refused.
     while runtime.send(receiver, ()).is_ok() {
         sent.fetch_add(1, SeqCst);
     }
@@ -97,7 +97,8 @@ fn a_receiver_in_a_step_checks_its_list_itself() {
         let pair = pair(false);
         pair.caught_up.wait();
         pair.leave.open();
-        // The receiver has one of the two workers: when the other one has run this, the sender's step is over.
+        // The receiver occupies one of the two workers, so the sender's step is over when the other worker has run
+        // this process.
         let ran = Latch::new();
         let runs = ran.clone();
         let other = act(move |_, out| {

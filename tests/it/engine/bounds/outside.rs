@@ -88,7 +88,7 @@ fn a_task_that_waits_for_room_fails_when_the_process_exits() {
         let waits = std::thread::spawn(move || sink.take(0, sent).send_wait());
         sink.pid().kill();
         gate.open();
-        // The waiter may have found room before that.
+        // The waiter may have found room before the exit.
         let outcome = waits.join().unwrap();
         assert!(outcome.is_ok() || outcome.unwrap_err().reason == SendFailure::Gone(sink.pid()));
     });
@@ -105,7 +105,8 @@ fn a_bound_of_zero_is_refused() {
     }
 }
 
-/// Catches a bound so large that the length of no mailbox can exceed it, so that no process would ever be suspended.
+/// Catches a soft bound so large that the length of no mailbox can exceed it, so that no process would ever be
+/// suspended.
 #[test]
 fn a_soft_bound_that_is_too_large_is_refused_with_the_maximum() {
     let runtime = Runtime::new().unwrap();

@@ -128,7 +128,7 @@ fn a_receiver_that_waits_for_something_else_suspends_no_sender_if_there_is_room(
             sent += 1;
         }
         let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(move || careful.take().send_wait().unwrap())).collect();
-        // Now the mailbox is below half, and the receiver does not continue by itself.
+        // Now the mailbox is below half of its bound, and the receiver does not continue by itself.
         (0..sent - 50).for_each(|gate| gates[gate].open());
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert!(count.load(SeqCst) <= sent as u64);
@@ -270,9 +270,9 @@ impl std::task::Wake for WakeFlag {
 }
 
 /// Returns how many of six tasks that wait for room have been woken at each number of messages left, from `from`
-/// downwards. None of them then sends its message.
+/// downwards. No woken task sends its message.
 fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
-    // No other thread takes the worker over when this one is preempted in a step.
+    // Without stall detection, no other thread takes the worker over when this one is preempted in a step.
     let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
     let runtime = builder.clock(Clock::manual()).build().unwrap();
     let (careful, gates, count) = careful(&runtime, bound, 1_000);
@@ -295,7 +295,7 @@ fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
         gates.next().unwrap().open();
         left -= 1;
         eventually(|| careful.pid().info().unwrap().mailbox == left);
-        // There is one worker: the effects of the message are complete when another process has run after it.
+        // With one worker, the effects of the message are complete when another process has run after it.
         let before = others.load(SeqCst);
         other.take().send().unwrap();
         eventually(|| others.load(SeqCst) == before + 1);
@@ -311,9 +311,9 @@ fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
     woken_counts
 }
 
-/// As many are woken as there is room for their messages, or all, if the process waits for something else, once half of
-/// the bound is free. Catches half a bound that is not rounded up, room that is one too large or too small, waiters
-/// that were woken before and have not sent yet not being counted, and an idle process that wakes only one.
+/// Once half of the bound is free, as many tasks are woken as there is room for, or all if the process waits for
+/// something else. Catches half of a bound that is not rounded up, room that is off by one, woken tasks that have not
+/// sent yet and are not counted, and an idle process that wakes only one task.
 #[test]
 fn waits_for_room_end_as_room_becomes_available() {
     soon(|| {

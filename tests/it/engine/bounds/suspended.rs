@@ -44,7 +44,7 @@ fn is_suspended(pid: Pid) -> bool {
     pid.info().is_some_and(|info| matches!(info.state, ProcessState::Suspended { .. }))
 }
 
-/// Returns a builder with a clock on which no suspension times out.
+/// Returns a builder with a manual clock, on which no suspension times out.
 fn manual(workers: usize) -> postroom::Builder {
     Runtime::builder().workers(workers).clock(Clock::manual())
 }
@@ -127,7 +127,7 @@ fn a_process_with_outstanding_yields_is_suspended_too_and_gets_each_answer_once_
                     (1..=8).for_each(|tag| out.perform(Ask(tag), tag));
                     asked = 8;
                 } else if waits && answered == 0 && seen.lock().unwrap().len() < 8 {
-                    // It must not run before it is answered.
+                    // The process must not run before it is answered.
                     panic!("a step for nothing");
                 }
                 if sent < 100_000 {
@@ -249,7 +249,7 @@ fn no_wake_is_lost_during_a_suspension() {
     }
 }
 
-/// A process that floods until it is told to stop, and stops late.
+/// A process that floods a sink, and stops only at its second cancel or at a shutdown.
 #[process]
 struct Stubborn {
     sink: Address<Sink>,
@@ -329,7 +329,7 @@ fn a_shutdown_resumes_suspended_processes_and_steps_that_wait() {
             let suspended = runtime.spawn(Stubborn { sink, cancelled }).serve().unwrap();
             suspended.go().send().unwrap();
             let in_step = act(move |_, out| {
-                // Waits in its step for another host's mailbox.
+                // Waits in its step for room in another host's mailbox.
                 for _ in 0..4_000 {
                     if let Err(error) = sink.take().send() {
                         assert!(matches!(error.reason, SendFailure::Gone(_)));

@@ -41,8 +41,8 @@ fn a_process_that_exceeds_the_bound_is_suspended_until_the_receiver_has_caught_u
     }
 }
 
-/// A step that sends less than a bound does not wait: its process is suspended afterwards, however many others fill the
-/// same mailbox meanwhile.
+/// A step that sends fewer messages than the bound does not wait: its process is suspended afterwards, however many
+/// others fill the same mailbox meanwhile.
 ///
 /// Mutation: in `congestion.rs`, `note_congestion`, count all the messages of a batch as the step's own.
 #[test]
@@ -123,7 +123,7 @@ fn has_sent(small: Address<Small>) -> bool {
 }
 
 /// Four hundred processes that send one message each are suspended, and resumed within forty time slices (of at most
-/// 128 checks each) although the receiver always has something else to do: not one per time slice.
+/// 128 checks each) of a receiver that is never idle: more than one per time slice.
 ///
 /// Mutation: in `suspend.rs`, `resume_waiters`, leave out `has_room`.
 #[test]
@@ -131,17 +131,17 @@ fn senders_of_few_messages_are_resumed_together() {
     soon(|| while !are_resumed_together() {});
 }
 
-/// Returns whether all were suspended: the length of the mailbox is unknown while a sender is preempted as it numbers
-/// its message.
+/// Returns whether all were suspended. Some may not be, since the length of the mailbox is unknown while a preempted
+/// sender has yet to number its message.
 fn are_resumed_together() -> bool {
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
     let (done, looks) = channel();
     let gate = Latch::new();
     let busy = runtime.spawn(Busy { host: *runtime, gate: gate.clone(), looks: 0, done }).serve().unwrap();
     busy.begin().send().unwrap();
-    // It is in its step.
+    // Waits until the receiver is in its step.
     eventually(|| busy.pid().info().unwrap().mailbox == 0);
-    // Until a send is refused, since the mailbox is full.
+    // Fills the mailbox, until a send is refused.
     while busy.hear().send().is_ok() {}
     let small: Vec<_> = (0..400).map(|_| runtime.spawn(Small { busy }).serve().unwrap()).collect();
     small.iter().for_each(|small| small.tell().send().unwrap());
@@ -154,8 +154,8 @@ fn are_resumed_together() -> bool {
     count == 400
 }
 
-/// Returns a process that takes one message in each step, and reports how many processes are suspended then. Its first
-/// step waits at the gate.
+/// Returns a process that takes one message in each step, and reports the number of suspended processes at that time.
+/// Its first step waits at the gate.
 fn takes_one_a_step(host: Host, gate: Latch, reports: Sender<usize>) -> Act {
     act(move |events, out| {
         gate.wait();
@@ -186,7 +186,7 @@ fn are_resumed_one_per_step() -> bool {
     let receiver = takes_one_a_step(*runtime, gate.clone(), reports);
     let receiver = runtime.spawn_process(receiver).mailbox(Bound::Soft(1_000)).start().unwrap();
     let mut sent = 0;
-    // Until a send is refused.
+    // Fills the mailbox, until a send is refused.
     while runtime.send(receiver, 0).is_ok() {
         sent += 1;
     }
@@ -220,7 +220,7 @@ fn are_resumed_one_per_step() -> bool {
     let steps = |with: usize| counts.iter().filter(|&&count| count == with).count();
     assert!(counts.is_sorted_by(|one, next| one >= next), "{counts:?}");
     assert_eq!((steps(2), steps(1)), (1, 1));
-    // The first is resumed at half of the bound, before that message is taken.
+    // The first sender is resumed at half of the bound, before that message is taken.
     assert_eq!(steps(1) + steps(0) + 1, 500);
     true
 }
@@ -258,7 +258,8 @@ fn a_suspended_process_can_be_killed_and_is_resumed_when_its_receiver_exits() {
         let gate = Latch::new();
         let sink = Sink { next: vec![0, 0, 0], left: u64::MAX, gate: Some(gate.clone()), done };
         let sink = runtime.spawn(sink).serve().unwrap();
-        // It is in its step: a thread that replaces a waiting source's would keep its worker, if it began the step.
+        // Waits until the sink is in its step. If a thread that replaces that of a waiting source began this step, it
+        // would keep the worker.
         sink.take(2, 0).send().unwrap();
         eventually(|| sink.pid().info().unwrap().mailbox == 0);
         let sources: Vec<_> = (0..2)
@@ -275,16 +276,16 @@ fn a_suspended_process_can_be_killed_and_is_resumed_when_its_receiver_exits() {
         let end = sources[1].pid().join();
         sink.pid().kill();
         gate.open();
-        // Its next send is refused, on which it panics.
+        // The next send of the source is refused, and it panics.
         assert!(matches!(end.wait(), ExitReason::Panic(_)));
         assert_eq!(runtime.statistics().backpressure.suspended, 0);
     });
 }
 
-/// The process sends endlessly in one step, which waits for room: it is killed while it waits, or before.
+/// The process sends endlessly in one step, which waits for room. It is killed while it waits, or before.
 ///
-/// Mutations: in `engine/shutdown/mod.rs`, `tell`, leave out `let_step_end`; in `suspend.rs`, `wait_in_step`, leave out
-/// `is_told_to_end`.
+/// Mutations: in `engine/shutdown/mod.rs`, `send_control`, leave out `let_step_end`; in `suspend.rs`,
+/// `wait_in_step_at`, leave out `is_told_to_end`.
 #[test]
 fn a_step_that_waits_for_room_is_released_by_a_kill() {
     soon(|| {
@@ -314,7 +315,8 @@ fn a_step_that_waits_for_room_is_released_by_a_kill() {
     });
 }
 
-/// A process that decrements each number and passes it on twice, until it is zero.
+/// A process that sends `a_step` messages to each of the others in each round, and counts the messages that it
+/// receives.
 #[process]
 #[derive(Default)]
 struct Flooder {
@@ -356,7 +358,7 @@ impl Flooder {
     }
 }
 
-/// Makes each of `count` processes flood those that `next` returns.
+/// Makes each of `count` processes flood the processes that `next` returns.
 fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(usize) -> Vec<usize>) {
     // With this clock no suspension times out.
     let runtime = Runtime::builder().workers(workers).clock(Clock::manual()).build().unwrap();
@@ -380,7 +382,7 @@ fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(u
 fn floods_to_itself_to_each_other_and_in_a_cycle_do_not_stall() {
     for workers in [1, 2, 4] {
         soon(move || {
-            // More and less than the bound in each step.
+            // More messages in each step than the bound, and fewer.
             for (a_step, rounds) in [(3_000, 20), (200, 300)] {
                 flood(workers, 1, a_step, rounds, |_| vec![0]);
                 flood(workers, 2, a_step, rounds, |index| vec![1 - index]);

@@ -63,7 +63,7 @@ fn its_info_and_statistics() {
     });
 }
 
-/// Mutation: in `settle.rs`, leave the posts out.
+/// Mutation: in `quiescence.rs`, `at_rest`, leave out the pinned threads.
 #[test]
 fn a_runtime_is_idle_when_pinned_processes_are() {
     soon(|| {

@@ -75,8 +75,8 @@ fn messages_keep_the_order_of_their_sender_from_threads_workers_and_pinned_proce
     });
 }
 
-/// Two processes send to each other far beyond the bounds of their mailboxes: one is suspended, and all messages
-/// arrive.
+/// Pairs of processes send to each other far beyond the bounds of their mailboxes: a process is suspended, and all
+/// messages arrive.
 #[test]
 fn a_process_that_floods_a_full_mailbox_is_suspended_and_all_messages_arrive() {
     soon(|| {
@@ -111,7 +111,7 @@ fn calls_work_both_ways_and_a_cycle_is_reported() {
     });
 }
 
-/// Mutation: give pinned processes the home of their host.
+/// Mutation: in `engine/pinned/mod.rs`, `PinnedSpawn::slot_owner`, return the owner of the host's other slots.
 #[test]
 fn it_runs_while_all_workers_are_busy_and_they_run_while_it_is() {
     soon(|| {
@@ -152,7 +152,7 @@ fn a_process_that_it_wakes_runs_although_all_workers_sleep() {
         let pinned = runtime.spawn_pinned(|| Book::for_senders(0)).serve().unwrap();
         let ordinary = runtime.spawn(Book::for_senders(1)).serve().unwrap();
         for round in 1..=500_u64 {
-            // Only the effects of this call are awake.
+            // Apart from this call, nothing is awake.
             pinned.send_many(ordinary, 0, 0).wait().unwrap();
             ordinary.note(0, round).send().unwrap();
             assert_eq!(pinned.ask(ordinary).wait(), Ok(round));
@@ -195,7 +195,7 @@ fn blocking_code_in_it_blocks_only_its_own_thread() {
     });
 }
 
-/// A process that blocks in both kinds of method, with state that is not `Send`.
+/// A process that blocks in a sync and in an async method, with state that is not `Send`.
 #[process(pinned)]
 struct Blocks(Rc<ThreadId>);
 
@@ -233,7 +233,7 @@ fn blocking_work_runs_on_its_thread_and_hands_nothing_over() {
     });
 }
 
-/// Processes of all kinds start and exit while they communicate: each is made, started and dropped once, on its thread.
+/// Pinned processes start and exit while they communicate: each is made, started and dropped once, on its own thread.
 #[test]
 fn many_pinned_processes_start_and_exit_at_once() {
     soon(|| {

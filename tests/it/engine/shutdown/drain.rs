@@ -1,7 +1,7 @@
 //! A drain finishes the queued messages, and only those.
 //!
-//! That a drain waits for something is shown without a clock: the work is never finished, and the drain, whose deadline
-//! is short, reports that. A drain that does not wait reports that all was finished, however slow the machine is.
+//! Tests that a drain waits need no clock: the work never finishes, and the drain, whose deadline is short, must
+//! report it. A drain that did not wait would report that everything was finished, however slow the machine is.
 
 use super::*;
 use futures_util::stream;
@@ -12,13 +12,13 @@ use postroom_tests::HOUR;
 use postroom_tests::face::{Gate, Log};
 use std::thread;
 
-/// A deadline far beyond the need of any of these tests: one that reaches it hangs.
+/// A deadline that no drain should reach; one that does hangs the test.
 pub(super) const AGES: Duration = Duration::from_secs(3_600);
 
 /// The deadline of a drain that must not complete.
 pub(super) const SHORT: Duration = Duration::from_millis(10);
 
-/// A process that works in every possible way, once its gate is open, and logs what it has finished.
+/// A process that works in every possible way once its gate is open, and logs the finished work.
 #[process]
 #[derive(Clone, Default)]
 pub(super) struct Worker {
@@ -60,7 +60,7 @@ impl Worker {
         self.gate.passed().await;
     }
 
-    /// As above, for a reply. (The callee may exit first, which does not end this wait early.)
+    /// Waits for a reply, and takes no messages. (If the callee exits first, the process waits at the gate.)
     #[entry]
     async fn call_for_ever(&mut self, keeper: Address<Keeper>) {
         let _never = keeper.keep().timeout(AGES).await;
@@ -120,7 +120,7 @@ impl Worker {
     #[message(Item)]
     fn item(&mut self, _item: Item) {}
 
-    /// Passes the number on to the next process, which it spawns.
+    /// Spawns the next process, and passes the number on to it.
     #[message]
     fn hand_on(&mut self, left: u32) {
         match left {
@@ -157,7 +157,7 @@ pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     report
 }
 
-/// Drains while `go_on` lets the processes finish, from outside and at any time.
+/// Drains on another thread, while `go_on` lets the processes finish at any time.
 fn drained_while(runtime: Runtime, go_on: impl FnOnce()) -> ShutdownReport {
     let drain = thread::spawn(move || drained(runtime));
     go_on();
@@ -194,7 +194,7 @@ fn a_drain_finishes_queued_messages_and_a_shutdown_reports_discarded_ones() {
     });
 }
 
-/// Ways to spawn a worker, and to occupy it with a message that it cannot finish before its gate opens.
+/// Ways to spawn a worker. [`Works`]: ways to occupy it with a message that it cannot finish before its gate opens.
 type Spawned = fn(&Runtime, &Worker) -> Address<Worker>;
 type Works = fn(Address<Worker>);
 
@@ -301,7 +301,7 @@ fn a_drain_waits_for_the_yields_of_a_process_written_by_hand() {
     });
 }
 
-/// A drain that waits for one of these hangs.
+/// A drain that waited for one of these waits would hang.
 ///
 /// Mutation: in `pending.rs`, `note_work`, count all background tasks; in `state_machine.rs`, count an entry as a
 /// method.
@@ -424,7 +424,7 @@ fn a_drain_waits_for_stashed_messages() {
     });
 }
 
-/// They are accepted as long as any work is left.
+/// Messages are accepted while any work is left.
 #[test]
 fn messages_from_outside_are_accepted_while_a_runtime_drains() {
     soon(|| {
@@ -480,7 +480,7 @@ fn async_code_can_wait_for_a_drain() {
             let drain = runtime.drain_async(AGES);
             state.gate.open();
             if is_dropped {
-                // The drain continues.
+                // The drain continues without its future.
                 drop(drain);
             } else {
                 let report = pollster::block_on(drain).unwrap();

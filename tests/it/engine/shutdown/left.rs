@@ -6,7 +6,7 @@ use postroom::supervision::Supervisor;
 use postroom_tests::HOUR;
 use std::thread;
 
-/// A process that never answers, and reports its drop.
+/// A process that never answers. The reference count of `_held` shows when it is dropped.
 #[process]
 struct Mute {
     kept: Vec<Reply<()>>,
@@ -46,8 +46,8 @@ fn hog(runtime: &Runtime, release: &Latch, mut first: impl FnMut() + Send + 'sta
     pid
 }
 
-/// The only worker is in a step that does not return, and cannot be taken over: so no worker reaches any other process
-/// after the deadline, as on a machine that gives the workers no time.
+/// The only worker is in a step that does not return, and cannot be taken over. So no worker reaches any other
+/// process after the deadline, as on a machine that gives the workers no CPU time.
 ///
 /// Mutation: in `shutdown/mod.rs`, `end_threads`, do not start the last thread; or in `run_loop.rs` let `exit` find
 /// nothing.
@@ -64,7 +64,7 @@ fn processes_that_no_worker_reaches_are_ended_and_joins_of_them_return() {
         };
         let tree = tree.unwrap();
         let child: Address<Mute> = tree.child("deaf").unwrap();
-        // The process has taken one call; the other comes too late.
+        // The process has taken one call; the other one will come too late.
         let call = move || deaf.ask().timeout(Duration::MAX).wait();
         let (in_flight, seen) = (thread::spawn(call), move || deaf.pid().info().map_or(0, |info| info.messages));
         eventually(|| seen() == 1);
@@ -78,7 +78,7 @@ fn processes_that_no_worker_reaches_are_ended_and_joins_of_them_return() {
         let ends = [deaf.pid(), child.pid(), tree.pid()].map(|pid| pid.join());
         let (stuck_end, reads) = (stuck.join(), stuck.join());
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
-        // One that was killed and has had no core since counts as stuck, too.
+        // A process that was killed and has had no CPU time since counts as stuck, too.
         let left = report.stuck.len() as u64;
         assert_eq!((report.alive, report.ended, report.killed + left), (4, 0, 4), "{report}");
         assert!(report.stuck.iter().any(|(pid, _)| *pid == stuck), "{report}");
@@ -119,7 +119,7 @@ impl Watcher {
 /// The processes that the stuck step has woken are in its thread's run-next slot and deque, or where the watchdog has
 /// moved them.
 ///
-/// Mutation: in `run_loop.rs`, `exit`, check the own queues only.
+/// Mutation: in `run_loop.rs`, `exit`, check only the thread's own queues.
 #[test]
 fn processes_queued_behind_a_step_that_does_not_return_are_ended_too() {
     soon(|| {
@@ -131,7 +131,7 @@ fn processes_queued_behind_a_step_that_does_not_return_are_ended_too() {
         eventually(|| runtime.until_idle().is_ok());
         let stuck = hog(&runtime, &release, move || behind.iter().for_each(|pid| _ = host.send(*pid, ())));
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
-        // One that was killed and has had no core since counts as stuck, too.
+        // A process that was killed and has had no CPU time since counts as stuck, too.
         assert_eq!(report.killed + report.stuck.len() as u64, 21, "{report}");
         assert!(report.stuck.iter().any(|(pid, _)| *pid == stuck), "{report}");
         for end in ends {
@@ -158,7 +158,7 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
                     released.wait();
                 };
                 if rests {
-                    // Its token is parked, and taken back because of the kill.
+                    // The process's token is parked, and taken back because of the kill.
                     host.spawn(Slow { begin: Box::new(begin), _held: held }).serve().unwrap().pid()
                 } else {
                     let held = Some(held);
@@ -225,7 +225,7 @@ impl Slow {
     }
 }
 
-/// The threads end only when the queues are empty, whichever of them empties them.
+/// The threads end only when the queues are empty, whichever thread empties them.
 #[test]
 fn joins_of_a_thousand_processes_that_no_worker_reaches_return() {
     soon(|| {
@@ -236,7 +236,7 @@ fn joins_of_a_thousand_processes_that_no_worker_reaches_return() {
         let ends: Vec<_> = pids.iter().map(|pid| pid.join()).collect();
         let stuck = [hog(&runtime, &release, || {}), hog(&runtime, &release, || {})];
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
-        // How many of them have exited by then depends on the speed of the machine; those that block have not.
+        // How many processes have exited by then depends on the speed of the machine; those that block have not.
         assert_eq!((report.alive, report.killed + report.stuck.len() as u64), (1_002, 1_002));
         assert!(stuck.iter().all(|pid| report.stuck.iter().any(|(left, _)| left == pid)));
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Killed));

@@ -1,4 +1,5 @@
-//! The record of a host that has ended is reused for the next one of the same configuration, which inherits nothing.
+//! The record of a host that has ended is reused for the next host with the same configuration, which inherits
+//! nothing.
 
 use super::*;
 use postroom::error::{GroupError, MessageError, NameError};
@@ -51,7 +52,7 @@ fn an_ended_host_is_distinct_from_the_next_one() {
         assert_eq!(figures(&second.statistics()).0, 0, "spawned by the one before");
         assert!(figures(&second.statistics()).2 <= 2, "steps of the one before");
         let other = second.spawn(Guest).named("other").serve().expect("it takes spawns");
-        // Handles of the ended host refuse, and none of its state is left.
+        // Handles of the ended host refuse every operation, and none of its state is left.
         assert!(matches!(early.serve(), Err(SpawnError::Shutdown)));
         spawns_nothing(host);
         assert!(second.start("Guest", "serve", payloads![]).is_err(), "a type of the one before");
@@ -113,8 +114,8 @@ fn late_spawns_never_reach_the_next_host() {
 
 /// A thread gets the host of each PID while its runtime ends, and spawns on that host when the next runtime exists.
 ///
-/// Mutation: in `runtime.rs`, `look`, take the lock of the records for the removal alone, and sleep for a millisecond
-/// before it: the host of a PID of the last runtime is then the next one.
+/// Mutation: in `runtime.rs`, `look`, lock the records only for the removal, and sleep for a millisecond before it:
+/// the host of a PID of the last runtime is then the next one.
 #[test]
 fn the_host_of_a_pid_is_never_the_next_one() {
     soon(|| {
@@ -146,7 +147,7 @@ fn the_host_of_a_pid_is_never_the_next_one() {
     });
 }
 
-/// Catches: handles of an ended host that reach the groups, topics, names or types of the next one.
+/// Catches handles of an ended host that reach the groups, topics, names or types of the next one.
 #[test]
 fn the_handles_of_an_ended_host_reach_nothing_of_the_next_one() {
     soon(|| {
@@ -177,7 +178,7 @@ fn the_handles_of_an_ended_host_reach_nothing_of_the_next_one() {
     });
 }
 
-/// Catches: a name, a group or a type of one ended host that others find.
+/// Catches a name, group or type of an ended host that other hosts find.
 #[test]
 fn an_ended_host_takes_nothing() {
     soon(|| {
@@ -187,7 +188,7 @@ fn an_ended_host_takes_nothing() {
             assert!(runtime.shutdown_within(HOUR).expect("asked from outside").is_clean());
             host
         });
-        // Their records are looked at by the start of another.
+        // The start of another host checks their records.
         let _next = build("next");
         let [one, other] = hosts;
         eventually(|| one.until_idle().is_err() && other.until_idle().is_err());

@@ -19,13 +19,13 @@ fn an_incomplete_drain_reports_discarded_messages() {
         let report = waits_for(runtime, worker.pid());
         assert!(report.unfinished[0].process.contains("Worker") && report.unfinished[0].is_working, "{report}");
         assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
-        // Cancelled or killed, depending on a tenth of the deadline.
+        // Cancelled, or killed if the tenth of the deadline that a drain reserves for clean-up was too short.
         assert!(matches!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown | ExitReason::Killed))));
         assert!(state.done.is_empty());
     });
 }
 
-/// Mutation: in `shutdown/mod.rs`, `end_all`, count only what has been discarded by its end.
+/// Mutation: in `shutdown/mod.rs`, `end_all`, count only the messages that were discarded before it returns.
 #[test]
 fn messages_behind_a_step_that_does_not_return_are_counted() {
     soon(|| {
@@ -39,9 +39,9 @@ fn messages_behind_a_step_that_does_not_return_are_counted() {
     });
 }
 
-/// A message in the mailbox of a process that failed during the drain was not finished, either.
+/// The messages in the mailbox of a process that fails during the drain were not handled, either.
 ///
-/// Mutation: in `shutdown.rs`, `drain`, count only the messages that the shutdown discards.
+/// Mutation: in `shutdown/mod.rs`, `drain`, count only the messages that the shutdown discards.
 #[test]
 fn discarded_messages_of_processes_that_fail_during_a_drain_are_counted() {
     soon(|| {
@@ -54,7 +54,7 @@ fn discarded_messages_of_processes_that_fail_during_a_drain_are_counted() {
     });
 }
 
-/// Catches a missing line, a line without the number, or a line for a complete drain.
+/// Catches a missing log line, one without the number, and one for a complete drain.
 #[test]
 fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do() {
     soon(|| {
@@ -110,9 +110,10 @@ impl Owner {
     fn note(&mut self) {}
 }
 
-/// No code receives a report in this case.
+/// In this case no code receives a report.
 ///
-/// Catches a missing line; a line that counts messages discarded before; a line for a shutdown that has lost nothing.
+/// Catches a missing log line, one that counts messages discarded before the shutdown, and one for a shutdown that
+/// has lost nothing.
 #[test]
 fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
     soon(|| {
@@ -127,7 +128,7 @@ fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
                 here.wait();
                 (0..behind).for_each(|_| owner.note().send().unwrap());
             };
-            // A process that has exited before has discarded messages, too.
+            // A process that exited earlier has discarded messages, too, which must not be counted.
             let state = Worker::default();
             let worker = spawn(&runtime, &state);
             worker.pass(1).send().unwrap();
@@ -152,7 +153,7 @@ fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
     });
 }
 
-/// Catches a line that omits the processes that were killed at the deadline.
+/// Catches a log line that omits the processes that were killed at the deadline.
 #[test]
 fn a_shutdown_from_inside_logs_its_kills() {
     soon(|| {
@@ -178,10 +179,10 @@ fn a_shutdown_from_inside_logs_its_kills() {
     });
 }
 
-/// If no thread can be started, the caller's does everything; the test runs itself with stacks too large for any
-/// system.
+/// If no thread can be started, the calling thread does all the work. The test runs itself as a child program with
+/// stacks too large for any system.
 ///
-/// Catches a line that only the thread writes that could not be started.
+/// Catches a log line that is written only by the thread that could not be started.
 #[test]
 fn lost_messages_are_logged_even_if_no_thread_can_be_started() {
     const CHILD: &str = "POSTROOM_TEST_WITHOUT_THREADS";
@@ -237,7 +238,7 @@ fn a_report_names_the_entry_that_takes_no_messages_and_those_that_were_killed() 
         let (deaf, clings) = (runtime.spawn(Deaf).run().unwrap().address(), runtime.spawn(Deaf).serve().unwrap());
         deaf.note().send().unwrap();
         assert!(deaf.pid().stop());
-        // It has had its step, which leaves them.
+        // The process has taken its step, which leaves the message and the stop request in the mailbox.
         eventually(|| matches!(deaf.pid().info().unwrap().state, ProcessState::Waiting { .. }));
         let report = runtime.drain(SHORT).unwrap();
         let [unfinished] = report.unfinished[..] else { panic!("{report}") };

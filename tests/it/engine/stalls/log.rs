@@ -11,7 +11,7 @@ fn each_stall_is_logged_once_when_it_is_noticed_and_once_when_it_is_over() {
         let runtime = stalls.by(one_worker()).build().unwrap();
         let stuck = runtime.spawn(Stuck).serve().unwrap();
         let pid = stuck.pid().to_string();
-        // A preempted thread may stall in another step.
+        // Other steps may stall, too, if their thread is preempted.
         let is_mine = |line: &String| line.contains("stalled") && line.contains(std::any::type_name::<Wait>());
         let mine = || logged(&pid).into_iter().filter(is_mine).collect::<Vec<_>>();
         for round in 1..=3 {

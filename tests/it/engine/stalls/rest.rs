@@ -9,7 +9,8 @@ use postroom_tests::{HOUR, Latch, act, eventually, listeners, soon};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// Waits until the watchdog has been at rest for twenty ticks.
+/// Waits until the watchdog has been at rest for 50 ms, the time of twenty ticks, and returns the number of its
+/// ticks.
 fn wait_until_it_sleeps(statistics: impl Fn() -> Statistics) -> u64 {
     loop {
         let before = statistics().watchdog.ticks;
@@ -34,10 +35,12 @@ fn the_watchdog_rests_while_no_process_waits_and_wakes_when_one_does() {
             let one = stick(first, Loop);
             let all = stick(second, Loop);
             std::thread::sleep(Duration::from_millis(20));
-            // On a busy machine it may only have been preempted: then once more. One that never rests never ends this.
+            // On a busy machine the watchdog may only have been preempted; then the round is repeated. With a
+            // watchdog that never rests, this loop never ends.
             rested += u64::from(runtime.statistics().watchdog.ticks == slept);
             assert_eq!(other.ask().wait().unwrap(), 7);
-            // Counted after it is done. (Other steps whose thread was preempted are counted, too.)
+            // A takeover is counted after it is done. (Takeovers of other steps, whose thread was preempted, are
+            // counted, too.)
             eventually(|| runtime.statistics().watchdog.taken_over >= rounds);
             one.open();
             all.open();
@@ -46,10 +49,11 @@ fn the_watchdog_rests_while_no_process_waits_and_wakes_when_one_does() {
 }
 
 /// The duration of a step is known although the watchdog rested when it began.
+///
 /// Mutation: leave out the record of watchdog:R3.
 #[test]
 fn the_duration_of_a_step_that_began_unwatched_is_exact() {
-    // A watchdog that has no core for 100 ms looks like one that rests, and has then not seen the step begin.
+    // A watchdog that gets no CPU time for 100 ms looks as if it rested, but has not seen the step begin.
     let is_exact = || {
         let stalls = super::StallLog::default();
         let runtime = stalls.by(one_worker()).build().unwrap();
@@ -69,7 +73,9 @@ fn the_duration_of_a_step_that_began_unwatched_is_exact() {
 }
 
 /// A step that began while the watchdog rested wakes processes and waits for them: they are moved out of the run-next
-/// slot, and out of the deque. Mutation: leave out watchdog:G1 in `ThreadContext::push_next`.
+/// slot, and out of the deque.
+///
+/// Mutation: leave out watchdog:G1 in `ThreadContext::push_next`.
 #[test]
 fn processes_behind_an_unwatched_step_are_noticed() {
     soon(|| {
@@ -94,7 +100,8 @@ fn processes_behind_an_unwatched_step_are_noticed() {
     });
 }
 
-/// A timer that is set before a step that does not end, or in it, fires, although no worker is left to fire it.
+/// A timer that is set before or during a step that does not end fires, although no worker is left to fire it.
+///
 /// Mutation: leave out watchdog:G3.
 #[test]
 fn timers_fire_behind_an_unwatched_step() {
@@ -103,7 +110,7 @@ fn timers_fire_behind_an_unwatched_step() {
         let stuck = runtime.spawn(Stuck).serve().unwrap();
         let other = runtime.spawn(Other).serve().unwrap();
         let heard = |count| eventually(|| other.pid().info().unwrap().messages == count);
-        // A timer that fires before the step has begun, on a busy machine, is followed by a later one.
+        // If the timer fires before the step has begun, as on a busy machine, a later one is set.
         let (mut delay, mut timers) = (Duration::from_millis(100), 0);
         let until = loop {
             timers += 1;
@@ -126,8 +133,10 @@ fn timers_fire_behind_an_unwatched_step() {
     });
 }
 
-/// Many threads start steps that do not end on all workers, and others that wait behind them, just as the watchdog
-/// comes to rest. Mutation: leave out watchdog:G2.
+/// Just as the watchdog comes to rest, many threads start steps that do not end on all workers, and calls that wait
+/// behind them.
+///
+/// Mutation: leave out watchdog:G2.
 #[test]
 fn stuck_steps_that_begin_as_the_watchdog_comes_to_rest_are_noticed() {
     soon(|| {
@@ -149,7 +158,8 @@ fn stuck_steps_that_begin_as_the_watchdog_comes_to_rest_are_noticed() {
     });
 }
 
-/// A thread that comes back from blocking waits for a permit.
+/// A thread that returns from blocking code waits for a permit.
+///
 /// Mutation: leave out watchdog:G4.
 #[test]
 fn a_thread_that_comes_back_behind_an_unwatched_step_gets_a_permit() {
@@ -176,7 +186,7 @@ fn a_thread_that_comes_back_behind_an_unwatched_step_gets_a_permit() {
     });
 }
 
-/// A stalled step whose worker was taken over ends on an otherwise idle host: its end is still reported.
+/// The end of a stalled step whose worker was taken over is reported even if the host is otherwise idle.
 #[test]
 fn the_end_of_a_stall_is_reported_although_all_else_is_idle() {
     soon(|| {

@@ -40,7 +40,7 @@ impl Member {
             self.send(message.left - 1);
         }
         match self.random(200) {
-            // Sends during the stall, and after it: the limit is a millisecond.
+            // The stall limit is a millisecond. Other processes send during the stall and after it.
             0 => {
                 let until = Instant::now() + Duration::from_millis(4);
                 while Instant::now() < until {

@@ -6,8 +6,8 @@ use postroom_tests::face::with_runtime;
 use postroom_tests::partner::Partner;
 use std::thread;
 
-/// Returns the links of both when each has handled all messages of the other: the first inspection follows the messages
-/// sent to it, and their answers precede the second.
+/// Returns the links of both partners when each has handled all link messages of the other: the first inspections are
+/// behind those messages in the mailboxes, and their answers precede the second inspections.
 fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid>) {
     let links = |partner: Address<Partner>| partner.pid().bindings().wait().unwrap().links;
     links(one);
@@ -15,7 +15,8 @@ fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid
     (links(one), links(other))
 }
 
-/// Checks that both agree after each round, in which both link and unlink by `links` at once.
+/// Checks that both halves agree after each round, in which both partners link and unlink at once as `links`
+/// specifies.
 fn agree(rounds: u64, links: fn(u64) -> Vec<bool>) {
     with_runtime(move |runtime| {
         let pair = partners(runtime, 2);

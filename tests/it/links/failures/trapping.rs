@@ -75,7 +75,7 @@ fn one_with_a_method_for_exits_can_stop_trapping_them() {
     });
 }
 
-/// Catches: what a sync entry chooses gives way to the default of a process with a method for exits.
+/// Catches a choice of a sync entry that is overridden by the default of a process with a method for exits.
 #[test]
 fn a_sync_entry_can_say_that_exits_are_not_trapped() {
     #[process]
@@ -207,7 +207,7 @@ fn the_last_message_comes_before_the_exit() {
     });
 }
 
-/// A hand-written process that links with each PID that it receives, and reports its events.
+/// Returns a hand-written process that links with and monitors each PID that it receives, and reports its events.
 fn by_hand(sender: Sender<String>) -> Act {
     act(move |events, out| {
         while let Some(event) = events.next() {
@@ -240,7 +240,8 @@ fn a_hand_written_process_gets_down_and_exit_in_their_place_among_messages() {
         let next = || receiver.recv_timeout(LONG).unwrap();
         runtime.send(pid, dying).unwrap();
         assert_eq!(next(), "linked");
-        // Sent before and after the exits, so that the notices are between the two, in either order.
+        // One message is sent before the exit and one after it, so that the notices are between the two, in either
+        // order.
         runtime.send(pid, "before").unwrap();
         let end = dying.join();
         dying.kill();

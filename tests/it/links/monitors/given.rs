@@ -48,7 +48,7 @@ fn a_down_waits_for_an_async_method_as_messages_do() {
     });
 }
 
-/// A process with two entries: one serves, one first awaits something else.
+/// A process whose entries serve a `Down` at once, serve it after another wait, or remove its monitor.
 #[process]
 struct Awaits {
     sender: Sender<Pid>,
@@ -69,14 +69,14 @@ impl Awaits {
         ctx.serve(self).await;
     }
 
-    /// Waits for a message and for the exit of `watched` at once. When that is known, it removes the monitor.
+    /// Waits for a message and for the exit of `watched` at once. After the exit, removes the monitor.
     #[entry]
     async fn take_back(&mut self, ctx: &mut Context<Self>, watched: Pid, gate: Gate) -> bool {
         let monitor = watched.monitor().expect("a process");
         gate.passed().await;
         {
-            // The notice wakes the process since it waits for messages. The other wait is polled first, and nothing
-            // wakes that one: so the notice has been received, and is not delivered.
+            // The notice wakes the process, since it waits for messages. The exit is checked first, and nothing else
+            // wakes the process, so by then the notice has been received but not delivered.
             let mut served = pin!(ctx.serve_next(self));
             poll_fn(|context| {
                 if !watched.is_alive() {
@@ -104,7 +104,7 @@ fn an_async_entry_that_serves_gets_a_down() {
         let (sender, receiver) = channel();
         let watched = partner(runtime).pid();
         let running = runtime.spawn(Awaits { sender }).serve(watched).unwrap();
-        // It has begun when its monitor is known.
+        // The entry has begun when its monitor is known.
         while watched.bindings().wait().unwrap().monitored_by.is_empty() {}
         watched.kill();
         assert_eq!(receiver.recv_timeout(LONG).unwrap(), watched);
@@ -124,7 +124,7 @@ fn an_async_entry_that_awaits_something_else_gets_a_down_when_it_serves() {
         let end = watched.join();
         watched.kill();
         end.wait_timeout(LONG).unwrap();
-        // If it had been woken for the notice, it would have reported before it answered this.
+        // If the notice had woken the process, it would have reported the notice before it answered this.
         assert_eq!(running.pid().bindings().wait().unwrap().monitors, [watched]);
         assert!(receiver.try_recv().is_err());
         gate.open_elsewhere();
@@ -165,7 +165,7 @@ fn a_machine_driven_by_hand_gets_notices_in_order_too() {
     assert_eq!(reports.rest(), [Report::Word("before"), Report::Exit(exit), Report::Word("after")]);
 }
 
-/// It takes one event per step: the others stay for the next steps.
+/// The process takes one event per step, and the others stay for the next steps.
 #[test]
 fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() {
     with_runtime(|runtime| {
@@ -197,7 +197,8 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
             .start()
             .unwrap();
         runtime.send(pid, ()).unwrap();
-        // It monitors them by now; the notice of a process that had exited before would come at any time.
+        // The process monitors all of them by now; the notice of a process that had exited before could come at any
+        // time.
         assert_eq!(receiver.recv_timeout(LONG).unwrap(), (None, None));
         for (number, watched) in watched.iter().enumerate() {
             runtime.send(pid, number as u32).unwrap();

@@ -1,4 +1,4 @@
-//! State that a process keeps in an upgrade.
+//! State that a process keeps across an upgrade.
 
 use super::*;
 
@@ -130,7 +130,7 @@ impl Plainer {
 }
 
 /// Catches an upgrade that undoes the process's own choice to trap exits. (Mutation: in `engine/lifecycle/upgrade.rs`,
-/// trap as the new definition does even if both are alike.)
+/// take the new definition's choice even if it is the same as the old one's.)
 #[test]
 fn that_a_process_traps_exits_by_its_own_word_outlasts_an_upgrade_between_definitions_that_are_alike() {
     soon(|| {

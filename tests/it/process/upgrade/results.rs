@@ -14,7 +14,7 @@ fn awaited_results_reach_the_new_definition() {
         eventually(|| slow.asked().wait() == Ok(2));
         old.sleep(Duration::from_millis(20)).wait().unwrap();
         let new = better(old);
-        // The closure held the reply.
+        // The closure that held the reply has been dropped.
         assert_eq!(caller.join().unwrap(), Err(CallError::Dropped));
         clock.advance(Duration::from_millis(20)).unwrap();
         slow.give(7).wait().unwrap();
@@ -33,7 +33,7 @@ fn timers_of_messages_and_replies_in_the_state_outlive_an_upgrade() {
         let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
         let old = counter(&runtime);
         let caller = std::thread::spawn(move || old.hold().wait());
-        // The other thread's call is one more.
+        // Wait until the process has handled one message more than this thread's own calls: the other thread's call.
         let mut own = 0;
         eventually(|| {
             own += 1;
@@ -61,7 +61,7 @@ fn an_async_method_at_work_is_finished_first_and_no_message_is_taken_meanwhile()
         let upgrading = upgrading.wait_timeout(Duration::from_millis(20)).expect_err("a method is at work");
         slow.give(5).wait().unwrap();
         let new = upgrading.wait().unwrap();
-        // First by the old definition, then by the new one.
+        // The old definition finishes the call, then the new one handles the message.
         assert_eq!(caller.join().unwrap(), Ok(15));
         assert_eq!(new.count().wait(), Ok(115));
     });

@@ -1,25 +1,25 @@
-//! What can be done, and what can be seen of it.
+//! The operations, and the state that can be observed.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// How many names and groups there are, and children of the tree.
+/// Numbers of names, of groups, and of children of the tree.
 pub(super) const NAMES: usize = 2;
 pub(super) const GROUPS: usize = 1;
 pub(super) const CHILDREN: usize = 3;
 
-/// The senders of notes, and their kinds: each pair is a message type.
+/// Number of senders of notes. Each pair of a sender and a kind is a message type.
 pub(super) const SENDERS: usize = 2;
 
-/// How many failures of its children the supervisor allows.
+/// Number of child failures that the supervisor allows.
 pub(super) const INTENSITY: u64 = 2;
 
-/// Something that is done. Numbers stand for processes, modulo those that there are.
+/// An operation. Numbers stand for processes, modulo the number of processes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Op {
     Spawn,
-    /// The process handles nothing more until it is released.
+    /// Makes the process handle nothing more until it is released.
     Hold(usize),
     Release(usize),
     Send {
@@ -27,7 +27,7 @@ pub(super) enum Op {
         sender: usize,
         kind: usize,
     },
-    /// By messages: a panic, and a normal end.
+    /// `Fail` and `Finish` are messages that cause a panic and a normal exit.
     Fail(usize),
     Finish(usize),
     Kill(usize),
@@ -35,26 +35,26 @@ pub(super) enum Op {
     Stop(usize),
     Trap(usize, bool),
     Link(usize, usize),
-    /// From one of those that it is linked to, modulo their number.
+    /// Removes one of the process's links, chosen modulo their number.
     Unlink(usize, usize),
     Monitor(usize, usize),
-    /// Takes back one of its monitors, modulo those that it has.
+    /// Removes one of the process's monitors, chosen modulo their number.
     Demonitor(usize, usize),
     Name(usize, usize),
     Unname(usize),
     Join(usize, usize),
     Leave(usize, usize),
-    /// The same for children of the tree.
+    /// The same operations for children of the tree.
     FailChild(usize),
     KillChild(usize),
     FinishChild(usize),
     StopChild(usize),
     RestartChild(usize),
-    /// Both at once.
+    /// Two operations at the same time.
     Both(Box<Op>, Box<Op>),
 }
 
-/// Whether an act was done, was not needed, or was refused.
+/// Whether an operation was carried out, was unnecessary, or was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Answer {
     Yes,
@@ -69,42 +69,42 @@ pub(super) enum End {
     Killed,
     Cancelled,
     Failed,
-    /// It was not there.
+    /// The process no longer existed.
     Gone,
-    /// Since one that it was linked to ended, which is named, with its reason.
+    /// A process that it was linked to ended: that process, and the reason.
     Fell(usize, Box<End>),
 }
 
-/// Everything that can be seen when all is at rest.
+/// Everything that can be observed when the system is idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) actors: Vec<ActorView>,
     pub(super) names: BTreeMap<usize, usize>,
     pub(super) groups: Vec<Vec<usize>>,
-    /// How many names and memberships the runtime keeps, those of the children among them.
+    /// Number of names and number of memberships in the runtime, including those of the children.
     pub(super) registrations: (usize, usize),
     /// Whether each child runs, and how often it was restarted.
     pub(super) children: Vec<(bool, u64)>,
     pub(super) gave_up: bool,
-    /// Messages that no process has handled.
+    /// Number of messages that no process handled.
     pub(super) dead_letters: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ActorView {
     pub(super) end: Option<End>,
-    /// The kinds of the notes in its mailbox, by sender; those that it has handled, by sender.
+    /// The kinds of the notes in its mailbox, and of those that it has handled, by sender.
     pub(super) queued: Vec<Vec<usize>>,
     pub(super) handled: Vec<Vec<usize>>,
-    /// What it was told of others' ends, whether by a monitor or by a link; none if it has ended.
+    /// The ends of other processes that it was notified of, by a link (`true`) or a monitor; none if it has ended.
     pub(super) heard: Vec<(bool, usize, End)>,
-    /// None if it has ended or is held.
+    /// Its ties with other processes; none if it has ended or is held.
     pub(super) links: Vec<usize>,
     pub(super) monitors: Vec<usize>,
     pub(super) monitored_by: Vec<usize>,
 }
 
-/// A program, and the seed that it is run with.
+/// A program, and the seed to run it with.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) strategy: usize,
@@ -131,7 +131,8 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (0_usize..5, 0_usize..3).prop_map(|(of, which)| Op::Demonitor(of, which)),
         1 => (0_usize..5, any::<bool>()).prop_map(|(of, traps)| Op::Trap(of, traps)),
         5 => children(),
-        // At most one of them ends something, and none makes a link: the order of two such is seen in several places.
+        // At most one of them ends a process, and none makes a link: the order of two such operations shows in several
+        // places.
         5 => (ends(), calm()).prop_map(|(one, other)| Op::Both(Box::new(one), Box::new(other))),
         3 => (calm(), calm()).prop_map(|(one, other)| Op::Both(Box::new(one), Box::new(other))),
         2 => (children(), ends()).prop_map(|(one, other)| Op::Both(Box::new(one), Box::new(other))),

@@ -1,4 +1,4 @@
-//! The real thing: processes of a simulation that do as they are told.
+//! The real runtime: simulated processes that carry out the operations.
 
 use super::ops::{ActorView, Answer, CHILDREN, End, GROUPS, INTENSITY, NAMES, Op, SENDERS, View};
 use crate::simulation::racers::race;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
 
-/// A note: each sender and each kind is a type, so that they are told apart in the mailbox.
+/// A note. Each pair of a sender and a kind is a type, so that notes can be told apart in the mailbox.
 struct Note<const SENDER: usize, const KIND: usize>;
 
 /// A process that does as it is told.
@@ -96,7 +96,7 @@ impl Subject {
 
     #[signal]
     fn down(&mut self, down: Down) {
-        // One that it does not know is seen in what it has heard.
+        // The notice of an unknown monitor still shows in `heard`.
         self.open.retain(|monitor| *monitor != down.monitor);
         self.heard.add((false, down.pid, down.reason));
     }
@@ -131,7 +131,7 @@ struct Actor {
     address: Address<Subject>,
     handled: Log<(usize, usize)>,
     heard: Log<(bool, Pid, ExitReason)>,
-    /// The gates at which it is held, or will be.
+    /// The gates at which the process is held, or will be.
     gates: VecDeque<Gate>,
     end: Option<ExitReason>,
     ended: Option<Ended>,
@@ -183,7 +183,7 @@ impl<'a> Real<'a> {
         self.actors.push(Actor { address, handled, heard, gates: VecDeque::new(), end: None, ended });
     }
 
-    /// Does all of `ops` at once, and returns what each of those who act is told, when all is at rest.
+    /// Carries out all of `ops` at once. When all is idle, returns the answer to each operation.
     pub(super) fn act(&mut self, ops: &[&Op]) -> Vec<Answer> {
         if let [Op::Spawn] = ops {
             self.spawn();
@@ -202,7 +202,7 @@ impl<'a> Real<'a> {
         ) -> std::pin::Pin<Box<dyn Future<Output = Answer> + Send>> {
             Box::pin(acts)
         }
-        /// Does something that has no answer.
+        /// Returns an operation that has no answer of its own.
         fn done(act: impl FnOnce(Host) + Send + 'static) -> Doing {
             Box::new(|host| {
                 boxed(async move {
@@ -335,7 +335,8 @@ impl<'a> Real<'a> {
         }
     }
 
-    /// What can be seen now that all is at rest; `is_held` says of whom the model thinks so.
+    /// Returns the state that can be observed, now that all is idle. `is_held` returns whether a process is held in the
+    /// model.
     pub(super) fn view(&mut self, is_held: impl Fn(usize) -> bool) -> View {
         for actor in &mut self.actors {
             if !actor.address.pid().is_alive()

@@ -1,16 +1,16 @@
-//! The model: what the runtime promises, one act after the other, in the plainest way that there is.
+//! The model: the runtime's promises, implemented as plainly as possible, one operation after the other.
 
 use super::ops::{ActorView, Answer, CHILDREN, End, GROUPS, INTENSITY, Op, SENDERS, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A part of an act that nothing else can come between.
+/// An atomic part of an operation.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// What is done at once.
+    /// An operation that takes effect at once.
     Act(Op),
     /// A message is put into a mailbox.
     Post(usize, Mail),
-    /// A process takes what is in its mailbox.
+    /// A process takes the messages in its mailbox.
     Take(usize),
 }
 
@@ -20,10 +20,10 @@ pub(super) enum Mail {
     Hold,
     Fail,
     Finish,
-    /// Not a message: it has no sender, and is not missed if it is not handled.
+    /// Not a message: it has no sender, and is no dead letter if it is not handled.
     Stop,
     Command(Op),
-    /// Of the end of another one, by a monitor (`false`) or a link.
+    /// The end of another process, reported by a monitor (`false`) or a link (`true`).
     Told(bool, usize, End),
 }
 
@@ -36,7 +36,7 @@ struct Actor {
     handled: Vec<(usize, usize)>,
     heard: Vec<(bool, usize, End)>,
     links: BTreeSet<usize>,
-    /// In the order in which they were made; one may be monitored twice.
+    /// In the order in which they were made; the same process may be monitored twice.
     monitors: Vec<usize>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Model {
     failures: u64,
     gave_up: bool,
     dead_letters: u64,
-    /// Failures that are on their way along links: to whom, of whom, and why.
+    /// Failures that are spreading along links: the process that they reach, the failed process, and the reason.
     failing: VecDeque<(usize, usize, End)>,
 }
 
@@ -82,7 +82,7 @@ impl Model {
         self.actors.len()
     }
 
-    /// The processes that it is linked to.
+    /// Returns the processes that `of` is linked to.
     pub(super) fn links(&self, of: usize) -> Vec<usize> {
         self.actors[of].links.iter().copied().collect()
     }
@@ -91,7 +91,7 @@ impl Model {
         self.actors[actor].end.is_none() && self.actors[actor].is_held
     }
 
-    /// The steps of an act, in their order; those of two acts can come between each other.
+    /// Returns the steps of an operation in their order. The steps of two operations can interleave.
     pub(super) fn steps(&self, op: &Op) -> Vec<Step> {
         let message = |to, mail| vec![Step::Post(to, mail), Step::Take(to)];
         match *op {
@@ -107,13 +107,13 @@ impl Model {
         }
     }
 
-    /// Makes one step. Returns what the one who acts is told, if it is.
+    /// Makes one step. Returns the answer to the operation, if this step decides it.
     pub(super) fn step(&mut self, step: Step) -> Option<Answer> {
         match step {
             Step::Act(op) => Some(self.act(op)),
             Step::Post(to, mail) => {
                 let is_there = self.actors[to].end.is_none();
-                // Only of notes the sender is asked whether it was refused.
+                // Only the sender of a note learns whether it was refused.
                 let tells = matches!(mail, Mail::Note(..));
                 if is_there {
                     self.actors[to].mailbox.push_back(mail);
@@ -174,12 +174,12 @@ impl Model {
         }
     }
 
-    /// Whether a failure is on its way along a link.
+    /// Returns whether a failure is spreading along a link.
     pub(super) fn is_failing(&self) -> bool {
         !self.failing.is_empty()
     }
 
-    /// A process hears that one that it is linked to has failed.
+    /// Passes a failure on to a process that is linked to the failed one.
     pub(super) fn fall(&mut self) {
         let Some((of, failed, end)) = self.failing.pop_front() else { return };
         if self.actors[of].end.is_some() {
@@ -189,7 +189,7 @@ impl Model {
             self.actors[of].mailbox.push_back(Mail::Told(true, failed, end));
             return self.take(of);
         }
-        // The first that failed is named all along.
+        // All along the chain, the reason names the process that failed first.
         let reason = match end {
             End::Fell(..) => end,
             other => End::Fell(failed, Box::new(other)),
@@ -289,7 +289,7 @@ impl Model {
         self.failures += 1;
         self.children[of].restarts += 1;
         self.children[of].runs = true;
-        // One for one, one for all, the rest for one.
+        // The strategies: one for one, one for all, rest for one.
         let group = match self.strategy {
             0 => return,
             1 => 0..CHILDREN,

@@ -4,7 +4,7 @@ use postroom::test::Sim;
 
 type Top = (Option<usize>, u64);
 
-/// A stack of the numbers below three, as a list: each has the one beneath it.
+/// A stack of the numbers below three, as a linked list: `beneath` has the next number down for each.
 #[process]
 struct Stack {
     version: Version,
@@ -24,7 +24,7 @@ impl Stack {
     fn beneath(&mut self, of: usize) -> Option<usize> {
         self.beneath[of]
     }
-    /// Replaces the top, if nothing has changed: its number is not enough to know that.
+    /// Replaces the top if the stack is unchanged. The number at the top is not enough to know that.
     #[message]
     fn pop(&mut self, seen: Top, next: Option<usize>) -> bool {
         let is_same = if self.version.is_wrong() { self.top.0 == seen.0 } else { self.top == seen };

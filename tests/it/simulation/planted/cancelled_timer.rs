@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Expires unless it is renewed in time.
+/// A session that expires unless it is renewed in time.
 #[process]
 struct Session {
     version: Version,
@@ -31,7 +31,7 @@ impl Session {
         }
         self.set_timer(ctx);
     }
-    /// The timer may have fired before it was cancelled: then this is in the mailbox already.
+    /// The timer may have fired before it was cancelled, and then this message is already in the mailbox.
     #[message]
     fn expire(&mut self, ctx: &mut Context<Self>, renewals: u32) {
         if self.version.is_wrong() || renewals == self.renewals {

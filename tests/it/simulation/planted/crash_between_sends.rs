@@ -30,7 +30,8 @@ struct Clerk {
 impl Clerk {
     #[entry]
     fn serve(&mut self) {}
-    /// A process ends between two turns, never within one: what must not come apart is sent without a wait between.
+    /// A process ends between two turns, never within one, so sends that belong together must have no await between
+    /// them.
     #[message]
     async fn transfer(&mut self, amount: i64, version: Version) -> Result<(), ProcessError> {
         let [from, to] = self.accounts;

@@ -54,7 +54,7 @@ pub fn run(sim: &Sim, version: Version) {
     let forks = [(); 3].map(|()| sim.spawn(Fork::default()).serve().expect("it starts"));
     let mut pairs = [[forks[0], forks[1]], [forks[1], forks[2]], [forks[2], forks[0]]];
     if !version.is_wrong() {
-        // All take them in the same order.
+        // All philosophers take shared forks in the same order.
         pairs[2].reverse();
     }
     let philosophers = pairs.map(|forks| sim.spawn(Philosopher { forks }).eat().expect("it starts"));

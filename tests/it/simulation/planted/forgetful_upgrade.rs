@@ -29,7 +29,7 @@ impl Exchange {
     }
 }
 
-/// The same, by its new definition.
+/// The new definition of `Exchange`.
 #[process]
 #[derive(Default)]
 struct Market {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Answers by a message of its own, so that nothing but the number ties it to its question.
+/// An answer that is a message of its own, so that only the number ties it to its question.
 struct Squared {
     number: u32,
     square: u32,
@@ -31,7 +31,7 @@ struct Asker {
 
 #[process]
 impl Asker {
-    /// Asks one question after the other. Returns the answers that it took for theirs.
+    /// Asks one question after the other. Returns each question with the answer that this process took for its own.
     #[entry]
     async fn ask(&mut self, ctx: &mut Context<Self>, version: Version) -> Vec<(u32, u32)> {
         let mut answers = Vec::new();

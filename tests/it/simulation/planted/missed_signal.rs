@@ -17,7 +17,7 @@ impl Shelf {
     fn is_empty(&mut self) -> bool {
         self.items == 0
     }
-    /// Answers when the next item comes.
+    /// Answers when the next item arrives.
     #[message]
     fn changed(&mut self, reply: Reply<()>) {
         self.waiting.push(reply);

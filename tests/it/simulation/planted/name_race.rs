@@ -18,7 +18,7 @@ impl Log {
     }
 }
 
-/// Reads its configuration before it starts what it needs.
+/// The configuration, which a writer reads before it starts the log.
 #[process]
 struct Configuration;
 

@@ -2,14 +2,14 @@ use super::Version;
 use postroom::prelude::*;
 use postroom::test::Sim;
 
-/// How many entries the log keeps.
+/// Number of entries that the log keeps.
 const KEPT: u32 = 24;
 
 #[process]
 #[derive(Default)]
 struct Ring {
     written: u32,
-    /// Who waits for the next entry.
+    /// The reader that waits for the next entry.
     waiting: Option<Reply<u32>>,
 }
 
@@ -24,7 +24,7 @@ impl Ring {
             reply.send(self.written - 1);
         }
     }
-    /// Returns the number of the first entry that is left, from that one on; waits until there is one.
+    /// Returns the number of the first remaining entry from `from` on; waits until there is one.
     #[message]
     fn read(&mut self, from: u32, reply: Reply<u32>) {
         let first = from.max(self.written.saturating_sub(KEPT));
@@ -55,7 +55,8 @@ struct Copier {
 
 #[process]
 impl Copier {
-    /// Copies one after the other. Returns how many there were, and of how many it knows.
+    /// Copies one entry after the other. Returns the number of entries written, and the number of those that it has
+    /// copied or knows to be missing.
     #[entry]
     async fn copy(&mut self, version: Version) -> Result<(u32, u32), CallError> {
         let (mut next, mut copied, mut missing) = (0, 0, 0);

@@ -26,7 +26,7 @@ struct Stock {
 impl Stock {
     #[entry]
     fn serve(&mut self) {}
-    /// Other messages are handled while the payment is awaited: what was true before need not be true then.
+    /// Other messages are handled while the payment is awaited, and may invalidate the check.
     #[message]
     fn buy(&mut self, ctx: &mut Context<Self>, is_good: bool, reply: Reply<bool>) {
         if self.left == 0 {

@@ -4,7 +4,7 @@ use postroom::supervision::{Backoff, Supervisor};
 use postroom::test::Sim;
 use std::time::Duration;
 
-/// Tells its subscribers what has been published. A restarted one knows none.
+/// A process that passes news on to its subscribers. After a restart it knows none.
 #[process]
 #[derive(Default)]
 struct Feed {
@@ -67,7 +67,7 @@ pub fn run(sim: &Sim, version: Version) {
     for news in 1..=10 {
         let published = feed.publish(news).wait_for_restart().wait().is_ok();
         sim.until_idle().expect("the test is no process");
-        // If the feed crashed, the reader is told by the next one.
+        // If the feed crashed, this news may be lost; the next publication reaches the reader.
         assert!(!published || reader.latest().wait_for_restart().wait() == Ok(news), "the reader misses {news}");
     }
 }

@@ -29,7 +29,7 @@ impl Door {
     }
 }
 
-/// Writes down how many there were.
+/// A process that takes notes of the number of guests.
 #[process]
 struct Register;
 

@@ -3,14 +3,14 @@ use postroom::prelude::*;
 use postroom::test::Sim;
 use std::collections::VecDeque;
 
-/// A lock for writers and one reader.
+/// A lock for several writers and one reader.
 #[process]
 struct Lock {
     version: Version,
     is_held: bool,
-    /// Who waits, and whether it writes.
+    /// The waiting users, and whether each of them writes.
     waiting: VecDeque<(bool, Reply<()>)>,
-    /// How many writers have got the lock while the reader waited.
+    /// Number of writers that got the lock while the reader waited.
     overtook: u32,
 }
 

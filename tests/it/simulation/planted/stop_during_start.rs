@@ -62,7 +62,7 @@ impl Service {
         match self.phase {
             Phase::Running => self.disconnect(),
             Phase::Starting if !self.version.is_wrong() => self.phase = Phase::Stopping,
-            // Nothing has been opened.
+            // No connection has been opened.
             Phase::Starting | Phase::Stopping | Phase::Stopped => {}
         }
     }

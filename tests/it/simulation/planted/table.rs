@@ -1,4 +1,4 @@
-//! The table of the guide: how many seeds each strategy needs.
+//! The guide's table of the number of seeds that each strategy needs.
 
 use super::{PROGRAMS, Program, SEEDS, Version};
 use postroom::test::{Schedules, Simulation, SimulationError};
@@ -11,14 +11,14 @@ const END: &str = "<!-- End of what is generated. -->";
 
 const STRATEGIES: [Schedules; 4] = [Schedules::Random, Schedules::Pct, Schedules::Rare, Schedules::Portfolio];
 
-/// From how many places in the sequence of seeds each search begins.
+/// Number of searches for each mistake, from different places in the sequence of seeds.
 const STARTS: u64 = 20;
 
-/// How far these are apart: further than a search goes.
+/// Distance between the starts of searches: longer than a search.
 const APART: u64 = 2 * SEEDS;
 
-/// The programs that have few enough schedules for all of them. (The others have faults or time-outs, or more than a
-/// million.)
+/// The programs with few enough schedules to run them all. (The others have faults or time-outs, or more than a million
+/// schedules.)
 const SMALL: [&str; 8] = [
     "lost_update",
     "name_race",
@@ -30,7 +30,7 @@ const SMALL: [&str; 8] = [
     "oversold",
 ];
 
-/// Returns the median and the greatest number of seeds, as text.
+/// Returns the median and the maximum number of seeds, as text.
 fn seeds(program: &Program, schedules: Schedules) -> String {
     let mut needed = Vec::new();
     for start in 0..STARTS {
@@ -45,7 +45,7 @@ fn seeds(program: &Program, schedules: Schedules) -> String {
     if most == u64::MAX { format!("{median} (> {SEEDS})") } else { format!("{median} ({most})") }
 }
 
-/// Returns how many schedules are explored until one fails, and how many prove the right version.
+/// Returns the number of schedules explored until one fails, and the number that proves the right version.
 fn schedules(program: &Program) -> [String; 2] {
     if !SMALL.contains(&program.name) {
         return ["–".to_string(), "–".to_string()];
@@ -66,13 +66,13 @@ fn row(program: &Program) -> String {
     format!("{} {random} | {pct} | {rare} | {portfolio} | {explored} | {proved} |\n", begin(program))
 }
 
-/// Returns the part of a row that is no figure.
+/// Returns the start of a row, without the figures.
 fn begin(program: &Program) -> String {
     format!("| {} | {} |", program.mistake, program.remedy)
 }
 
-/// Each program is in the guide, under its mistake and remedy. The figures are made anew by the command that stands
-/// there: they take minutes, and any change of what happens in a turn changes some.
+/// Each program is in the guide, with its mistake and its remedy. The command on that page regenerates the figures,
+/// which takes minutes; any change to the events of a turn changes some figures.
 #[test]
 fn the_guide_has_all_programs() {
     let text = std::fs::read_to_string(PAGE).expect("the page is readable");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Leads one at a time, until its lease is over.
+/// A process that grants one leadership at a time, for the duration of a lease.
 #[process]
 struct Election {
     term: u32,
@@ -40,7 +40,7 @@ impl Disk {
     fn serve(&mut self) {}
     #[message]
     fn write(&mut self, term: u32) {
-        // The term fences off those that have been replaced.
+        // The term fences off former leaders.
         if self.version.is_wrong() || self.terms.last().is_none_or(|&last| last <= term) {
             self.terms.push(term);
         }
@@ -59,7 +59,7 @@ struct Candidate {
 
 #[process]
 impl Candidate {
-    /// Writes as the leader. By then it may be one no more, if it is slow.
+    /// Writes as the leader. A slow candidate may no longer lead by then.
     #[entry]
     async fn run(&mut self, ctx: &mut Context<Self>) {
         loop {

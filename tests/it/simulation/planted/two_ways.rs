@@ -27,7 +27,7 @@ impl Store {
     }
 }
 
-/// Passes on what it gets.
+/// A process that forwards its messages to the store.
 #[process]
 struct Proxy {
     store: Address<Store>,

@@ -1,5 +1,5 @@
-//! Links and unlinks that cross. What is said to a process is heard when its next step begins, so that these steps wait
-//! on their stacks between what they do: the other one does something meanwhile.
+//! Links and unlinks that cross. A process handles link messages at the start of its next step, so these steps block on
+//! their stacks between operations, while the other process acts.
 
 use postroom::prelude::*;
 use postroom::test::Simulation;
@@ -24,7 +24,7 @@ struct Partner {
 impl Partner {
     #[entry]
     fn serve(&mut self) {}
-    /// Links if a bit of `deeds` is set, and unlinks if it is not.
+    /// Links for each set bit of `deeds`, and unlinks for each clear one.
     #[message]
     fn act(&mut self, other: Pid, deeds: u64) {
         for deed in 0..4 {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 const SENDERS: u32 = 3;
 
-/// What the senders send to a mailbox of that bound. (The length of one with a soft bound is looked at once in 128
-/// messages.)
+/// The messages that senders send to a mailbox with this bound. (The length of a mailbox with a soft bound is checked
+/// only once in 128 messages.)
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     bound: Bound,
@@ -51,7 +51,7 @@ pub(super) struct Sender {
 
 #[process]
 impl Sender {
-    /// Sends by messages to itself, some at a time, so that it can be suspended between.
+    /// Sends in bursts, each started by a message to itself, so that it can be suspended in between.
     #[entry]
     fn serve(&mut self) {}
     #[message]
@@ -70,7 +70,7 @@ impl Sender {
     }
 }
 
-/// Has senders send to a receiver, which ends in the middle of it if `ends`.
+/// Makes senders send to a receiver, which ends in the middle of it if `ends`.
 pub(super) fn press(sim: &Sim, load: Load, ends: bool) -> (Address<Receiver>, Vec<Address<Sender>>) {
     let receiver = sim.spawn(Receiver::default()).mailbox(load.bound).serve().expect("it starts");
     let senders: Vec<_> =

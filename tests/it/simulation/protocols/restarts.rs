@@ -1,4 +1,4 @@
-//! Supervisors whose children crash, and upgrades meanwhile.
+//! Supervisors whose children crash, and upgrades of processes that owe an answer.
 
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Supervisor};
@@ -49,7 +49,7 @@ fn tree(sim: &Sim, supervisor: Supervisor, log: &Log) -> postroom::supervision::
     supervisor.spawn(sim.host()).expect("the children start")
 }
 
-/// Catches: children that are not restarted, are so twice, or in another order.
+/// Catches children that are not restarted, or are restarted twice or in the wrong order.
 fn restarts(supervisor: fn() -> Supervisor, expected: [&'static [&'static str]; 3]) -> impl Fn(Sim) {
     move |sim: Sim| {
         let log = Log::default();
@@ -64,7 +64,7 @@ fn restarts(supervisor: fn() -> Supervisor, expected: [&'static [&'static str]; 
         let told = log.lock().expect("one thread").clone();
         let starts: Vec<_> = told.iter().filter_map(|line| line.strip_suffix(" starts")).collect();
         assert_eq!(starts, expected[failed], "{} fails: {told:?}", NAMES[failed]);
-        // Those that are replaced end in the opposite order, each once.
+        // The other children that are replaced end in reverse order, each once.
         let ends: Vec<_> = told.iter().filter_map(|line| line.strip_suffix(" ends")).collect();
         let mut others: Vec<_> = ends.iter().filter(|name| **name != NAMES[failed]).copied().collect();
         others.reverse();
@@ -99,7 +99,7 @@ fn rest_for_one() {
     test("rest_for_one", Supervisor::rest_for_one, [&NAMES, &["two", "three"], &["three"]]);
 }
 
-/// Owes an answer while it is upgraded.
+/// A process that owes an answer while it is upgraded.
 #[process]
 struct Old {
     waiting: Vec<Reply<u32>>,

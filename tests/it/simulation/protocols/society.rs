@@ -1,4 +1,4 @@
-//! Links, monitors, names, groups and calls among processes that end in all ways.
+//! Links, monitors, names, groups and calls among processes that end in every way.
 
 use postroom::error::NameError;
 use postroom::prelude::*;
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 const PEERS: usize = 4;
 const DEEDS: usize = 24;
-/// The kinds of deeds; the last two end the process.
+/// Number of kinds of deeds; the last two end the process.
 const KINDS: u64 = 17;
 const GROUP: &str = "peers";
 
-/// What has happened in a run.
+/// A record of the events of a run.
 #[derive(Default)]
 struct Books {
     notes_sent: u64,
@@ -20,12 +20,12 @@ struct Books {
     calls: u64,
     answers: u64,
     failures: u64,
-    /// How often each process was told of each of its monitors.
+    /// Number of times that each monitor of each process fired.
     downs: HashMap<(Pid, Monitor), u32>,
     demonitored: HashSet<(Pid, Monitor)>,
-    /// Monitors that should be told if the process ends that they watch, and by whom they were set.
+    /// The owner and the watched process of each monitor, which must fire if that process ends.
     monitors: Vec<(Pid, Pid, Monitor)>,
-    /// Who has got which name last.
+    /// The process that last got each name.
     holders: BTreeMap<&'static str, Pid>,
     contradictions: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl Peer {
             0 | 1 => _ = other.pid().link(),
             2 => _ = other.pid().unlink(),
             3 => {
-                // At once, and again while the answer is on its way.
+                // At once, and again while the answer to the first link is under way.
                 _ = other.pid().link();
                 _ = other.pid().unlink();
                 _ = other.pid().link();
@@ -146,7 +146,7 @@ impl Peer {
     }
 }
 
-/// Knows who is in the group.
+/// A process that tracks the members of the group.
 #[process]
 struct Doorman {
     inside: BTreeSet<Pid>,
@@ -196,7 +196,7 @@ fn society(sim: &Sim) {
     for name in ["a", "b"] {
         assert!(sim.whereis(name).is_none_or(|holder| holder.is_alive()), "{name}");
     }
-    // Deadlines of calls pass.
+    // Let the deadlines of calls pass.
     sim.advance(std::time::Duration::from_secs(60));
     let dead = sim.statistics().dead_letters;
     let books = std::mem::take(&mut *books.lock().expect("one thread"));
@@ -224,7 +224,7 @@ fn peers_that_link_monitor_name_join_and_call() {
     test.seeds(200).run(|sim| society(&sim));
 }
 
-/// The same, and some crash between two messages.
+/// Like the test above, but some peers crash between two messages.
 #[test]
 fn peers_that_crash() {
     Simulation::new("simulation::protocols::society::peers_that_crash").seeds(100).run(|sim| {
@@ -233,7 +233,7 @@ fn peers_that_crash() {
     });
 }
 
-/// An end is told to all that wait for it, however the process ends.
+/// All joins of a process return the same reason, however it ends.
 #[test]
 fn ends_are_told() {
     Simulation::new("simulation::protocols::society::ends_are_told").seeds(60).run(|sim| {

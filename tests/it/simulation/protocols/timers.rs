@@ -28,7 +28,7 @@ impl Ticker {
     fn ticks(&mut self) -> Vec<Duration> {
         self.ticks.clone()
     }
-    /// Answers after that time.
+    /// Answers after the given time.
     #[message]
     async fn echo(&mut self, ctx: &mut Context<Self>, after: Duration) {
         ctx.sleep(after).await;
@@ -67,7 +67,7 @@ impl Caller {
     }
 }
 
-/// Each call ends when its answer comes or at its deadline, whichever is first, and a late one is not handled.
+/// Each call ends with its answer or at its deadline, whichever comes first, and a late call is not handled.
 #[test]
 fn calls_end_at_their_deadlines() {
     let test = Simulation::new("simulation::protocols::timers::calls_end_at_their_deadlines");
@@ -90,7 +90,7 @@ fn calls_end_at_their_deadlines() {
     });
 }
 
-/// A process that ends takes its timers along.
+/// The timers of a process end with it.
 #[test]
 fn the_dead_have_no_timers() {
     let test = Simulation::new("simulation::protocols::timers::the_dead_have_no_timers");

@@ -1,5 +1,5 @@
-//! A program that uses much of the runtime and asserts nothing: what fails here is what the simulation checks after
-//! each run. `tests/faults` plants a fault for each of these checks that no assertion of a test would see.
+//! A program that uses much of the runtime and asserts nothing: only the simulation's own checks after each run can
+//! fail. `tests/faults` plants a fault for each of these checks that no assertion of a test would catch.
 
 use super::pressure::{SOFT, press};
 use postroom::manual::{Event, Events, StepOutput};
@@ -42,7 +42,7 @@ impl Peer {
     #[message]
     fn note(&mut self) {}
 
-    /// Never answers, and fails its callers when it ends.
+    /// Never answers; its callers fail when the process ends.
     #[message]
     fn ask(&mut self, reply: Reply<()>) {
         self.waiting.push(reply);
@@ -53,7 +53,7 @@ fn peers(sim: &Sim) -> [Address<Peer>; PEERS] {
     [(); PEERS].map(|()| sim.spawn(Peer::default()).label("one of them").serve().expect("it starts"))
 }
 
-/// Lets the peers do things to each other, and ends some of them. Time does not pass.
+/// Makes the peers act on each other, and ends some of them. Time does not pass.
 fn live(sim: &Sim) {
     let peers = peers(sim);
     for _ in 0..DEEDS {
@@ -94,7 +94,7 @@ fn nothing_is_asserted_of_senders() {
 mod at_the_end {
     use super::*;
 
-    /// Nothing has run when the body ends.
+    /// No process has run when the body ends.
     #[test]
     fn nothing_is_asserted_of_what_was_just_sent() {
         let test = Simulation::new("simulation::protocols::unasserted::nothing_is_asserted_of_what_was_just_sent");
@@ -106,7 +106,7 @@ mod at_the_end {
     }
 }
 
-/// A process that is idle though a timer of its own is set, and is woken by both.
+/// A process that idles although a timer of its own is set, and is woken by messages and by the timer.
 struct Patient(u32);
 
 impl Process for Patient {
@@ -122,7 +122,7 @@ impl Process for Patient {
     }
 }
 
-/// Catches a check that takes a hand-written process for one that has to wait.
+/// Catches a check that expects a hand-written process with an outstanding yield to wait.
 #[test]
 fn a_process_may_be_idle_beside_what_it_has_yielded() {
     Simulation::new("simulation::protocols::unasserted::a_process_may_be_idle").seeds(20).run(|sim| {

@@ -9,7 +9,7 @@ use postroom::test::{Simulation, sometimes};
 use postroom_tests::face::{Gate, Log};
 use std::collections::HashSet;
 
-/// Keeps calls until it is told to answer them, each with its number.
+/// A process that keeps calls until it is told to answer them, each with its number.
 #[process]
 #[derive(Default)]
 struct Clerk {
@@ -35,7 +35,7 @@ impl Clerk {
     }
 }
 
-/// The answers come shortly before, at and after the moment at which the first call times out.
+/// The answers arrive shortly before, at, or after the moment at which the first call times out.
 #[postroom::test(seeds = 200)]
 fn a_late_answer_is_not_taken_for_that_of_the_next_call(sim: Sim) {
     let clerk = sim.spawn(Clerk::default()).serve().unwrap();
@@ -66,7 +66,7 @@ fn a_caller_that_dies_has_given_up(sim: Sim) {
     assert!(abandoned.iter().all(|abandoned| *abandoned), "{abandoned:?}");
 }
 
-/// Slow, so that it comes to its messages at any time from before their deadline to long after.
+/// The process is slow, so that it gets to its messages at any time from before their deadline to long after.
 #[postroom::test(seeds = 200)]
 fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted(sim: Sim) {
     sim.slow::<Busy>(0.8, 2 * SOON);
@@ -84,7 +84,7 @@ fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted(sim: S
     assert_eq!((handled.as_slice(), sim.statistics().dead_letters.expired), (expected, u64::from(called.is_err())));
 }
 
-/// Handles a number in two parts, between which it can die.
+/// A process that handles a number in two steps, between which it can die.
 #[process]
 struct Teller(Log<u32>);
 
@@ -100,7 +100,7 @@ impl Teller {
     }
 }
 
-/// Every error says how far its message came, and what it says is true.
+/// Every error reports how far its message got, and the report is true.
 #[postroom::test(seeds = 200)]
 fn what_an_error_says_of_delivery_is_true(sim: Sim) {
     let (handled, way) = (Log::new(), sim.random());
@@ -127,7 +127,7 @@ fn what_an_error_says_of_delivery_is_true(sim: Sim) {
     sometimes!(answers.iter().all(Result::is_ok), "it dies when it has handled everything");
 }
 
-/// Each caller is told what became of its own call: kept, being handled, or behind that.
+/// Each caller gets the error that fits its own call, which is kept, being handled, or queued behind that.
 #[postroom::test(seeds = 200)]
 fn a_panic_is_told_to_those_whose_replies_were_kept_and_to_those_who_wait_in_line(sim: Sim) {
     let desk = sim.spawn(Desk::default()).serve().unwrap();
@@ -169,7 +169,7 @@ fn what_is_due_when_its_process_ends_is_handled_or_a_dead_letter(sim: Sim) {
     assert_eq!(sim.statistics().timers, 0);
 }
 
-/// Repeated messages end with their process, in whatever way and at whatever moment that ends.
+/// Repeated messages end with their process, however and whenever it ends.
 #[postroom::test(seeds = 200)]
 fn what_is_sent_again_and_again_ends_with_its_process(sim: Sim) {
     let (log, way) = (Log::new(), sim.random());
@@ -187,7 +187,7 @@ fn what_is_sent_again_and_again_ends_with_its_process(sim: Sim) {
     assert!(!desk.pid().is_alive() && log.len() <= 4 && sim.statistics().timers == 0);
 }
 
-/// The bank keeps its sum whatever becomes of a call: its branches crash, are slow, and have faults of their own.
+/// The bank keeps its total whatever happens to a call: its branches crash, are slow, and have faults of their own.
 #[test]
 fn the_bank_keeps_its_sum_under_transfers_both_ways() {
     const ROUTES: [(usize, usize, u64, i64); 3] = [(0, 1, 1, 30), (1, 0, 2, 50), (0, 1, 3, 40)];
@@ -200,7 +200,7 @@ fn the_bank_keeps_its_sum_under_transfers_both_ways() {
         let made = bank.transfer_all(&ROUTES);
         sometimes!(!made.iter().all(|made| *made), "a transfer is refused");
         sometimes!(bank.restarts() > 0 && made.iter().all(|made| *made), "a branch dies, and all is booked");
-        // What is late is booked by then.
+        // Late transfers have been booked by then.
         sim.advance(LONG);
         let mut expected = [OPENING; 2];
         for ((from, to, _, amount), _) in ROUTES.iter().zip(&made).filter(|(_, made)| **made) {

@@ -7,7 +7,8 @@ use postroom::test::sometimes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Each of a ring calls the next at once. One call fails at most, with the whole ring, and its message is not handled.
+/// Each process of a ring calls the next at once. At most one call fails, with the whole ring in its error, and its
+/// message is not handled.
 fn around(sim: &Sim, count: usize, way: Way) {
     let ring: Vec<_> = (0..count).map(|_| sim.spawn(Station::default()).serve().unwrap()).collect();
     let callers: Vec<_> = (0..count)
@@ -53,8 +54,8 @@ fn of_two_that_block_on_each_other_at_once_one_fails(sim: Sim) {
     around(&sim, 2, Way::Block);
 }
 
-/// So many houses whose paths go at random, and so many paths under way at once. Returns the numbers of calls and of
-/// cycles.
+/// Makes `paths` random paths of calls through the given number of houses, all at once. Returns the numbers of calls
+/// and of cycles.
 fn visits(sim: &Sim, houses: usize, paths: u64, hops: usize, forward: bool) -> (u64, u64) {
     let town = Arc::new(Town { forward, ..Town::default() });
     let all: Vec<_> =
@@ -85,7 +86,7 @@ fn where_none_calls_back_no_cycle_is_reported(sim: Sim) {
     assert_eq!(cycles, 0);
 }
 
-/// Calls another one, once.
+/// A process that makes one call.
 #[process]
 struct Caller;
 
@@ -103,7 +104,7 @@ impl Caller {
     fn touch(&mut self) {}
 }
 
-/// One of the ring is killed meanwhile: every call is answered, fails with the ring, or with the end of that one.
+/// One process of the ring is killed meanwhile: every call is answered, fails with the cycle, or fails with that exit.
 #[postroom::test(seeds = 200)]
 fn a_cycle_is_found_or_cut_by_the_end_of_one_in_it(sim: Sim) {
     let ring: Vec<_> = (0..3).map(|_| sim.spawn(Caller).serve().unwrap()).collect();
@@ -130,7 +131,7 @@ fn a_cycle_is_found_or_cut_by_the_end_of_one_in_it(sim: Sim) {
         }
     }
     sim.until_idle().unwrap();
-    // Its message is no loss, also if it was in the mailbox of the one that was killed.
+    // The message of the failed call was withdrawn, even if it was in the mailbox of the killed process.
     assert_eq!(sim.statistics().dead_letters.withdrawn, cycles);
     sometimes!(cycles == 1 && cut == 0, "the cycle is there before the kill");
     sometimes!(cycles == 0 && cut > 0, "the kill is there before the cycle");

@@ -8,7 +8,7 @@ use postroom::{Bound, Overflow};
 use postroom_tests::face::Log;
 use std::sync::mpsc::channel;
 
-/// Keeps numbers, and takes its time for each.
+/// A process that records numbers, and pauses before each.
 #[process]
 struct Keeper(Log<(u64, u64)>);
 
@@ -25,12 +25,12 @@ impl Keeper {
     }
 }
 
-/// What was kept of one sender.
+/// Returns the recorded numbers of one sender.
 fn kept_of(kept: &Log<(u64, u64)>, sender: u64) -> Vec<u64> {
     kept.all().into_iter().filter(|(by, _)| *by == sender).map(|(_, number)| number).collect()
 }
 
-/// All that wait for room get in, in the order of each sender, and the mailbox never holds more than it may.
+/// All senders that wait for room get in, each in its order, and the mailbox never exceeds its bound.
 #[postroom::test(seeds = 200)]
 fn those_that_wait_for_room_get_in_in_their_order(sim: Sim) {
     let kept = Log::new();
@@ -55,8 +55,8 @@ fn those_that_wait_for_room_get_in_in_their_order(sim: Sim) {
     assert_eq!(sim.statistics().backpressure.suspended, 0);
 }
 
-/// Those that wait for room as the receiver ends, or time out as there is room, are told so; what got in is accounted
-/// for.
+/// Senders that wait for room when the receiver ends, or that time out just as there is room, get an error; every
+/// message that got in is accounted for.
 #[postroom::test(seeds = 200)]
 fn those_that_wait_for_room_hear_of_the_end(sim: Sim) {
     let kept = Log::new();
@@ -93,13 +93,13 @@ fn those_that_wait_for_room_hear_of_the_end(sim: Sim) {
         }
     }
     let statistics = sim.statistics();
-    // Of an async method that was cut short nothing is known.
+    // A message whose async method was cut short is in neither count.
     let known = kept.len() as u64 + statistics.dead_letters.total();
     assert!((known..=known + 1).contains(&sent), "{sent} sent, {known} known");
     assert_eq!((statistics.backpressure.suspended, statistics.timers), (0, 0));
 }
 
-/// Of what there is no room for the oldest goes, and is counted.
+/// When there is no room, the oldest message is dropped, and counted.
 #[postroom::test(seeds = 200)]
 fn what_drops_the_oldest_keeps_the_order_and_counts_the_rest(sim: Sim) {
     let kept = Log::new();
@@ -124,7 +124,7 @@ fn what_drops_the_oldest_keeps_the_order_and_counts_the_rest(sim: Sim) {
     assert!(kept.all().iter().any(|(_, number)| *number == 3), "the last one stays");
 }
 
-/// Senders beyond a soft bound, which is looked at with every 128th message, are suspended and go on.
+/// Senders beyond a soft bound, which is checked with every 128th message, are suspended and resumed.
 #[postroom::test(seeds = 200)]
 fn senders_beyond_a_soft_bound_are_suspended_and_go_on(sim: Sim) {
     let (done, _all) = channel();
@@ -153,7 +153,7 @@ fn senders_beyond_a_soft_bound_are_suspended_and_go_on(sim: Sim) {
     assert_eq!(sources[0].sent().wait(), Ok(300));
 }
 
-/// The receiver calls the one that is suspended on its account: it is answered.
+/// A receiver that calls the sender that is suspended because of it: the call is answered.
 #[process]
 struct Master {
     worker: Address<Servant>,

@@ -1,4 +1,4 @@
-//! Links and monitors that are made, taken back and told of while processes end.
+//! Links and monitors that are made, removed and notified while processes end.
 
 use super::*;
 use crate::links::stress::Wild;
@@ -12,13 +12,13 @@ fn partners(sim: &Sim, count: usize) -> Vec<Address<Partner>> {
     (0..count).map(|_| sim.spawn(Partner::default()).serve().unwrap()).collect()
 }
 
-/// One that says what it hears.
+/// Spawns a partner, and returns its reports too.
 fn watcher(sim: &Sim) -> (Address<Partner>, Reports) {
     let (watcher, told) = Partner::reporting();
     (sim.spawn(watcher).serve().unwrap(), told)
 }
 
-/// Fails, or ends in another way that is no success.
+/// Makes a partner fail, or end in another abnormal way.
 fn fail(partner: Address<Partner>, way: u64) {
     match way % 3 {
         0 => partner.pid().kill(),
@@ -27,7 +27,7 @@ fn fail(partner: Address<Partner>, way: u64) {
     };
 }
 
-/// The links of the chain are made while its first fails: all fall, by their link or as they make it.
+/// The links of a chain are made while its first process fails: all fail, through a link or while making it.
 #[postroom::test(seeds = 200)]
 fn a_chain_falls_however_far_it_has_been_made(sim: Sim) {
     let nodes = partners(&sim, 5);
@@ -35,7 +35,7 @@ fn a_chain_falls_however_far_it_has_been_made(sim: Sim) {
     let (chain, way) = (nodes.clone(), sim.random());
     let linker = race(&sim, async move {
         for pair in chain.windows(2) {
-            // It may have fallen already.
+            // The process may have failed already.
             let _fallen = pair[1].link(pair[0].pid()).send();
             pause().await;
         }
@@ -55,7 +55,7 @@ fn a_chain_falls_however_far_it_has_been_made(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// Both link and unlink at random; when each has heard all, both halves agree.
+/// Both processes link and unlink at random; when each has handled all notices, both halves agree.
 #[postroom::test(seeds = 200)]
 fn both_halves_of_a_link_agree(sim: Sim) {
     let pair = partners(&sim, 2);
@@ -91,7 +91,7 @@ fn both_halves_of_a_link_agree(sim: Sim) {
     }
 }
 
-/// One fails by itself, and the other falls with it: it hears of the link before it comes to the message.
+/// One process fails on its own, and the other fails with it: it handles the link's notice before its own message.
 #[postroom::test(seeds = 200)]
 fn of_two_that_are_linked_and_fail_at_once_one_falls(sim: Sim) {
     let pair = partners(&sim, 2);
@@ -107,7 +107,7 @@ fn of_two_that_are_linked_and_fail_at_once_one_falls(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// It falls, or has unlinked in time; in that case nothing is left of the link.
+/// The process fails with its partner, or has unlinked in time, and then nothing is left of the link.
 #[postroom::test(seeds = 200)]
 fn one_that_unlinks_falls_or_is_left_alone(sim: Sim) {
     let pair = partners(&sim, 2);
@@ -128,7 +128,7 @@ fn one_that_unlinks_falls_or_is_left_alone(sim: Sim) {
     }
 }
 
-/// Monitors of processes that end meanwhile: each is told once, and of the true reason if the process was there.
+/// Monitors of processes that end meanwhile: each fires once, with the true reason if the process still existed.
 #[postroom::test(seeds = 200)]
 fn each_monitor_is_told_once(sim: Sim) {
     let (watcher, told) = watcher(&sim);
@@ -174,7 +174,7 @@ fn each_monitor_is_told_once(sim: Sim) {
     assert_eq!(watcher.pid().bindings().wait().unwrap().count(), 0);
 }
 
-/// Told, or taken back, and not both.
+/// A monitor fires or is removed, but not both.
 #[postroom::test(seeds = 200)]
 fn a_monitor_that_is_taken_back_is_not_told(sim: Sim) {
     let (watcher, told) = watcher(&sim);
@@ -192,7 +192,7 @@ fn a_monitor_that_is_taken_back_is_not_told(sim: Sim) {
     assert_eq!(watcher.pid().bindings().wait().unwrap().count(), 0);
 }
 
-/// The watcher ends while it is told and while it watches: nothing is left with those that it watched.
+/// The watcher ends while it sets monitors and is notified: nothing is left with the watched processes.
 #[postroom::test(seeds = 200)]
 fn a_watcher_that_ends_leaves_nothing_with_those_it_watched(sim: Sim) {
     let (watcher, _told) = watcher(&sim);
@@ -226,7 +226,7 @@ fn a_watcher_that_ends_leaves_nothing_with_those_it_watched(sim: Sim) {
     }
 }
 
-/// The child fails at any time from before its parent answers to after it.
+/// The child fails at any time, from before its parent answers to after that.
 #[postroom::test(seeds = 200)]
 fn a_linked_child_that_fails_at_once_takes_its_parent_with_it(sim: Sim) {
     let (parent, _told) = watcher(&sim);
@@ -240,7 +240,7 @@ fn a_linked_child_that_fails_at_once_takes_its_parent_with_it(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// The owner is ended while it spawns: all that it owns follows.
+/// The owner is ended while it spawns: all processes that it owns end with it.
 #[postroom::test(seeds = 200)]
 fn whatever_ends_an_owner_ends_all_that_it_owns(sim: Sim) {
     let parent = sim.spawn(Partner::default()).serve().unwrap();
@@ -258,7 +258,7 @@ fn whatever_ends_an_owner_ends_all_that_it_owns(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// What a process sends before it ends comes before the notice of its end.
+/// Messages that a process sends before it ends arrive before the notice of its end.
 #[postroom::test(seeds = 200)]
 fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
     let (trapper, told) = Trapper::reporting();
@@ -267,7 +267,7 @@ fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
     let failing = partners(&sim, 1)[0];
     trapper.link(failing.pid()).wait().unwrap();
     watcher.watch(failing.pid()).wait().unwrap();
-    // The trapper says its word beside all that.
+    // Meanwhile the trapper gets a message from another process.
     let sayer = race(&sim, async move { trapper.say("beside").send().unwrap() });
     let failer = race(&sim, async move { failing.say_to_and_fail("last", watcher).send().unwrap() });
     all([sayer, failer]);
@@ -279,8 +279,8 @@ fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
     assert_eq!(told.len(), 2, "{told:?}");
 }
 
-/// Processes bind themselves to each other and end at random; in the end nothing is left of the dead, and nothing was
-/// told twice or not at all.
+/// Processes bind themselves to each other and end at random: nothing is left of ended processes, and each notice is
+/// delivered exactly once.
 #[postroom::test(seeds = 200)]
 fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all(sim: Sim) {
     const PLACES: usize = 5;
@@ -289,7 +289,7 @@ fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all(sim: Sim) {
     places.lock().unwrap().extend(wild.iter().map(|wild| wild.pid()));
     for _ in 0..2 {
         for wild in &wild {
-            // It may have ended.
+            // The process may have ended.
             let _ended = wild.act(sim.random(), true).send();
         }
         race(&sim, pause()).wait().unwrap();

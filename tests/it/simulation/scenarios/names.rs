@@ -1,4 +1,4 @@
-//! Names that are taken, given up and looked up while their holders end.
+//! Names that are registered, released and looked up while their holders end.
 
 use super::*;
 use crate::names::addresses::Account;
@@ -12,7 +12,7 @@ fn printers(sim: &Sim, count: usize) -> Vec<Address<Printer>> {
     (0..count).map(|_| sim.spawn(Printer::default()).serve().unwrap()).collect()
 }
 
-/// One of them gets it, and the others are told which; and if that one ends meanwhile, another one may.
+/// One process gets the name, and the others are told which; if the holder ends meanwhile, another one may get it.
 #[postroom::test(seeds = 200)]
 fn of_several_that_want_a_name_at_once_one_gets_it(sim: Sim) {
     let all_of_them = printers(&sim, 4);
@@ -44,7 +44,7 @@ fn of_several_that_want_a_name_at_once_one_gets_it(sim: Sim) {
     }
 }
 
-/// Counts how often it is started.
+/// A process that counts its starts.
 #[process]
 struct Cache(Arc<AtomicUsize>);
 
@@ -61,7 +61,7 @@ impl Cache {
     }
 }
 
-/// All get one that lives at that moment, and no two are started beside each other.
+/// All callers get a process that is alive at that moment, and no two processes run at the same time.
 #[postroom::test(seeds = 200)]
 fn of_several_that_spawn_or_get_at_once_one_spawns(sim: Sim) {
     let started = Arc::new(AtomicUsize::new(0));
@@ -91,7 +91,7 @@ fn of_several_that_spawn_or_get_at_once_one_spawns(sim: Sim) {
     assert_eq!((sim.whereis("cache"), sim.statistics().directory.names), (None, 0));
 }
 
-/// Names are given from outside to a process that ends, in whatever way: none is left behind.
+/// Names are registered from outside for a process that ends, in whatever way: none is left behind.
 #[postroom::test(seeds = 200)]
 fn names_given_while_their_holder_dies_are_never_left_behind(sim: Sim) {
     let (printer, way) = (printers(&sim, 1)[0], sim.random());
@@ -127,7 +127,7 @@ fn names_given_while_their_holder_dies_are_never_left_behind(sim: Sim) {
     assert!(["a0", "a1", "a2", "b0", "b1", "b2"].iter().all(|name| sim.whereis(name).is_none()));
 }
 
-/// What is sent by name while holders come and go is handled, comes back, or is a dead letter.
+/// Messages sent by name while holders come and go are handled, are refused, or become dead letters.
 #[postroom::test(seeds = 200)]
 fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for(sim: Sim) {
     let seen = Arc::new(AtomicU64::new(0));
@@ -166,7 +166,7 @@ fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for(sim: Si
     assert_eq!(seen + dead, sent);
 }
 
-/// Looks up a name when it hears of the end of its holder, and takes it.
+/// A process that looks up a name when it is notified of the holder's end, and takes the name.
 #[process]
 struct Heir {
     found: Option<(Option<Pid>, Result<(), NameError>)>,
@@ -193,7 +193,7 @@ impl Heir {
     }
 }
 
-/// Of two that are told of the end of a holder, the first takes the name, and the second is told so.
+/// Of two processes that are notified of the holder's end, the first takes the name, and the second is told so.
 #[postroom::test(seeds = 200)]
 fn a_name_is_free_when_the_end_of_its_holder_is_told(sim: Sim) {
     let (holder, way) = (printers(&sim, 1)[0].pid(), sim.random());

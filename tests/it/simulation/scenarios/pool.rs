@@ -1,4 +1,4 @@
-//! Pools whose members die, come and go while callers call.
+//! Pools whose members fail, start and retire during calls.
 
 use super::*;
 use crate::pool::{Worker, WorkerEcho, WorkerNote};
@@ -7,7 +7,7 @@ use postroom::test::sometimes;
 use postroom::{Pool, RunningPool};
 use postroom_tests::face::Log;
 
-/// Many callers, members that fail at any time, a short queue: each call gets one answer, and nothing is left over.
+/// Many callers, members that fail at any time, and a short queue: each call gets one answer, and nothing is left over.
 fn storm(sim: &Sim, pool: Pool) {
     let pool = pool
         .intensity(u32::MAX, Duration::ZERO)
@@ -63,7 +63,7 @@ fn storm(sim: &Sim, pool: Pool) {
     assert_eq!((sim.statistics().processes.live, sim.statistics().timers), (0, 0));
 }
 
-/// Returns whether a call failed since the simulation had a member crash.
+/// Returns whether a call failed because the simulation crashed a member.
 fn is_crash(error: &CallError) -> bool {
     matches!(error, CallError::Gone(ExitReason::Panic(_)) | CallError::Died(ExitReason::Panic(_)))
 }
@@ -78,7 +78,7 @@ fn each_call_is_answered_once_while_members_of_an_elastic_pool_come_go_and_die(s
     storm(&sim, Pool::elastic(0..=2).queue(1).idle_after(SOON).concurrency(2).deadline(SOON));
 }
 
-/// It finishes what it took, and refuses what comes later.
+/// Checks that a stopped pool finishes accepted messages, and refuses later ones.
 fn stopped(sim: &Sim, pool: RunningPool<Worker>, log: &Log<u32>) {
     let (address, over) = (pool.address(), pool.pid().join());
     let callers: Vec<_> =
@@ -109,7 +109,7 @@ fn a_pool_that_is_stopped_finishes_what_it_took(sim: Sim) {
     stopped(&sim, pool, &log);
 }
 
-/// Some keys have no process yet when it is stopped.
+/// Some keys have no process yet when the pool is stopped.
 #[postroom::test(seeds = 200, max_turns = 10_000)]
 fn a_pool_by_key_that_is_stopped_finishes_what_it_took(sim: Sim) {
     let log = Log::new();
@@ -120,7 +120,7 @@ fn a_pool_by_key_that_is_stopped_finishes_what_it_took(sim: Sim) {
     stopped(&sim, pool, &log);
 }
 
-/// A call comes about the moment at which the only member is let go since it has been idle.
+/// A call arrives at about the moment at which the only member is retired for being idle.
 #[postroom::test(seeds = 200)]
 fn a_call_that_comes_as_the_last_member_is_let_go_is_answered(sim: Sim) {
     let pool = Pool::elastic(0..=1).idle_after(SOON).spawn(sim.host(), |spawn| spawn.of(Worker::default()).serve());
@@ -141,7 +141,7 @@ fn a_call_that_comes_as_the_last_member_is_let_go_is_answered(sim: Sim) {
     assert_eq!((pool.members().len(), sim.statistics().processes.live), (0, 1));
 }
 
-/// What is broadcast goes once to each member that is there.
+/// A broadcast goes once to each live member.
 #[postroom::test(seeds = 200)]
 fn what_is_broadcast_goes_to_each_member_once(sim: Sim) {
     let log = Log::new();
@@ -171,7 +171,7 @@ fn what_is_broadcast_goes_to_each_member_once(sim: Sim) {
     assert!([0, 1].into_iter().all(|value| (2..=3).contains(&count(value))), "{:?}", log.all());
 }
 
-/// Messages of one key are handled one after the other and in their order, whichever processes serve it.
+/// Messages of one key are handled one by one and in order, whichever processes serve the key.
 #[postroom::test(seeds = 200)]
 fn messages_of_one_key_stay_in_order(sim: Sim) {
     let log = Log::new();

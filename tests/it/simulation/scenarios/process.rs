@@ -1,4 +1,4 @@
-//! Processes that end, and are upgraded, while others send to them and wait for them.
+//! Processes that end, or are upgraded, while others send to them and wait for them.
 
 use super::*;
 use crate::process::upgrade::{Better, Counter, Drops};
@@ -10,7 +10,8 @@ use postroom_tests::{Ask, act};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Killed, stopped, cancelled and done at once: one end, one close, and all that wait are told the same.
+/// A process is killed, stopped, cancelled and done at once: there is one exit and one `close`, and all joins get the
+/// same reason.
 #[postroom::test(seeds = 200)]
 fn ends_that_race_are_one_end(sim: Sim) {
     let closes = Arc::new(AtomicU64::new(0));
@@ -50,7 +51,7 @@ fn ends_that_race_are_one_end(sim: Sim) {
     assert_eq!(closes.load(SeqCst), 1);
 }
 
-/// Whatever was sent before the stop is handled, and what comes later comes back or is a dead letter.
+/// Messages sent before the stop are handled; later ones are refused or become dead letters.
 #[postroom::test(seeds = 200)]
 fn a_stop_comes_after_the_backlog(sim: Sim) {
     let handled = Log::new();
@@ -79,7 +80,7 @@ fn a_stop_comes_after_the_backlog(sim: Sim) {
         .collect();
     let stopper = race(&sim, async move {
         pause().await;
-        // This one is before the stop in the mailbox.
+        // This message is before the stop in the mailbox.
         host.send(pid, (2_usize, 0_u32)).unwrap();
         assert!(pid.stop());
     });
@@ -96,7 +97,7 @@ fn a_stop_comes_after_the_backlog(sim: Sim) {
     }
 }
 
-/// The one that asks for the upgrade is answered, and the state is dropped once.
+/// The upgrade is answered, and the state is dropped once.
 #[postroom::test(seeds = 200)]
 fn an_upgrade_that_races_with_a_kill_is_made_or_refused(sim: Sim) {
     let drops = Drops::default();
@@ -118,7 +119,7 @@ fn an_upgrade_that_races_with_a_kill_is_made_or_refused(sim: Sim) {
     assert_eq!(drops.0.load(SeqCst), 1);
 }
 
-/// Each message is handled once, by the old definition or by the new one, which counts it ten times.
+/// Each message is handled once, by the old definition or by the new one, which counts it tenfold.
 #[postroom::test(seeds = 200)]
 fn messages_around_an_upgrade_are_handled_once(sim: Sim) {
     let old = sim.spawn(Counter::default()).serve(0).unwrap();
@@ -144,7 +145,7 @@ fn messages_around_an_upgrade_are_handled_once(sim: Sim) {
     assert!((0..=6).any(|by_new| count == 6 + by_new * 9), "{count}");
 }
 
-/// Answers come late, and to processes that have ended: each reaches the one that asked, or no one.
+/// Answers come late, and to processes that have ended: each reaches the process that asked for it, or none.
 #[test]
 fn completions_that_race_with_death_never_reach_a_stranger() {
     let handles =
@@ -178,7 +179,7 @@ fn completions_that_race_with_death_never_reach_a_stranger() {
             pause().await;
             first.kill();
             pause().await;
-            // In the slot of the first, perhaps.
+            // This process may reuse the slot of the first one.
             host.spawn_process(next).start().unwrap();
         });
         killer.wait().unwrap();

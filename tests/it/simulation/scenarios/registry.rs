@@ -1,4 +1,4 @@
-//! Groups and topics whose members come and go while others look and send.
+//! Groups and topics whose members come and go during look-ups and sends.
 
 use super::*;
 use crate::registry::groups::{Member, Said, follow, pids};
@@ -10,7 +10,7 @@ fn members(sim: &Sim, count: usize) -> Vec<Address<Member>> {
     (0..count).map(|_| sim.spawn(Member { heard: Log::new() }).serve().unwrap()).collect()
 }
 
-/// Follows a group from the list that it is given when it subscribes.
+/// A process that follows a group, from the list that it gets when it subscribes.
 #[process]
 #[derive(Default)]
 struct Follower {
@@ -40,7 +40,7 @@ impl Follower {
     }
 }
 
-/// Members join, leave and die while others begin to follow: the list and the events lead to what is there at last.
+/// Members join, leave and die while others begin to follow: each follower's list and events lead to the final members.
 #[postroom::test(seeds = 200)]
 fn a_list_and_the_events_after_it_have_no_gap_and_no_double(sim: Sim) {
     let all_of_them = members(&sim, 3);
@@ -84,7 +84,7 @@ fn a_list_and_the_events_after_it_have_no_gap_and_no_double(sim: Sim) {
     assert_eq!(sim.statistics().directory.members, there.len());
 }
 
-/// A broadcast says how many it reaches: each of these handles it, or ends with it in the mailbox.
+/// A broadcast returns how many members it reaches: each of them handles it, or ends with it in the mailbox.
 #[postroom::test(seeds = 200)]
 fn a_broadcast_reaches_as_many_as_it_says(sim: Sim) {
     let logs: Vec<Log<u32>> = (0..3).map(|_| Log::new()).collect();
@@ -117,7 +117,7 @@ fn a_broadcast_reaches_as_many_as_it_says(sim: Sim) {
     assert_eq!(sim.statistics().directory.members, 1);
 }
 
-/// Hears events of its type.
+/// A process that records events of its type.
 #[process]
 #[derive(Default)]
 struct Reader(Log<u32>);
@@ -138,7 +138,7 @@ impl Reader {
     }
 }
 
-/// An event reaches those that are subscribed at that moment, once.
+/// An event reaches each process that is subscribed at that moment, once.
 #[postroom::test(seeds = 200)]
 fn an_event_reaches_each_that_is_subscribed_then(sim: Sim) {
     let (log, host) = (Log::new(), sim.host());

@@ -1,4 +1,4 @@
-//! Children that fail, are killed and are stopped at once, and those that send to them meanwhile.
+//! Children that fail, are killed and are stopped at once, while others send to them.
 
 use super::*;
 use crate::supervision::kept::{Scribe, scribe};
@@ -10,18 +10,19 @@ use postroom_tests::face::Log;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Starts again after a while, and does not mind how often.
+/// Makes a supervisor restart children after a delay, however often they fail.
 fn patient(supervisor: Supervisor) -> Supervisor {
     supervisor.intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(SOON).jitter(0.0))
 }
 
-/// Has a child fail, if it runs.
+/// Makes a child fail, if it is running.
 fn crash(worker: Address<Worker>) {
     let _down = worker.crash("it had to").send();
 }
 
-/// Checks what a group of children has written: none starts while a later one runs, and no two of one name are there at
-/// once. Returns how many starts there were, and how many ended while a later one ran: those that are stopped do not.
+/// Checks the log of a group of children: none starts while a later one runs, and no two with the same name run at
+/// once. Returns the number of starts, and the number of children that ended while a later one ran. Stopped children
+/// never do.
 #[track_caller]
 fn assert_in_order(lines: &[String], names: &[&str]) -> (usize, usize) {
     let mut running: Vec<&str> = Vec::new();
@@ -42,7 +43,7 @@ fn assert_in_order(lines: &[String], names: &[&str]) -> (usize, usize) {
     (starts, early)
 }
 
-/// Senders send in order, and a killer kills: what they sent is handled once and in the order of each.
+/// Senders send while a killer kills the child: each message is handled once, in the order of its sender.
 #[postroom::test(seeds = 200)]
 fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order(sim: Sim) {
     let book = Log::new();
@@ -80,7 +81,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order(sim: Sim) {
     sometimes!(restarts > 0 && book.len() == 10, "it is killed");
 }
 
-/// Each call ends as what became of it, while the child is killed again and again.
+/// The result of each call agrees with what happened to it, while the child is killed again and again.
 #[postroom::test(seeds = 200)]
 fn what_calls_are_told_agrees_with_what_was_handled(sim: Sim) {
     let count = Arc::new(AtomicU64::new(0));
@@ -131,7 +132,7 @@ fn what_calls_are_told_agrees_with_what_was_handled(sim: Sim) {
     assert!((handled..=handled + unknown).contains(&counted), "{counted} of {handled} and perhaps {unknown}");
 }
 
-/// Two of a group fail at once: the group is stopped and started in order, once or twice.
+/// Two children of a group fail at once: the group is stopped and started in order, once or twice.
 #[postroom::test(seeds = 200)]
 fn a_group_of_which_two_fail_at_once_restarts_in_order(sim: Sim) {
     let log = Log::new();
@@ -156,7 +157,7 @@ fn a_group_of_which_two_fail_at_once_restarts_in_order(sim: Sim) {
     assert!(children.iter().all(|child| child.state == ChildState::Running), "{tree}");
 }
 
-/// In a `rest_for_one` those that came before the one that failed are left alone.
+/// With `rest_for_one`, children before the failed one are left alone.
 #[postroom::test(seeds = 200)]
 fn the_rest_is_restarted_in_order(sim: Sim) {
     let log = Log::new();
@@ -185,7 +186,7 @@ fn the_rest_is_restarted_in_order(sim: Sim) {
     assert_eq!(lines.iter().filter(|line| line.starts_with('a')).count(), 1);
 }
 
-/// It fails and is stopped for good at once: it stays down.
+/// A child that fails just as it is stopped for good stays down.
 #[postroom::test(seeds = 200)]
 fn a_child_that_is_stopped_as_it_fails_stays_down(sim: Sim) {
     let log = Log::new();
@@ -214,7 +215,8 @@ fn a_child_that_is_stopped_as_it_fails_stays_down(sim: Sim) {
     assert_eq!(a.add(1).wait(), Ok(1));
 }
 
-/// A child is told to end, and waited for, as it begins: it ends, the wait is told why, and then its name is free.
+/// A child is told to end, and is joined, just as it starts: it ends, the join gets the reason, and then its name is
+/// free.
 #[postroom::test(seeds = 200)]
 fn a_child_that_is_told_to_end_as_it_begins_ends_and_frees_its_name(sim: Sim) {
     let log = Log::new();
@@ -253,7 +255,7 @@ fn a_child_that_is_told_to_end_as_it_begins_ends_and_frees_its_name(sim: Sim) {
     assert!(again.is_ok_and(|again| again != a), "the name is free");
 }
 
-/// A tree is stopped as its children fail, and as they are started again: all end, and none is started later.
+/// A tree is stopped while its children fail and are restarted: all of them end, and none is started later.
 #[postroom::test(seeds = 200)]
 fn a_tree_that_is_stopped_as_children_fail_leaves_none(sim: Sim) {
     let log = Log::new();
@@ -283,13 +285,13 @@ fn a_tree_that_is_stopped_as_children_fail_leaves_none(sim: Sim) {
     sometimes!(lines.len() == 4, "the tree is stopped first");
     assert!(!reason.to_string().is_empty() && lines.len() % 2 == 0, "{lines:?}");
     if way % 3 > 0 {
-        // It is the last of them that fails.
+        // The child that fails is the last one, so none ends while a later one runs.
         assert_eq!(assert_in_order(&lines, &["a", "b"]).1, 0, "{lines:?}");
     }
     assert_eq!((sim.statistics().processes.live, b.add(1).wait().is_err()), (0, true));
 }
 
-/// Several children fail at once, and one restart is allowed: the tree gives up on one, or on none if one alone failed.
+/// Both children fail at once, and only one restart is allowed: the tree gives up at the second failure.
 #[postroom::test(seeds = 200)]
 fn too_many_failures_at_once_end_the_tree_and_callers_learn_why(sim: Sim) {
     let log = Log::new();
@@ -321,7 +323,8 @@ fn too_many_failures_at_once_end_the_tree_and_callers_learn_why(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// A child is started, stopped and finishes by itself at once: it is forgotten, and its name can be had again.
+/// A child is started and stopped and finishes on its own at the same time: it is forgotten, and its name is free
+/// again.
 #[postroom::test(seeds = 200)]
 fn a_dynamic_child_that_ends_as_it_is_stopped_is_forgotten(sim: Sim) {
     let log = Log::new();

@@ -1,10 +1,10 @@
-//! Timers that are set, taken back and due at one moment.
+//! Timers that are set, cancelled and due at the same moment.
 
 use super::*;
 use postroom::test::sometimes;
 use postroom_tests::face::Log;
 
-/// Writes down the numbers that come.
+/// A process that records the numbers that it gets.
 #[process]
 struct Bell(Log<u32>);
 
@@ -20,7 +20,8 @@ impl Bell {
     }
 }
 
-/// Cancelled and reset shortly before they are due, and after: what is taken back never fires, all else does once.
+/// Timers are cancelled and reset shortly before and after they are due: a cancelled timer never fires, any other fires
+/// once.
 #[postroom::test(seeds = 200)]
 fn a_timer_fires_or_is_taken_back(sim: Sim) {
     sim.late_timers(SOON);
@@ -47,7 +48,7 @@ fn a_timer_fires_or_is_taken_back(sim: Sim) {
     assert_eq!((rung.as_slice(), sim.statistics().timers), (expected, 0));
 }
 
-/// Each that sleeps wakes when its time has come, and in the order of their times if timers are not late.
+/// Each sleeper wakes when its time has come, and in the order of the times if timers are not late.
 #[postroom::test(seeds = 200)]
 fn sleepers_wake_when_their_time_has_come(sim: Sim) {
     let log = Log::new();
@@ -65,7 +66,7 @@ fn sleepers_wake_when_their_time_has_come(sim: Sim) {
     assert_eq!((log.all(), sim.elapsed()), (vec![1, 1, 2, 3], 3 * SOON));
 }
 
-/// One waits for a message within a time, at the end of which the message is sent: it has it, or it comes later.
+/// A process that waits for a message with a time limit, at which the message is sent: this wait gets it, or the next.
 #[process]
 struct Waits(Log<Option<char>>);
 

@@ -33,7 +33,7 @@ fn a_cancelled_timer_never_fires_even_if_it_was_due() {
         assert!(timer.cancel());
         assert!(!timer.cancel() && !timer.is_pending() && !timer.reset(SECOND));
         seen.expect_nothing_for(3600 * SECOND);
-        // Due at the same moment, and set by a process that cancels the second when the first fires.
+        // Two timers that are due a nanosecond apart, set by a process that cancels the second when the first fires.
         #[process]
         struct Repentant {
             second: Option<postroom::Timer>,
@@ -62,7 +62,7 @@ fn a_cancelled_timer_never_fires_even_if_it_was_due() {
 #[test]
 fn an_overdue_timer_on_the_systems_clock_can_still_be_cancelled() {
     soon(|| {
-        // No worker runs there, so none fires the timer.
+        // The runtime is paused, so no worker fires the timer.
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let echo = runtime.spawn(Sleeper).serve().unwrap();
         let timer = echo.hello().send_after(NANOSECOND).unwrap();
@@ -330,7 +330,7 @@ fn timers_that_are_pending_survive_an_upgrade() {
         let pid = runtime.spawn_process(ByHand { told: probe.recipient(), upgrades: true }).start().unwrap();
         runtime.send(pid, 5_u64).unwrap();
         clock.advance(5 * SECOND).unwrap();
-        // From the later timer, under the tag of the earlier one.
+        // Received by the new definition, under the tag that the old one has set.
         assert_eq!(probe.try_next(), Some(5));
     });
 }

@@ -56,7 +56,7 @@ impl Waits {
         let _gone = self.told.send(Said::Nothing(ctx.now() - began));
     }
 
-    /// Waits for sleeps, each within the limit.
+    /// Waits for sleeps, each with the time limit.
     #[entry]
     async fn bound(&mut self, ctx: &mut Context<Self>, sleeps: Vec<Duration>, limit: Duration) {
         for sleep in sleeps {
@@ -91,7 +91,7 @@ fn a_message_is_received_within_a_time_or_not_and_nothing_is_lost() {
         runtime.send(waits.pid(), 4_u32).unwrap();
         assert_eq!((probe.expect(), probe.expect()), (Said::Got(2), Said::Got(4)));
         clock.advance(SECOND).unwrap();
-        // The stashed messages, in order.
+        // The stashed messages follow, in order.
         assert_eq!(probe.try_next(), Some(Said::Nothing(SECOND)));
         assert_eq!((probe.try_next(), probe.try_next()), (Some(Said::Handled(1)), Some(Said::Handled(3))));
         assert_eq!((probe.try_next(), runtime.statistics().timers), (None, 0));
@@ -106,7 +106,7 @@ fn within_no_time_a_message_is_received_that_is_there() {
         let mut seen = probe::<Said>(&runtime);
         let limits = vec![Duration::ZERO; 3];
         let waits = runtime.spawn(Waits { told: seen.recipient() }).receive(limits).unwrap().address();
-        // More messages than a step takes, before the one that it waits for.
+        // More messages than one step handles, before the one that the process waits for.
         for number in 0..1_000 {
             waits.handle(number).send().unwrap();
         }

@@ -75,7 +75,7 @@ fn a_restarted_child_always_gets_its_name_back() {
     });
 }
 
-/// Otherwise its successor would find the names, and the files, of its children in use, and fail, too.
+/// Otherwise the successor would find its children's names, and files, in use, and fail too.
 #[test]
 fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
     with_runtime(|runtime| {
@@ -89,7 +89,7 @@ fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
                 own.add(node.as_ref().map(|_| ()).map_err(ToString::to_string));
                 node
             };
-            // Below another supervisor, which its killed parent kills.
+            // This supervisor has another one above it, which its killed parent kills.
             Supervisor::one_for_one()
                 .child("subsub", move |spawn| {
                     Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child.clone()).spawn(spawn)
@@ -167,7 +167,7 @@ impl Flood {
     }
 }
 
-/// As above for a pool.
+/// Like `a_supervisor_that_is_killed_has_ended_when_its_children_have`, for a pool.
 #[test]
 fn a_pool_that_is_killed_has_ended_when_its_members_have() {
     with_runtime(|runtime| {
@@ -259,7 +259,7 @@ fn a_deep_tree_survives_a_storm_of_exits_and_shuts_down_cleanly() {
     }
 }
 
-/// The supervisor waits for its child, which does not return; the shutdown does.
+/// The supervisor waits for its child, whose step does not return; the shutdown returns nevertheless.
 #[test]
 fn a_supervisor_that_is_killed_and_waits_for_a_stuck_child_holds_up_no_shutdown() {
     watched(|| {

@@ -20,7 +20,7 @@ fn calls_around_the_children_of_a_supervisor_are_found_to_be_a_cycle_through_the
             assert_eq!(a.around(vec![b, c]).wait(), Ok(2));
             let Err(CallError::Failed(text)) = a.around(vec![b, c, a]).wait() else { panic!("it came through") };
             assert!(text.contains("around"), "{text}");
-            // A call of itself, by its own address.
+            // A process that calls itself by its own address.
             assert!(a.around(vec![a]).wait().is_err());
         });
     }
@@ -180,7 +180,7 @@ fn a_supervisor_waits_by_the_manual_clock_also_below_another() {
         assert_eq!(node.add(2).wait(), Ok(2));
         // One process was added, and the idle member of the pool was retired.
         assert_eq!(runtime.statistics().processes.live, before);
-        // Stopped during its back-off.
+        // Stop the tree during its back-off.
         crash(node);
         runtime.until_idle().unwrap();
         let end = tree.join();
@@ -219,7 +219,7 @@ fn a_process_that_is_linked_named_in_a_group_and_a_child_stays_all_that_through_
         group.join(now).unwrap();
         let partner = runtime.spawn(Partner::default()).serve().unwrap();
         partner.link(node.pid()).wait().unwrap();
-        // The upgrade uses the alias.
+        // The upgrade is requested through the alias.
         node.pid().upgrade(|old: Node| After(old.seen)).wait().unwrap();
         assert_eq!(node.pid().info().unwrap().pid, now);
         assert_eq!((node.add(1).wait(), runtime.whereis("it"), group.len()), (Ok(1_001), Some(now), 1));
@@ -227,7 +227,7 @@ fn a_process_that_is_linked_named_in_a_group_and_a_child_stays_all_that_through_
         let end = partner.pid().join();
         crash(node);
         assert!(fell_with(&end.wait(), now));
-        // The successor is spawned by its closure.
+        // The closure spawns the successor, and so with the original definition.
         until(|| node.add(5).wait() == Ok(5));
         assert_eq!(group.len(), 0);
     });
@@ -267,7 +267,7 @@ fn a_child_that_is_spawned_linked_monitored_and_owned_fails_and_restarts_like_an
     with_runtime(|runtime| {
         let tree = eager(Supervisor::one_for_one())
             .child("node", |spawn| spawn.of(Node::default()).linked().monitored().owned().serve());
-        // At once, before its supervisor can react.
+        // The job fails at once, before its supervisor can react.
         let tree = tree.add(Child::new("job", |spawn| spawn.of(Job).linked().run()).transient());
         let tree = tree.spawn(runtime).unwrap();
         let node: Address<Node> = tree.child("node").unwrap();
@@ -292,7 +292,7 @@ impl Job {
     }
 }
 
-/// As any process does, but it stops its children first.
+/// The supervisor fails as any process does, but stops its children first.
 #[test]
 fn a_supervisor_fails_with_its_link_partner_after_it_has_stopped_its_children_in_order() {
     with_runtime(|runtime| {
@@ -312,7 +312,7 @@ fn a_supervisor_fails_with_its_link_partner_after_it_has_stopped_its_children_in
     });
 }
 
-/// A process with clean-up before its exit.
+/// A process that cleans up before its exit.
 #[process]
 struct Cleans {
     name: &'static str,

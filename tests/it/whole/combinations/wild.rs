@@ -1,4 +1,4 @@
-//! Extreme misuse: foreign code that panics, calls from outside of processes, and PIDs of the wrong kind.
+//! Extreme misuse: user code that panics, calls from outside of processes, and PIDs of the wrong kind.
 
 use super::*;
 use postroom::CallError;
@@ -104,7 +104,7 @@ fn trees_pools_names_groups_and_timers_from_destructors_of_processes_closures_an
                 let pool = Pool::elastic(0..=1).spawn(host, |spawn| spawn.of(Node::default()).serve()).unwrap();
                 host.group("last").join(added).unwrap();
                 drop(host.register_name(name, added.pid()));
-                // Some of them run inside a process, which can be bound, and some outside.
+                // Some of these closures run inside a process, which can have ties, and some outside.
                 let _bound = (added.pid().monitor(), added.pid().link());
                 drop(added.add(7).send_after(Duration::from_millis(1)));
                 assert!(pool.address().add(8).send().is_ok());
@@ -165,7 +165,7 @@ fn upgrades_of_pools_supervisors_and_their_members_by_whatever_pid_are_typed_ans
             assert!(refused.is_err(), "{refused:?}");
         }
         assert_eq!(pool.add(1).wait(), Ok(1));
-        // One member of another pool.
+        // Upgrade one member of another pool.
         let own = Pool::fixed(2).round_robin().spawn(runtime, |spawn| spawn.of(Node::default()).serve()).unwrap();
         own.members()[0].upgrade(|_: Node| After).wait().unwrap();
         let mut answers = [own.address().add(1).wait().unwrap(), own.address().add(1).wait().unwrap()];
@@ -182,7 +182,7 @@ fn a_cycle_through_a_name_is_found_and_one_through_a_pool_ends_at_its_deadline()
         runtime.spawn(Node::default()).named("it").serve().unwrap();
         let Err(CallError::Failed(text)) = by_name.around(vec![by_name]).wait() else { panic!("it came through") };
         assert!(text.contains("wait for itself") && text.contains("around"), "{text}");
-        // With other members, one might have been free, or started.
+        // With more members, one might have been free or could have been started.
         let pool = Pool::fixed(1).spawn(runtime, |spawn| spawn.of(Node::default()).serve()).unwrap();
         let address = pool.address();
         let answer = address.add_at(address, Duration::from_millis(50)).wait();
@@ -191,7 +191,7 @@ fn a_cycle_through_a_name_is_found_and_one_through_a_pool_ends_at_its_deadline()
     });
 }
 
-/// The sibling is started after this child: the call would wait for itself.
+/// The sibling starts after this child, so the call would wait for itself.
 #[test]
 fn a_child_that_calls_a_later_sibling_in_its_start_times_out_and_is_retried() {
     #[process]

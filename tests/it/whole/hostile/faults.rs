@@ -1,4 +1,4 @@
-//! Fixed faults; each test is named after what broke.
+//! Regression tests for fixed faults. Each is named after its fault.
 
 use postroom::manual::{Event, Events, Machine, Process, StepOutput};
 use postroom::prelude::*;
@@ -21,7 +21,7 @@ fn counter() -> Arc<AtomicUsize> {
     Arc::default()
 }
 
-/// Returns a process that exits with that error at its first message.
+/// Returns a process that exits with the given error at its first message.
 fn fails_with(error: impl FnOnce() -> ProcessError + Send + 'static) -> impl Process + Send {
     let mut error = Some(error);
     act(move |events, _| match (events.next(), error.take()) {
@@ -53,7 +53,7 @@ impl Drop for Nosy {
 
 /// A thread dropped the inherited values of a process after it had given up the process's token, and the drop of the
 /// last value changed the bindings of the process that was in that slot by then. (The window is about ten nanoseconds
-/// wide: the model `running` opens it on purpose. In 30,000 processes this test met it several times.)
+/// wide, and this test hit it several times in 30,000 processes. The model `running` opens it on purpose.)
 #[test]
 fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
     watched(|| {
@@ -90,7 +90,7 @@ impl Caller {
 }
 
 /// A hand-written process gave its context to several machines, which published the wait of the process from several
-/// threads: names of methods were read with the length of another name.
+/// threads, so that method names were read with the length of another name.
 #[test]
 fn machines_driven_by_hand_published_the_wait_of_their_process() {
     with_runtime(|runtime| {
@@ -126,7 +126,7 @@ fn machines_driven_by_hand_published_the_wait_of_their_process() {
 /// guard: a change of these bindings by the drop was undefined behavior, and its panic lost the process.
 #[test]
 fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
-    /// Re-enters the runtime in its drop, and then panics.
+    /// An error that re-enters the runtime in its drop, and then panics.
     #[derive(Debug)]
     struct Returns(Pid, Arc<AtomicUsize>);
     impl fmt::Display for Returns {
@@ -150,7 +150,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
         let (go, at_it) = (Latch::new(), Latch::new());
         let (may_go, is_at_it, handled) = (go.clone(), at_it.clone(), counter());
         let handles = handled.clone();
-        // It removes its monitor when the notice in its mailbox is the last to hold the reason.
+        // The process removes its monitor when only the notice in its mailbox still holds the reason.
         let hearer = act(move |events, _| {
             if events.next().is_some() && handles.fetch_add(1, SeqCst) == 0 {
                 let monitor = ender.monitor()?;
@@ -258,7 +258,7 @@ impl tracing::Subscriber for Everything {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// The error of the second of two cancellations is dropped before the step, which had no guard.
+/// The error of the second of two cancellations is dropped before the step, and the drop had no guard.
 #[test]
 fn the_error_of_a_second_cancel_lost_the_process() {
     with_runtime(|runtime| {
@@ -452,7 +452,7 @@ fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
             // A message that is left in a mailbox.
             let pid = runtime.spawn_process(idle_for_ever()).start().expect("it starts");
             pid.kill();
-            // If it is refused, the payload of its panic must not be dropped.
+            // If the send is refused, the payload of its panic must not be dropped.
             std::mem::forget(catch_unwind(AssertUnwindSafe(|| _ = runtime.send(pid, Bomb::new(depth, &went_off)))));
             eventually(|| went_off.load(SeqCst) == 2 * depth + 2);
         }
@@ -569,11 +569,11 @@ fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
             let pid = runtime.spawn_process(busy).mailbox(bound).start().expect("it starts");
             runtime.send(pid, 0).expect("it lives");
             at_it.wait();
-            // One is in the mailbox; the next one waits.
+            // One message is in the mailbox; the next one waits.
             runtime.send(pid, 1).expect("there is room");
             let host = runtime.host();
             let waits = thread::spawn(move || host.send(pid, 2).map_err(|refused| refused.message));
-            // Its wait cannot be observed from outside. If it is too late, it is still refused.
+            // The wait cannot be observed from outside. A send that comes too late is refused as well.
             (0..100).for_each(|_| thread::yield_now());
             let end = pid.join();
             pid.kill();
@@ -616,7 +616,7 @@ fn dead_letters_came_after_the_report_of_the_exit() {
             end.wait();
             let told = handled.load(SeqCst) + dead.load(SeqCst) - before;
             assert!(told >= accepted, "round {round}: {accepted} accepted, {told} handled or dead");
-            // Some are dropped unopened by the step that takes them, and are dead letters, too.
+            // Some messages are dropped unopened by the step that takes them, and are dead letters, too.
             if began.elapsed() > Duration::from_secs(20) {
                 break;
             }
@@ -645,7 +645,7 @@ async fn begun(future: impl Future<Output = ()> + Send + 'static) -> Kept {
 #[derive(Debug)]
 struct DropsTimer(Shelf);
 
-/// The place of that timer until then.
+/// Holds the timer until that drop.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Option<Kept>>>);
 
@@ -686,7 +686,7 @@ fn timers() -> usize {
 
 const AGES: Duration = Duration::from_secs(3600);
 
-/// A process with foreign values in its table.
+/// A process whose table holds values of the test.
 #[process]
 struct Holds;
 
@@ -698,7 +698,7 @@ impl Holds {
     #[signal]
     fn down(&mut self, _down: Down) {}
 
-    /// Replaces a waker in the table. Returns how many of two timers are left then.
+    /// Replaces a waker in the table. Returns how many of two timers are left.
     #[message]
     async fn replace_waker(&mut self, ctx: &mut Context<Self>) -> usize {
         let shelf = Shelf::default();
@@ -738,7 +738,7 @@ impl Holds {
         let end = fails.join();
         ctx.send(fails, ()).expect("it lives");
         drop(end.await);
-        // Takes the content of the mailbox: the notice in it waits for the end of the method.
+        // Takes the messages in the mailbox. The notice among them waits for the end of the method.
         assert!(ctx.receive_within::<String>(Duration::ZERO).await.is_none());
         shelf.put(begun(ctx.sleep(AGES)).await);
         (monitor.demonitor(), timers())

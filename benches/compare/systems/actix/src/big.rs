@@ -1,4 +1,4 @@
-//! Savina's *big*: each keeps a ping in flight to a random other one.
+//! Savina's *big*: each process keeps a ping in flight to a random other one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ struct Member {
     index: usize,
     peers: Peers<Member>,
     random: Random,
-    /// Pings that it still has to send.
+    /// Pings still to be sent.
     left: u64,
     received: u64,
     crowd: Addr<Crowd>,
@@ -97,7 +97,7 @@ impl Handler<Over> for Member {
     }
 }
 
-/// Waits until all have received their last pong, since before that another ping may arrive.
+/// An actor that waits until all members have received their last pong, since another ping may arrive before that.
 struct Crowd {
     members: Peers<Member>,
     ready: usize,
@@ -132,7 +132,7 @@ impl Handler<Ready> for Crowd {
     }
 }
 
-/// All on one arbiter, as an answer across is dearer than what two threads gain.
+/// Runs all actors on one arbiter, since an answer from another arbiter costs more than a second thread gains.
 pub fn big(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();

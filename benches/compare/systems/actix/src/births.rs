@@ -1,4 +1,4 @@
-//! Processes that come and go: fork_join_create, skynet, idle_memory.
+//! Processes that start and stop: fork_join_create, skynet, idle_memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use super::finish::{Finish, finish};
 use super::{Begin, in_system};
 use crate::plan::{Outcome, Plan};
 
-/// How many children are alive at once: of 128 and 1,000 the better one.
+/// Number of children that are alive at once: the better of 128 and 1,000.
 const BATCH: u64 = 128;
 
-/// Reports its number and stops.
+/// A process that reports its number and stops.
 struct Child {
     collector: Addr<Collector>,
 }
@@ -34,7 +34,8 @@ impl Handler<Number> for Child {
     }
 }
 
-/// Adds up; an actor stops by itself when its last address is gone, which is when all children have stopped.
+/// An actor that adds up the numbers. It stops when its last address is dropped, which is when all children have
+/// stopped.
 struct Collector {
     spawner: Addr<Spawner>,
     reports: u64,
@@ -101,7 +102,7 @@ impl Handler<Begin> for Spawner {
     }
 }
 
-/// On one arbiter, as starting an actor on another takes a message to that and a boxed function.
+/// Runs all actors on one arbiter, since starting an actor on another one takes a message and a boxed function.
 pub fn fork_join_create(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();
@@ -123,11 +124,11 @@ enum Parent {
 struct Node {
     parent: Parent,
     number: u64,
-    /// Leaves below this one.
+    /// Number of leaves below this node.
     size: u64,
     missing: u32,
     sum: u64,
-    /// Where the children go; empty for beside this one.
+    /// Arbiters for the children; if empty, they start beside this node.
     places: Vec<ArbiterHandle>,
 }
 
@@ -181,7 +182,7 @@ impl Handler<Sum> for Node {
     }
 }
 
-/// The ten subtrees of the root spread over all arbiters, each of them on one.
+/// Spreads the ten subtrees of the root over all arbiters, each of them on one.
 pub fn skynet(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();
@@ -193,7 +194,7 @@ pub fn skynet(plan: &Plan) -> Outcome {
     })
 }
 
-/// The number of messages that all idle actors have handled: they have no address to report to.
+/// Number of messages that all idle actors have handled. They have no address to report to.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 struct Idle {
@@ -213,7 +214,7 @@ impl Handler<Begin> for Idle {
     }
 }
 
-/// Spawns the idle actors and returns their addresses with the time that this took.
+/// An actor that spawns the idle actors, and returns their addresses with the time that this took.
 struct Nest;
 
 impl Actor for Nest {
@@ -234,7 +235,7 @@ impl Handler<Hatch> for Nest {
     }
 }
 
-/// All on one arbiter: the idle need no second thread, and to spawn beside oneself is the cheapest.
+/// Runs all actors on one arbiter: idle actors need no second thread, and spawning on the same arbiter is the cheapest.
 pub fn idle_memory(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         HANDLED.store(0, Ordering::Relaxed);
@@ -258,7 +259,7 @@ pub fn idle_memory(plan: &Plan) -> Outcome {
     })
 }
 
-/// The resident set of this operating system process.
+/// Returns the resident set of this operating system process.
 fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status of a Linux process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line for the resident set");

@@ -1,4 +1,4 @@
-//! A call and its reply, and a message to a system that sleeps: ask, wake_latency.
+//! A call and its reply, and a message to a sleeping system: ask, wake_latency.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ async fn call(callee: &Addr<Callee>, number: u64) -> u64 {
     callee.send(Question(number)).await.expect("the callee should answer")
 }
 
-/// Asks the caller to make so many calls.
+/// Requests that number of calls from the caller.
 #[derive(Message)]
 #[rtype(result = "Outcome")]
 struct Calls(u64);
@@ -67,7 +67,7 @@ impl Handler<Calls> for Caller {
     }
 }
 
-/// Both on one arbiter, where a call wakes no thread.
+/// Runs both actors on one arbiter, where a call wakes no thread.
 pub fn ask(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let callee = Callee.start();

@@ -26,7 +26,7 @@ impl Actor for Worker {
     type Context = Context<Self>;
 }
 
-/// Asks for the block that begins at this row.
+/// Requests the block that begins at this row.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Block(usize);
@@ -93,7 +93,7 @@ impl Handler<Product> for Master {
     }
 }
 
-/// The workers spread over all arbiters.
+/// Spreads the workers over all arbiters.
 pub fn matrix(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();
@@ -111,10 +111,10 @@ pub fn matrix(plan: &Plan) -> Outcome {
     })
 }
 
-/// What a stage does with a message when it has worked on it.
+/// The destination of a message that a stage has worked on.
 enum Next {
     Stage(Addr<Stage>),
-    /// The last stage counts.
+    /// The last stage counts its messages.
     End {
         size: u64,
         finish: Option<Finish>,
@@ -171,9 +171,9 @@ impl Handler<Begin> for Source {
     }
 }
 
-/// Stages that follow each other on one arbiter, as far as each has the same number of them.
+/// Runs consecutive stages on the same arbiter, and the same number of them on each as far as possible.
 pub fn pipeline(plan: &Plan) -> Outcome {
-    kernel::spin(Duration::ZERO); // takes the measure of the clock before the run
+    kernel::spin(Duration::ZERO); // calibrates itself before the run
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();
         let place = |index: usize| index * places.count() / plan.width as usize;

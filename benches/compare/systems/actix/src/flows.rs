@@ -1,5 +1,5 @@
-//! Messages that go one way: counting, fan_in, fan_out. All on one arbiter: where the senders have another, the two of
-//! them contend for the words of the mailboxes, which costs more than the second thread gains.
+//! Messages that go one way: counting, fan_in, fan_out. All actors are on one arbiter: with the senders on another one,
+//! the two would contend for the words of the mailboxes, which costs more than the second thread gains.
 
 use std::time::Instant;
 
@@ -11,9 +11,9 @@ use super::tally::{Report, Tally};
 use super::{Begin, in_system, share};
 use crate::plan::{Outcome, Plan};
 
-/// What a producer sends before it gives way to the consumer; by a future, as a message to itself would be its next
-/// one. Without that a backlog grows: it costs twice as much, and with 4 kB to a message seven times. 30 to 1,000 come
-/// to the same.
+/// Number of messages that a producer sends before it yields to the consumer. It yields by a future, since a message to
+/// itself would be its next one. Otherwise a backlog grows, which costs twice as much, and with 4 kB per message seven
+/// times as much. Numbers from 30 to 1,000 make no difference.
 const LITTER: u64 = 100;
 
 #[derive(Message)]
@@ -92,10 +92,10 @@ struct Part {
     number: u64,
 }
 
-/// The consumer of several producers.
+/// The consumer for several producers.
 struct Funnel {
     missing: u64,
-    /// The number that is to come next from each producer.
+    /// The next number expected from each producer.
     next: Vec<u64>,
     sum: u64,
     finish: Option<Finish>,
@@ -172,7 +172,7 @@ struct Item;
 #[rtype(result = "()")]
 struct End;
 
-/// One of the consumers of one sender.
+/// One of the consumers that share a sender.
 struct Drain {
     received: u64,
     tally: Addr<Tally>,

@@ -1,12 +1,12 @@
 //! Actix: actors on arbiters, each a thread with an event loop of its own.
 //!
-//! An actor stays on the arbiter where it was started, so that where it goes is its program's choice. With one worker
-//! all are on the thread of the system; with two there is an arbiter besides it, and each workload says what it puts
-//! there: as a message between arbiters wakes a thread, which is a hundred times dearer than one within an arbiter,
-//! actors that talk much and compute little are better off together.
+//! An actor stays on the arbiter where it was started, so its program chooses the place. With one worker, all actors
+//! are on the thread of the system; with two, there is an arbiter besides it, and each workload documents its use. A
+//! message between arbiters wakes a thread, which costs a hundred times as much as a message within an arbiter. So
+//! actors that communicate much and compute little should share an arbiter.
 //!
-//! Messages go by `do_send`. There is no bounded run: the capacity of a mailbox binds only `send`, which waits for the
-//! answer as well, and `try_send`, which fails.
+//! Messages are sent with `do_send`. There is no bounded run: the capacity of a mailbox limits only `send`, which waits
+//! for the answer as well, and `try_send`, which fails.
 
 mod big;
 mod births;
@@ -79,7 +79,7 @@ fn run_with_payload(plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// The addresses of all actors of one kind, by their number.
+/// The addresses of all actors of one kind, by number.
 type Peers<A> = Arc<[Addr<A>]>;
 
 fn nobody<A: Actor>() -> Peers<A> {
@@ -91,12 +91,12 @@ fn nobody<A: Actor>() -> Peers<A> {
 #[rtype(result = "()")]
 struct Begin;
 
-/// What the one at `index` of `width` gets of `size`.
+/// Returns the share of process `index` of `width` in `size`.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }
 
-/// The threads that run actors: that of the system, which is the first, and an arbiter for each worker more.
+/// The threads that run actors: the system's, which is the first, and an arbiter for each further worker.
 struct Places(Vec<ArbiterHandle>);
 
 impl Places {
@@ -104,8 +104,8 @@ impl Places {
         self.0.len()
     }
 
-    /// Starts an actor on the place of that number, counted around. To be called on the system's thread only, where
-    /// starting an actor needs no message.
+    /// Starts an actor on the place `place`, modulo their number. Must be called on the system's thread, where starting
+    /// an actor needs no message.
     fn start<A: Actor<Context = Context<A>> + Send>(&self, place: usize, actor: A) -> Addr<A> {
         match place % self.count() {
             0 => actor.start(),
@@ -114,7 +114,7 @@ impl Places {
     }
 }
 
-/// Builds a system of so many threads, in which `work` runs on the first one.
+/// Builds a system with `workers` threads, and runs `work` on the first one.
 fn in_system(workers: usize, work: impl AsyncFnOnce(Places) -> Outcome) -> Outcome {
     let system = System::new();
     let arbiters: Vec<Arbiter> = (1..workers).map(|_| Arbiter::new()).collect();

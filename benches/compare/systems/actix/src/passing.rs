@@ -1,4 +1,4 @@
-//! One message that goes around: ping_pong, pairs, ring.
+//! One message that is passed around: ping_pong, pairs, ring.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::tally::{Report, Tally};
 use super::{Places, in_system, share};
 use crate::plan::{Outcome, Plan};
 
-/// One of two that pass a ball.
+/// One of two players that pass a ball.
 struct Player<const N: usize> {
     peer: Option<Addr<Player<N>>>,
     received: u64,
@@ -72,7 +72,7 @@ impl<const N: usize> Handler<Over> for Player<N> {
     }
 }
 
-/// Starts two players that know each other; the first ball goes to the one that is returned.
+/// Starts two players that know each other, and returns the one that gets the first ball.
 fn pair<const N: usize>(places: &Places, place: usize, tally: &Addr<Tally>) -> Addr<Player<N>> {
     let left = places.start(place, Player { peer: None, received: 0, tally: tally.clone() });
     let right = places.start(place, Player { peer: Some(left.clone()), received: 0, tally: tally.clone() });
@@ -80,7 +80,7 @@ fn pair<const N: usize>(places: &Places, place: usize, tally: &Addr<Tally>) -> A
     left
 }
 
-/// Both on one arbiter, where a pass wakes no thread.
+/// Runs both players on one arbiter, where a pass wakes no thread.
 pub fn ping_pong<const N: usize>(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();
@@ -92,7 +92,7 @@ pub fn ping_pong<const N: usize>(plan: &Plan) -> Outcome {
     })
 }
 
-/// Each pair on one arbiter, the pairs spread over all.
+/// Runs each pair on one arbiter, and spreads the pairs over all arbiters.
 pub fn pairs(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();
@@ -106,7 +106,7 @@ pub fn pairs(plan: &Plan) -> Outcome {
     })
 }
 
-/// One of a ring.
+/// A member of a ring.
 struct Hop {
     next: Option<Addr<Hop>>,
     received: u64,
@@ -135,7 +135,7 @@ impl Handler<Close> for Hop {
     }
 }
 
-/// With the number of hops still to be made.
+/// A token, with the number of hops still to be made.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Token(u64);
@@ -169,7 +169,7 @@ impl Handler<RingOver> for Hop {
     }
 }
 
-/// All on one arbiter, where a hop wakes no thread.
+/// Runs all members on one arbiter, where a hop wakes no thread.
 pub fn ring(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();

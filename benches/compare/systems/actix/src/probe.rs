@@ -1,6 +1,6 @@
-//! The delay of a message under other load: probe_idle and the other probes.
+//! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! The probe is on the system's thread. The processes of the load are shared evenly by all arbiters.
+//! The probe is on the system's thread. The processes of the load are spread evenly over all arbiters.
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -25,7 +25,7 @@ impl Actor for Prober {
     type Context = Context<Self>;
 }
 
-/// When it was sent.
+/// The send time of a message.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Sent(Instant);
@@ -70,7 +70,7 @@ impl Handler<Hit> for Member {
     }
 }
 
-/// Blocks or loops, and then tells itself to do it again.
+/// An actor that blocks or loops, over and over, by messages to itself.
 struct Hog {
     load: Arc<Load>,
     step: fn(&Load),
@@ -87,13 +87,13 @@ impl Handler<Begin> for Hog {
         (self.step)(&self.load);
         if !self.load.is_over() {
             ctx.address().do_send(Begin);
-            // Without this the other actors on this arbiter would starve.
+            // Otherwise the other actors on this arbiter would starve.
             ctx.wait(wrap_future(yield_now()));
         }
     }
 }
 
-/// The same on the threads that Tokio keeps for it, since an arbiter cannot be handed on.
+/// Like `Hog`, but on Tokio's threads for blocking calls, since an arbiter cannot be handed on.
 struct Patient {
     load: Arc<Load>,
 }
@@ -125,8 +125,8 @@ struct Timed {
 impl Actor for Timed {
     type Context = Context<Self>;
 
-    /// A timer is a task on this arbiter that sleeps, and sends to its actor. As a future in the actor's context, as
-    /// `run_interval` makes one, each would be polled whenever any of them fires.
+    /// Starts the timers: tasks on this arbiter that sleep and then send to the actor. If they were futures in the
+    /// actor's context, as those of `run_interval` are, all would be polled whenever one of them fires.
     fn started(&mut self, ctx: &mut Context<Self>) {
         for _ in 0..self.timers {
             let (timed, load) = (ctx.address(), self.load.clone());

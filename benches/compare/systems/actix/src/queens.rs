@@ -9,12 +9,12 @@ use super::{Peers, in_system, nobody};
 use crate::kernel;
 use crate::plan::{Outcome, Plan};
 
-/// The rows that are placed.
+/// The rows that have been placed.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Work(Vec<u8>);
 
-/// A message's work is done, with so many solutions.
+/// A piece of work is done, with this number of solutions.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Done(u64);
@@ -46,7 +46,7 @@ impl Handler<Work> for Worker {
 
 struct Master {
     workers: Peers<Worker>,
-    /// The worker whose turn it is.
+    /// The worker that gets the next piece of work.
     turn: usize,
     missing: u64,
     solutions: u64,
@@ -91,7 +91,7 @@ impl Handler<Done> for Master {
     }
 }
 
-/// The workers spread over all arbiters.
+/// Spreads the workers over all arbiters.
 pub fn nqueens(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();

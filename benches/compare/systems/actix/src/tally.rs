@@ -1,10 +1,10 @@
-//! The process that adds up what the others report at the end.
+//! The process that adds up the reports of the others at the end.
 
 use ::actix::prelude::*;
 
 use super::finish::Finish;
 
-/// Adds up the numbers of so many processes.
+/// An actor that adds up the reports of a number of processes.
 pub struct Tally {
     missing: u64,
     sum: u64,
@@ -12,7 +12,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One for `reports` reports.
+    /// Returns an actor for `reports` reports.
     pub fn of(reports: u64, finish: Finish) -> Self {
         Self { missing: reports, sum: 0, finish: Some(finish) }
     }
@@ -22,7 +22,7 @@ impl Actor for Tally {
     type Context = Context<Self>;
 }
 
-/// What a process has counted.
+/// The count of a process.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Report(pub u64);

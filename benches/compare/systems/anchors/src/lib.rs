@@ -1,5 +1,5 @@
-//! Anchors: libraries that are no alternative to Postroom, as they leave out what costs time, but show how fast a
-//! message can be. Each does the workloads that it has a natural way for; for the others there is `None`.
+//! Anchors: libraries that are no alternative to Postroom, as they leave out costly features, but that show how fast a
+//! message can be. Each does the workloads that it has a natural way for, and returns `None` for the others.
 
 mod kanal;
 mod local_sync;
@@ -14,10 +14,10 @@ pub use crate::stakker::run as stakker;
 use compare_frame::plan::{Outcome, Plan, Style, Via};
 use std::time::Duration;
 
-/// How many messages a task without a bounded mailbox sends before it gives way, as in the workloads on Tokio.
+/// Number of messages that a task without a bounded mailbox sends before it yields, as in the workloads on Tokio.
 const LITTER: u64 = 100;
 
-/// Whether the plan varies nothing that only some systems have.
+/// Returns whether the plan varies no parameter that only some systems have.
 fn is_plain(plan: &Plan) -> bool {
     plan.payload == 0 && plan.bound.is_none() && plan.via == Via::Address && plan.style == Style::Natural
 }
@@ -26,7 +26,7 @@ fn outcome(elapsed: Duration, operations: u64, check: u64) -> Outcome {
     Outcome { elapsed, operations, check, ..Outcome::default() }
 }
 
-/// What falls to one of `width` processes, of `size` in all.
+/// Returns the share of process `index` of `width` in `size`.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }
@@ -38,7 +38,7 @@ struct FromOne {
     number: u64,
 }
 
-/// What a consumer of numbers has got so far; it checks their order.
+/// The numbers that a consumer has received so far. Checks their order.
 #[derive(Default)]
 struct Sum {
     expected: Vec<u64>,
@@ -74,8 +74,8 @@ mod tests {
         Plan { workload, workers: 1, size, width, payload: 0, bound: None, bounding, via, style, work }
     }
 
-    /// One test, as stakker may run on one thread of a program only. The sizes are more than mailboxes and batches
-    /// hold, and no multiple of these.
+    /// A single test, as stakker may run on only one thread of a program. The sizes exceed those of mailboxes and
+    /// batches, and are not multiples of them.
     #[test]
     fn each_anchor_does_the_four_workloads_that_all_must_do_and_what_it_has_no_way_for_is_absent() {
         for (name, run) in ALL {

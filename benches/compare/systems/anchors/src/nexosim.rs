@@ -1,5 +1,5 @@
 //! nexosim: models of a simulation, whose ports are connected before it starts. Mailboxes are bounded (16 messages, its
-//! default), so a sender waits for room. A reply has a place of its own for each connection, used again and again.
+//! default), so a sender waits for room. Each connection has one slot for replies, which is used again and again.
 
 use crate::{FromOne, Sum, is_plain, outcome, share};
 use compare_frame::plan::{Outcome, Plan, Workload};
@@ -27,7 +27,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
 const SETUP: &str = "a simulation of connected models";
 const RUN: &str = "no model fails";
 
-/// Runs one event to its end, and all that it leads to.
+/// Runs one event to its end, with all events that follow from it.
 fn process<T>(simulation: &mut Simulation, event: &EventId<T>, argument: T)
 where
     T: Serialize + DeserializeOwned + Clone + Send + 'static,
@@ -72,7 +72,7 @@ fn ping_pong(plan: &Plan) -> Outcome {
     finish(plan, setup, &ball, plan.size - 1, &received)
 }
 
-/// Measures how long `event` takes, and adds up what the models answer then.
+/// Measures the duration of `event`, and then adds up the answers of the models.
 fn finish<T>(plan: &Plan, setup: SimInit, event: &EventId<T>, argument: T, results: &[QueryId<(), u64>]) -> Outcome
 where
     T: Serialize + DeserializeOwned + Clone + Send + 'static,

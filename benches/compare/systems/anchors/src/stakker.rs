@@ -22,7 +22,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// Does all that has been called, and what that calls.
+/// Runs all calls that are pending, and those that they make.
 fn finish(stakker: &mut Stakker) {
     stakker.run(Instant::now(), false);
 }
@@ -149,7 +149,7 @@ impl Caller {
         Some(Self { callee, size, sum: 0, asked: None, latencies: Vec::new() })
     }
 
-    /// Makes all calls, beginning with this one.
+    /// Makes all calls, starting with this one.
     fn ask(&mut self, cx: CX![], number: u64, is_measured: bool) {
         self.asked = is_measured.then(Instant::now);
         let reply = ret_some_to!([cx], answered(number) as (u64));

@@ -14,21 +14,21 @@ struct Account {
     teller: ActorRef<Collector>,
 }
 
-/// Move 1 to that account.
+/// Requests a transfer of 1 to that account.
 struct Transfer(ActorRef<Account>);
 
 impl Message<Transfer> for Account {
     type Reply = ();
 
-    /// The question and its answer are two messages. A handler that awaited an `ask` here would keep the account from
-    /// its own questions, and two accounts that asked each other would wait for ever.
+    /// The request and its answer are two messages. If this handler awaited an `ask`, the account could not handle
+    /// requests meanwhile, and two accounts that asked each other would wait for ever.
     async fn handle(&mut self, Transfer(destination): Transfer, context: &mut Context<Self, ()>) {
         self.balance -= 1;
         tell(&destination, Take { source: context.actor_ref().clone() }).await;
     }
 }
 
-/// Take 1, and answer.
+/// Requests that the account take 1, and answer.
 struct Take {
     source: ActorRef<Account>,
 }
@@ -62,7 +62,7 @@ impl Message<Balance> for Account {
     }
 }
 
-/// Orders all transfers; the answers go to its other half, a [`Collector`].
+/// An actor that orders all transfers; the answers go to a [`Collector`].
 #[derive(Actor)]
 struct Teller {
     transfers: u64,

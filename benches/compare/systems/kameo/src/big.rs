@@ -20,7 +20,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// The next ping, or the end of this one's pings.
+    /// Sends the next ping, or reports that none is left.
     async fn ping(&mut self) {
         if self.pings_left == 0 {
             tell(&self.collector, Report(0)).await;
@@ -84,7 +84,7 @@ impl Message<Count> for Peer {
     }
 }
 
-/// Half of `size` are pings.
+/// Half of the `size` messages are pings.
 pub fn big(plan: &Plan) -> Outcome {
     run(plan, async {
         let (collector, ended) = Collector::spawn_for(plan.width);

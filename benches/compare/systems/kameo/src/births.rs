@@ -1,4 +1,4 @@
-//! Processes that come, do one thing and go; and processes that only wait.
+//! Processes that start, do one thing and stop.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use ::tokio::task::yield_now;
 use super::stage::{Begin, Collector, End, LITTER, Report, finish, mailbox, run, spawn, tell};
 use crate::plan::{Outcome, Plan};
 
-/// Adds numbers until nobody is left to send any: a kameo actor ends when the last address of it is dropped, here with
+/// An actor that adds numbers until no sender is left: a kameo actor ends when its last address is dropped, here with
 /// the last child.
 struct Gatherer {
     sum: u64,
@@ -86,7 +86,7 @@ pub fn fork_join_create(plan: &Plan) -> Outcome {
     })
 }
 
-/// Where a node's sum goes.
+/// The receiver of a node's sum.
 enum Above {
     Node(ActorRef<Node>),
     Collector(ActorRef<Collector>),
@@ -101,7 +101,7 @@ impl Above {
     }
 }
 
-/// What a node starts with: the leaves under it are numbered from `first` on.
+/// The arguments of a node. The leaves below it are numbered from `first` on.
 struct Branch {
     bound: Option<usize>,
     above: Above,

@@ -1,4 +1,4 @@
-//! Calls one after the other, and messages that wake a system that sleeps.
+//! Calls one after the other, and messages that wake a sleeping system.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ struct Sleeper {
     end: Option<oneshot::Sender<Vec<u64>>>,
 }
 
-/// When it was sent.
+/// The send time of a message.
 struct Wake(Instant);
 
 impl Message<Wake> for Sleeper {

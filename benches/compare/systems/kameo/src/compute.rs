@@ -10,16 +10,16 @@ use super::stage::{Begin, Collector, End, Report, finish, run, spawn, tell};
 use crate::kernel;
 use crate::plan::{Outcome, Plan};
 
-/// Worker processes for each thread that runs them.
+/// Number of worker processes for each thread that runs them.
 const WORKERS_PER_THREAD: usize = 4;
 
-/// The queens of the first rows: work.
+/// The queens of the first rows: a piece of work.
 struct Rows(Vec<u8>);
 
-/// A message of work is done, with so many solutions.
+/// A piece of work is done, with this number of solutions.
 struct Done(u64);
 
-/// Gives work to the workers in turn.
+/// An actor that hands out work to the workers in turn.
 #[derive(Actor)]
 struct Master {
     workers: Vec<ActorRef<Searcher>>,
@@ -45,7 +45,7 @@ impl Message<Done> for Master {
     async fn handle(&mut self, Done(solutions): Done, _: &mut Context<Self, ()>) {
         self.solutions += solutions;
         self.done += 1;
-        // A worker's new rows come before its word that it is done, so that there is no more to come.
+        // A worker's new rows arrive before its report, so no more work can come.
         if self.done == self.given {
             finish(&mut self.end, self.solutions);
         }
@@ -120,7 +120,7 @@ impl Message<Block> for Multiplier {
     }
 }
 
-/// Gives out the blocks and gets the results.
+/// An actor that hands out the blocks, and collects the results.
 #[derive(Actor)]
 struct Product {
     width: usize,
@@ -175,7 +175,7 @@ pub fn matrix(plan: &Plan) -> Outcome {
 
 struct Part(u64);
 
-/// Computes for each part and passes it on; the last one counts.
+/// An actor that computes for each part and passes it on; the last stage counts the parts.
 #[derive(Actor)]
 struct Stage {
     work: Duration,
@@ -216,7 +216,7 @@ impl Message<Begin> for Source {
 }
 
 pub fn pipeline(plan: &Plan) -> Outcome {
-    // The clock of the work is set before the run's.
+    // The kernel calibrates itself before the run.
     kernel::spin(plan.work);
     run(plan, async {
         let (collector, ended) = Collector::spawn_for(1);

@@ -1,4 +1,4 @@
-//! Savina's radix sort and dictionary: data that goes through processes, and data that one process keeps.
+//! Savina's radix sort and dictionary: data that passes through processes, and data that one process keeps.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,12 +10,12 @@ use super::stage::{Begin, Collector, End, Report, finish, run, share, spawn, tel
 use crate::kernel::{self, Request, Requests};
 use crate::plan::{Outcome, Plan};
 
-/// Bits of the numbers, and so sorters in the chain.
+/// Number of bits in the numbers, and so of sorters in the chain.
 const BITS: u32 = 16;
 
 struct Number(u16);
 
-/// Where a sorter sends the numbers.
+/// The process that a sorter sends its numbers to.
 enum Next {
     Sorter(ActorRef<Sorter>),
     Sorted(ActorRef<Sorted>),
@@ -30,7 +30,7 @@ impl Next {
     }
 }
 
-/// Passes on the numbers without one bit, and those with it when all have come.
+/// An actor that passes on numbers without its bit at once, and those with it when all have arrived.
 #[derive(Actor)]
 struct Sorter {
     bit: u32,

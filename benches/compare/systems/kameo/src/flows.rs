@@ -16,7 +16,7 @@ struct Number<const N: usize> {
     _ballast: [u8; N],
 }
 
-/// Checks the order of what comes from each producer.
+/// An actor that checks the order of each producer's numbers.
 #[derive(Actor)]
 struct Consumer {
     expected: Vec<u64>,
@@ -44,7 +44,7 @@ impl<const N: usize> Message<Number<N>> for Consumer {
 struct Producer<const N: usize> {
     number: usize,
     share: u64,
-    /// What it sends before it gives way to the others.
+    /// Number of messages that it sends before it yields.
     litter: u64,
     consumer: ActorRef<Consumer>,
 }
@@ -63,8 +63,9 @@ impl<const N: usize> Message<Begin> for Producer<N> {
 }
 
 async fn produce<const N: usize>(plan: &Plan, producers: u64) -> Outcome {
-    // All together send what the consumer takes in one turn, which Tokio ends after 128 messages. Else they wait in
-    // memory, which costs half as much again, and for 4 kB five times.
+    // All producers together send as many messages as the consumer takes in one turn, which Tokio ends after 128
+    // messages. Otherwise the messages wait in memory, which costs half as much again, and with 4 kB five times as
+    // much.
     let litter = (LITTER / producers).max(1);
     let (end, ended) = oneshot::channel();
     let expected = vec![0; producers as usize];
@@ -104,7 +105,7 @@ pub fn fan_in(plan: &Plan) -> Outcome {
 
 struct Item;
 
-/// One of many that count what they get.
+/// One of many processes that count their messages.
 #[derive(Actor)]
 struct Sink {
     count: u64,

@@ -1,4 +1,4 @@
-//! Memory of processes that wait.
+//! Memory of waiting processes.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use ::tokio::task::yield_now;
 use super::stage::{Begin, Collector, LITTER, Report, run, spawn, tell};
 use crate::plan::{Outcome, Plan};
 
-/// Eight bytes of state.
+/// A process with eight bytes of state.
 #[derive(Actor)]
 struct Waiter {
     count: u64,
@@ -28,7 +28,7 @@ impl Message<Touch> for Waiter {
     }
 }
 
-/// Spawns all, waits until all wait, and then sends to each.
+/// An actor that spawns all waiters, waits until all of them have started, and then sends to each.
 #[derive(Actor)]
 struct Spawner {
     bound: Option<usize>,
@@ -90,7 +90,7 @@ pub fn idle_memory(plan: &Plan) -> Outcome {
     })
 }
 
-/// Bytes of this program in memory.
+/// Returns the resident set of this program, in bytes.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("the system tells");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it tells the resident set");

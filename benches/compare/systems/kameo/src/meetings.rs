@@ -1,4 +1,4 @@
-//! Savina's chameneos and philosophers: many that ask one.
+//! Savina's chameneos and philosophers: many processes that ask one.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ struct Visit {
     creature: ActorRef<Creature>,
 }
 
-/// Brings together two at a time.
+/// An actor that brings together two creatures at a time.
 #[derive(Actor)]
 struct Mall {
     meetings_left: u64,
@@ -69,7 +69,7 @@ impl Message<Visit> for Creature {
     }
 }
 
-/// The colour that both have after a meeting.
+/// The colour of both creatures after a meeting.
 struct Change(Colour);
 
 impl Message<Change> for Creature {
@@ -113,7 +113,7 @@ pub fn chameneos(plan: &Plan) -> Outcome {
     })
 }
 
-/// Hands out the forks: fork `n` lies between philosophers `n - 1` and `n`.
+/// An actor that hands out the forks: fork `n` lies between philosophers `n - 1` and `n`.
 #[derive(Actor)]
 struct Arbiter {
     taken: Vec<bool>,
@@ -163,7 +163,7 @@ struct Philosopher {
 }
 
 impl Philosopher {
-    /// The next meal, or the end of this one's meals.
+    /// Asks for the next meal, or reports that none is left.
     async fn hunger(&self, philosopher: &ActorRef<Self>) {
         if self.meals_left > 0 {
             tell(&self.arbiter, Hungry { seat: self.seat, philosopher: philosopher.clone() }).await;

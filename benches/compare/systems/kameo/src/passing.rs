@@ -1,4 +1,4 @@
-//! A ball between two, balls between many pairs, and a token in a ring.
+//! A ball between two processes, balls between many pairs, and a token in a ring.
 
 use std::time::Instant;
 
@@ -7,13 +7,13 @@ use ::kameo::prelude::*;
 use super::stage::{Collector, Count, Report, counted, run, share, spawn, tell};
 use crate::plan::{Outcome, Plan};
 
-/// A ball that is to be passed `left` times more, with ballast.
+/// A ball to be passed `left` more times, with ballast.
 struct Ball<const N: usize> {
     left: u64,
     ballast: [u8; N],
 }
 
-/// Whom to pass to.
+/// Tells a player which one to pass to.
 struct Meet<const N: usize>(ActorRef<Player<N>>);
 
 #[derive(Actor)]
@@ -53,7 +53,7 @@ impl<const N: usize> Message<Count> for Player<N> {
     }
 }
 
-/// `rings` rings of `players` each pass one ball in each ring, `size` times in all.
+/// Plays in `rings` rings of `players` players, with one ball per ring and `size` passes in total.
 async fn play<const N: usize>(plan: &Plan, rings: u64, players: u64) -> Outcome {
     let (collector, ended) = Collector::spawn_for(rings);
     let mut all = Vec::new();

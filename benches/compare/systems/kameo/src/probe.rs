@@ -1,6 +1,6 @@
-//! The delay of a message under other load: probe_idle and the other probes.
+//! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! Always on the multi-thread runtime: the other one would run on the thread outside.
+//! Always on the multi-thread runtime, since the other one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -19,7 +19,7 @@ struct Prober {
     notes: Notes,
 }
 
-/// When it was sent.
+/// The send time of a message.
 struct Sent(Instant);
 
 impl Message<Sent> for Prober {
@@ -57,7 +57,7 @@ impl Message<Hit> for Member {
     }
 }
 
-/// Blocks or loops, and then tells itself to do it again.
+/// An actor that blocks or loops, over and over, by messages to itself.
 #[derive(Actor)]
 struct Hog {
     load: Arc<Load>,
@@ -71,7 +71,7 @@ impl Message<Begin> for Hog {
         (self.step)(&self.load);
         if !self.load.is_over() {
             ctx.actor_ref().tell(Begin).try_send().expect("a mailbox without a bound");
-            // Without this it would handle more than a hundred of its next messages before other actors run.
+            // Otherwise it would handle more than a hundred of its next messages before other actors run.
             task::yield_now().await;
         }
     }
@@ -125,7 +125,7 @@ fn hogs(count: usize, load: &Arc<Load>, step: fn(&Load)) {
     }
 }
 
-/// A timer is a task that sleeps, and tells its actor: kameo has none of its own.
+/// Starts the timers: tasks that sleep and then tell their actor, since kameo has no timers of its own.
 fn timers(each: u64, load: &Arc<Load>) {
     for _ in 0..TIMED {
         let timed = spawn(None, Timed { load: load.clone() });

@@ -1,4 +1,4 @@
-//! What every workload here needs: a runtime, mailboxes as the plan wants them, a way to send, and the end of a run.
+//! Common code of the workloads: a runtime, mailboxes as in the plan, sends, and the end of a run.
 
 use std::pin::Pin;
 use std::time::Instant;
@@ -10,8 +10,8 @@ use ::tokio::sync::oneshot;
 
 use crate::plan::{Outcome, Plan};
 
-/// Runs a workload on a runtime of its own. One worker is a current-thread runtime, which saves what several threads
-/// cost.
+/// Runs a workload on a runtime of its own. With one worker it is a current-thread runtime, which avoids the costs of
+/// several threads.
 pub fn run<T>(plan: &Plan, work: impl Future<Output = T>) -> T {
     let mut builder = match plan.workers {
         1 => Builder::new_current_thread(),
@@ -23,34 +23,35 @@ pub fn run<T>(plan: &Plan, work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// A mailbox that holds `bound` messages (kameo's default would be 64).
+/// Returns a mailbox that holds `bound` messages (kameo's default would be 64).
 pub fn mailbox<A: Actor>(bound: Option<usize>) -> (MailboxSender<A>, MailboxReceiver<A>) {
     bound.map_or_else(mailbox::unbounded, mailbox::bounded)
 }
 
-/// Spawns an actor that is its own argument, as the derived ones are.
+/// Spawns an actor that is its own argument, like all actors with the derived trait.
 pub fn spawn<A: Actor<Args = A>>(bound: Option<usize>, actor: A) -> ActorRef<A> {
     A::spawn_with_mailbox(actor, mailbox(bound))
 }
 
-/// Sends, and waits while a bounded mailbox is full. `send` and not the request's own `await`, which would box a
-/// future; `try_send` where nothing can be full, as it needs no future at all.
+/// Sends, and waits while a bounded mailbox is full. Uses `send` and not the request's own `await`, which would box a
+/// future; and `try_send` for mailboxes without a bound, which needs no future at all.
 pub async fn tell<A: Actor + Message<M>, M: Send + 'static>(to: &ActorRef<A>, message: M) {
     let request = to.tell(message);
     let sent = if to.mailbox_sender().capacity().is_none() { request.try_send() } else { request.send().await };
     assert!(sent.is_ok(), "a process that a message was for has stopped");
 }
 
-/// After so many spawns or messages a process lets the others have its worker. An actor takes about 7 kB, and a million
-/// of them at once would measure the memory's pages: 30 to 300 come to much the same, 1,000 to half as much again.
+/// Number of spawns or messages after which a process yields its worker to the others. An actor takes about 7 kB, and a
+/// million of them at once would measure the memory's pages: 30 to 300 make little difference, 1,000 costs half as much
+/// again.
 pub const LITTER: u64 = 100;
 
-/// How much of `total` the process `index` of `width` does.
+/// Returns the share of process `index` of `width` in `total`.
 pub fn share(total: u64, width: u64, index: u64) -> u64 {
     total / width + u64::from(index < total % width)
 }
 
-/// What the last process knows when all is done.
+/// The time of the end, and the result, as the last process sees them.
 pub struct End {
     pub at: Instant,
     pub sum: u64,
@@ -62,7 +63,7 @@ impl End {
     }
 }
 
-/// Adds the reports of so many processes, then ends the run.
+/// An actor that adds up the reports of a number of processes, then ends the run.
 #[derive(Actor)]
 pub struct Collector {
     missing: u64,
@@ -71,7 +72,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Its own mailbox has no bound: it gets few messages, or is what a workload ends in.
+    /// Spawns a collector for that many reports. Its mailbox has no bound: it gets few messages, or only ends the
+    /// workload.
     pub fn spawn_for(reports: u64) -> (ActorRef<Self>, oneshot::Receiver<End>) {
         let (end, ended) = oneshot::channel();
         (spawn(None, Self { missing: reports, sum: 0, end: Some(end) }), ended)
@@ -96,17 +98,17 @@ impl Message<Report> for Collector {
 /// Ends a run, once.
 pub fn finish(end: &mut Option<oneshot::Sender<End>>, sum: u64) {
     let end = end.take().expect("a run ends once");
-    // The thread outside waits until then, so that there is no error here.
+    // The thread outside waits until then, so this cannot fail.
     let _ = end.send(End { at: Instant::now(), sum });
 }
 
-/// The word to begin.
+/// Tells a process to begin.
 pub struct Begin;
 
-/// Asks for what a process has counted, when the clock has stopped.
+/// Asks for the count of a process, after the clock has stopped.
 pub struct Count;
 
-/// The counts of all processes together.
+/// Returns the sum of the counts of all processes.
 pub async fn counted<A: Actor + Message<Count, Reply = u64>>(actors: &[ActorRef<A>]) -> u64 {
     let mut sum = 0;
     for actor in actors {

@@ -8,7 +8,7 @@ use postroom::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Keeps one ping in flight to a random other one.
+/// A process that keeps one ping in flight to a random other one.
 #[process]
 struct Peer {
     index: u64,

@@ -7,7 +7,7 @@ use postroom::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Does its one job, and stops.
+/// A process that does one job, and stops.
 #[process]
 struct Worker {
     collector: Address<Collector>,
@@ -79,18 +79,18 @@ pub fn fork_join_create(runtime: &Runtime, plan: &Plan) -> Outcome {
     let start = Instant::now();
     parent.fork(0).send().expect("a living parent");
     let check = finish.wait();
-    // The last ones have reported, and are about to stop; parent and collector stay.
+    // The last workers have reported, and are about to stop; the parent and the collector stay.
     while runtime.statistics().processes.live > 2 {
         std::thread::yield_now();
     }
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }
 }
 
-/// How many children an inner node of skynet has.
+/// Number of children of an inner node of skynet.
 const CHILDREN: u64 = 10;
 
-/// A node of skynet's tree. An async entry that receives its children's sums is the shorter way to write it, and takes
-/// a tenth more of the processor's time.
+/// A node of skynet's tree. An async entry that receives its children's sums would be shorter, but takes a tenth more
+/// processor time.
 #[process]
 struct Node {
     parent: Recipient<NodeReport>,
@@ -103,7 +103,7 @@ impl Node {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Becomes the root of so many leaves, whose numbers begin at `first`.
+    /// Becomes the root of `leaves` leaves, whose numbers begin at `first`.
     #[message]
     fn grow(&mut self, ctx: &mut Context<Self>, first: u64, leaves: u64) {
         if leaves == 1 {
@@ -143,11 +143,11 @@ pub fn skynet(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }
 }
 
-/// How many messages all idle processes have handled. Reports would wait in a mailbox, and be part of the measured
-/// memory; the other libraries' programs count like this.
+/// Number of messages that all idle processes have handled. Reports would wait in a mailbox, and be part of the
+/// measured memory; the programs of the other systems count in the same way.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Eight bytes that wait for messages.
+/// A process with eight bytes of state that waits for messages.
 #[process]
 struct Idle {
     handled: u64,
@@ -165,7 +165,7 @@ impl Idle {
     }
 }
 
-/// Spawns all and reports that; then sends to all.
+/// A process that spawns all idle processes and reports that, and then sends to all of them.
 #[process]
 struct Keeper {
     idle: Vec<Address<Idle>>,
@@ -221,7 +221,7 @@ pub fn idle_memory(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed, operations: plan.size, check, bytes_per_process, ..Outcome::default() }
 }
 
-/// The resident set of this program, where the system says it.
+/// Returns the resident set of this program, if the system reports it.
 fn resident_bytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,5 +1,5 @@
-//! The trait `Process` written by hand, where the sweeps ask for it. Such a process is known by its PID, so `Via::Pid`
-//! and `Via::Address` are one and the same here.
+//! Processes with the trait `Process` written by hand, where the sweeps ask for them. Such a process is known by its
+//! PID, so `Via::Pid` and `Via::Address` are the same here.
 
 use super::finish::Finish;
 use super::{BATCH, share};
@@ -21,7 +21,7 @@ struct Ball<const N: usize> {
     payload: [u8; N],
 }
 
-/// A call: how many balls were received.
+/// A call for the number of balls that were received.
 struct Received;
 
 impl<const N: usize> Process for Player<N> {
@@ -37,7 +37,7 @@ impl<const N: usize> Process for Player<N> {
             };
             match package.take::<Meet>() {
                 Ok(Meet(partner)) => self.partner = Some(partner),
-                // What is no question either is a dead letter.
+                // Any other message becomes a dead letter.
                 Err(package) => drop(package.answer(|Received| self.received)),
             }
         }
@@ -83,9 +83,9 @@ fn play<const N: usize>(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed, operations: plan.size, check: received(one) + received(other), ..Outcome::default() }
 }
 
-/// Adds up the numbers of all producers.
+/// A process that adds up the numbers of all producers.
 struct Consumer<const N: usize> {
-    /// What comes next, of each producer.
+    /// The next number expected from each producer.
     expected: Vec<u64>,
     sum: u64,
     left: u64,

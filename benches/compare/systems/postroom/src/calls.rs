@@ -47,7 +47,7 @@ pub fn ask(runtime: &Runtime, plan: &Plan) -> Outcome {
     runtime.spawn(Caller { adder }).ask(plan.size).expect("a caller").wait().expect("all answers")
 }
 
-/// Writes down how old its messages are.
+/// A process that records the latencies of its messages.
 #[process]
 struct Sleeper {
     latencies: Vec<u64>,
@@ -70,7 +70,7 @@ impl Sleeper {
 }
 
 pub fn wake_latency(runtime: &Runtime, plan: &Plan) -> Outcome {
-    /// Between two messages, so that the system sleeps.
+    /// Pause between two messages, so that the system falls asleep.
     const PAUSE: Duration = Duration::from_millis(2);
     let sleeper = Sleeper { latencies: Vec::with_capacity(plan.size as usize) };
     let sleeper = runtime.spawn(sleeper).serve().expect("a sleeper");

@@ -1,4 +1,4 @@
-//! Messages with real work in them.
+//! Messages with real work.
 
 use super::BATCH;
 use super::finish::Finish;
@@ -8,12 +8,12 @@ use postroom::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How many processes share the work of `NQueens` and `Matrix`.
+/// Returns the number of processes that share the work of `NQueens` or `Matrix`.
 fn team(plan: &Plan) -> usize {
     4 * plan.workers
 }
 
-/// Hands boards to searchers in turn, and adds up what they find.
+/// A process that hands boards to searchers in turn, and adds up the solutions.
 #[process]
 struct Master {
     width: u8,
@@ -34,7 +34,7 @@ impl Master {
         Ok(())
     }
 
-    /// A board with its first rows to be searched.
+    /// Hands out a board with its first rows placed, to be searched.
     #[message]
     fn search(&mut self, rows: Vec<u8>) {
         self.open += 1;
@@ -42,7 +42,7 @@ impl Master {
         self.next = (self.next + 1) % self.searchers.len();
     }
 
-    /// A board is done; what it was split into has come before.
+    /// Counts a board that has been searched. The boards that it was split into have arrived before.
     #[message]
     fn found(&mut self, solutions: u64) {
         self.open -= 1;
@@ -97,7 +97,7 @@ pub fn nqueens(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: check, check, ..Outcome::default() }
 }
 
-/// Two matrices that all may read.
+/// Two matrices that all multipliers read.
 struct Factors {
     left: Vec<f64>,
     right: Vec<f64>,
@@ -122,7 +122,7 @@ impl Multiplier {
     }
 }
 
-/// Orders all blocks, and takes them in.
+/// A process that requests all blocks, and collects them.
 #[process]
 struct Assembler {
     width: usize,
@@ -171,7 +171,7 @@ pub fn matrix(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: blocks as u64, check, ..Outcome::default() }
 }
 
-/// Works on what comes, and passes it on; the last one counts.
+/// A process that works on each item and passes it on; the last stage counts the items.
 #[process]
 struct Stage {
     work: Duration,
@@ -229,7 +229,7 @@ impl Source {
 
 pub fn pipeline(runtime: &Runtime, plan: &Plan) -> Outcome {
     let mut finish = Finish::new();
-    // The first one measures how quick the machine is.
+    // The first call calibrates the kernel to the speed of the machine.
     kernel::spin(plan.work);
     let mut stages: Vec<Address<Stage>> = Vec::new();
     for _ in 0..plan.width {

@@ -3,7 +3,7 @@
 use postroom::{Mailbox, Recipient};
 use std::marker::PhantomData;
 
-/// A mailbox for what a run comes to.
+/// A mailbox for the result of a run.
 pub struct Finish<T> {
     mailbox: Mailbox,
     result: PhantomData<T>,
@@ -14,7 +14,7 @@ impl<T: Send + 'static> Finish<T> {
         Self { mailbox: Mailbox::new().expect("a mailbox"), result: PhantomData }
     }
 
-    /// The receiver of the notification.
+    /// Returns the receiver of the notification.
     pub fn recipient(&self) -> Recipient<T> {
         Recipient::of(self.mailbox.pid())
     }

@@ -8,7 +8,7 @@ use postroom::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Adds up the numbers of one producer, each with a payload of `N` bytes.
+/// A process that adds up the numbers of one producer, each with a payload of `N` bytes.
 #[process]
 struct Counter<const N: usize> {
     expected: u64,
@@ -24,7 +24,7 @@ impl<const N: usize> Counter<N> {
 
     #[message]
     fn number(&mut self, number: u64, payload: [u8; N]) {
-        // So that the payload is read, which an optimizer could else leave out.
+        // Forces a read of the payload, which an optimizer could otherwise leave out.
         black_box(&payload);
         assert_eq!(number, self.expected, "numbers come in order");
         self.expected += 1;
@@ -88,10 +88,10 @@ fn count<const N: usize>(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }
 }
 
-/// Adds up the numbers of many producers.
+/// A process that adds up the numbers of many producers.
 #[process]
 struct Funnel {
-    /// What comes next, of each producer.
+    /// The next number expected from each producer.
     expected: Vec<u64>,
     sum: u64,
     left: u64,
@@ -159,7 +159,7 @@ pub fn fan_in(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }
 }
 
-/// Counts what it gets, until it is asked how much that was.
+/// A process that counts its messages until it is asked for their number.
 #[process]
 struct Outlet {
     count: u64,
@@ -204,7 +204,7 @@ impl Collector {
     }
 }
 
-/// Sends to all outlets in turn.
+/// A process that sends to all outlets in turn.
 #[process]
 struct Distributor {
     outlets: Vec<Address<Outlet>>,

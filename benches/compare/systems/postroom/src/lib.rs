@@ -1,7 +1,7 @@
-//! Postroom, as its guide says to use it: processes with `#[process]` at default options, sent to by address. The
+//! Postroom, used as its guide recommends: processes with `#[process]` at default options, reached by address. The
 //! sweeps also reach them by PID and by name ([`target`]), and write them by hand ([`by_hand`]).
 //!
-//! Mailboxes are bounded as they are unasked, or as the sweep over bounds says.
+//! Mailboxes have their default bounds, or those of the sweep over bounds.
 
 mod big;
 mod births;
@@ -20,8 +20,8 @@ use compare_frame::{kernel, plan};
 use crate::plan::{Bounding, Outcome, Plan, Style, Via, Workload};
 use postroom::{Bound, Overflow, Runtime};
 
-/// How many messages a process sends, or children it spawns, before it sends itself the rest and lets others have their
-/// turn.
+/// Number of messages that a process sends, or children that it spawns, before it sends itself a message for the rest,
+/// so that others have their turn.
 const BATCH: u64 = 1_000;
 
 pub fn run(plan: &Plan) -> Option<Outcome> {
@@ -66,7 +66,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// That of all mailboxes of a run.
+/// Returns the bound of all mailboxes in a run.
 fn bound(plan: &Plan) -> Bound {
     match (plan.bounding, plan.bound) {
         (Bounding::Unasked, _) => Bound::DEFAULT,
@@ -76,7 +76,7 @@ fn bound(plan: &Plan) -> Bound {
     }
 }
 
-/// What the part with this `index` does of `total`, which `parts` share.
+/// Returns the share of the part `index` of `parts` in `total`.
 fn share(total: u64, parts: u64, index: u64) -> u64 {
     total / parts + u64::from(index < total % parts)
 }

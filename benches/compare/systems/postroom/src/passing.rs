@@ -7,7 +7,7 @@ use crate::plan::{Outcome, Plan};
 use postroom::prelude::*;
 use std::time::Instant;
 
-/// Bounces a ball with a payload of `N` bytes off its partner.
+/// A process that bounces a ball with a payload of `N` bytes off its partner.
 #[process]
 struct Player<const N: usize> {
     partner: Option<Target<Self>>,
@@ -61,7 +61,7 @@ pub fn pairs(runtime: &Runtime, plan: &Plan) -> Outcome {
 }
 
 fn play<const N: usize>(runtime: &Runtime, plan: &Plan, pairs: u64) -> Outcome {
-    // A plan by name has one pair.
+    // A plan by name has only one pair.
     const NAMES: [&str; 2] = ["one", "other"];
     let mut finish = Finish::new();
     let spawn = |name| {
@@ -86,7 +86,7 @@ fn play<const N: usize>(runtime: &Runtime, plan: &Plan, pairs: u64) -> Outcome {
     Outcome { elapsed, operations: plan.size, check: received.sum(), ..Outcome::default() }
 }
 
-/// Hands a token on to the next in the ring.
+/// A process that hands a token on to the next one in the ring.
 #[process]
 struct Link {
     next: Option<Address<Link>>,

@@ -1,4 +1,4 @@
-//! The delay of a message under other load: probe_idle and the other probes.
+//! The latency of a message under other load: probe_idle and the other probes.
 
 use crate::plan::{Outcome, Plan, Workload};
 use compare_frame::probe::{Flooder, IN_FLIGHT, Load, Notes, TIMED, drive, timers_each};
@@ -7,7 +7,7 @@ use postroom::prelude::*;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Notes how old its messages are.
+/// A process that notes the latencies of its messages.
 #[process]
 struct Prober {
     notes: Notes,
@@ -49,7 +49,7 @@ impl Member {
     }
 }
 
-/// Blocks or loops, and then tells itself to do it again.
+/// A process that blocks or loops, over and over, by messages to itself.
 #[process]
 struct Hog {
     load: Arc<Load>,
@@ -85,7 +85,7 @@ impl Hog {
     }
 }
 
-/// Resets its timers when they have fired.
+/// A process that resets its timers when they have fired.
 #[process]
 struct Timed {
     load: Arc<Load>,

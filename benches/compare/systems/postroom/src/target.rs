@@ -7,12 +7,12 @@ use postroom::prelude::*;
 pub enum Target<P: postroom::generic::Actor> {
     Address(Address<P>),
     Pid(Pid),
-    /// To be looked up for each message.
+    /// A name, looked up for each message.
     Name(&'static str),
 }
 
 impl<P: postroom::generic::Actor> Target<P> {
-    /// The target for a process that was spawned with that name.
+    /// Returns the target for a process that was spawned with that name.
     pub fn new(via: Via, address: Address<P>, name: &'static str) -> Self {
         match via {
             Via::Address => Self::Address(address),
@@ -22,7 +22,7 @@ impl<P: postroom::generic::Actor> Target<P> {
     }
 }
 
-/// The process that has that name, on the host that the calling process runs on.
+/// Returns the process that has that name, on the calling process's host.
 pub fn named<P: postroom::generic::Actor>(ctx: &Context<P>, name: &str) -> Pid {
     ctx.host().and_then(|host| host.whereis(name)).expect("a process of that name")
 }

@@ -1,4 +1,4 @@
-//! Savina's *big*: each keeps a ping in flight to a random other one.
+//! Savina's *big*: each process keeps a ping in flight to a random other one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ struct MemberState {
     index: usize,
     peers: Peers<Say>,
     random: Random,
-    /// Pings that it still has to send.
+    /// Pings still to be sent.
     left: u64,
     received: u64,
     crowd: ActorRef<Gather>,
@@ -70,7 +70,7 @@ impl Actor for Member {
     }
 }
 
-/// Waits until all have received their last pong, since before that another ping may arrive.
+/// An actor that waits until all members have received their last pong, since another ping may arrive before that.
 struct Crowd;
 
 enum Gather {

@@ -1,4 +1,4 @@
-//! Processes that come and go: fork_join_create, skynet, idle_memory.
+//! Processes that start and stop: fork_join_create, skynet, idle_memory.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use super::finish::{Finish, finish};
 use super::{send, start};
 use crate::plan::{Outcome, Plan};
 
-/// How many children are alive at once: of 1,000 and 10,000 the better one.
+/// Number of children that are alive at once: the better of 1,000 and 10,000.
 const BATCH: u64 = 1_000;
 
 /// Tells a process to begin.
@@ -19,7 +19,7 @@ struct Begin;
 
 struct Number(u64);
 
-/// Reports its number and stops.
+/// A process that reports its number and stops.
 struct Child;
 
 impl Actor for Child {
@@ -41,7 +41,7 @@ impl Actor for Child {
     }
 }
 
-/// Adds up.
+/// An actor that adds up the numbers of the children.
 struct Collector;
 
 enum Collected {
@@ -129,7 +129,7 @@ enum Parent {
 struct NodeState {
     parent: Parent,
     number: u64,
-    /// Leaves below this one.
+    /// Number of leaves below this node.
     size: u64,
     missing: u32,
     sum: u64,
@@ -149,7 +149,7 @@ impl NodeState {
     }
 }
 
-/// Boxed, as the future of a node would otherwise contain that of its children.
+/// Boxed, since the future of a node would otherwise contain those of its children.
 fn start_node(state: NodeState) -> Pin<Box<dyn Future<Output = ActorRef<Sum>> + Send>> {
     Box::pin(start(Node, state))
 }
@@ -192,7 +192,7 @@ pub async fn skynet(plan: &Plan) -> Outcome {
     finished.outcome(begin, plan.size).await
 }
 
-/// The number of messages that all idle actors have handled: they have no address to report to.
+/// Number of messages that all idle actors have handled. They have no address to report to.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 struct Idle;
@@ -211,7 +211,7 @@ impl Actor for Idle {
     }
 }
 
-/// Spawns the idle actors and returns their addresses with the time that this took.
+/// An actor that spawns the idle actors, and returns their addresses with the time that this took.
 struct Nest;
 
 struct Hatch {
@@ -264,7 +264,7 @@ pub async fn idle_memory(plan: &Plan) -> Outcome {
     }
 }
 
-/// The resident set of this operating system process.
+/// Returns the resident set of this operating system process.
 fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status of a Linux process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line for the resident set");

@@ -1,4 +1,4 @@
-//! A call and its reply, and a message to a system that sleeps: ask, wake_latency.
+//! A call and its reply, and a message to a sleeping system: ask, wake_latency.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ async fn call(callee: &ActorRef<Question>, number: u64) -> u64 {
 
 struct Caller;
 
-/// Asks the caller to make so many calls.
+/// Requests that number of calls from the caller.
 struct Calls {
     size: u64,
     reply: RpcReplyPort<Outcome>,

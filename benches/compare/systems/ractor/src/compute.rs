@@ -19,7 +19,7 @@ struct Factors {
 
 struct Worker;
 
-/// Asks for the block that begins at this row.
+/// Requests the block that begins at this row.
 struct Block(usize);
 
 struct WorkerState {
@@ -118,10 +118,10 @@ struct Stage;
 
 struct Item;
 
-/// What a stage does with a message when it has worked on it.
+/// The destination of a message that a stage has worked on.
 enum Next {
     Stage(ActorRef<Item>),
-    /// The last stage counts.
+    /// The last stage counts its messages.
     End {
         size: u64,
         finish: Option<Finish>,
@@ -181,7 +181,7 @@ impl Actor for Source {
 }
 
 pub async fn pipeline(plan: &Plan) -> Outcome {
-    kernel::spin(Duration::ZERO); // takes the measure of the clock before the run
+    kernel::spin(Duration::ZERO); // calibrates itself before the run
     let (finish, finished) = finish();
     let end = Next::End { size: plan.size, finish: Some(finish) };
     let mut first = start(Stage, StageState { work: plan.work, handled: 0, next: end }).await;

@@ -1,4 +1,4 @@
-//! How a workload says that it is over.
+//! The notification of the end of a workload.
 
 use std::time::Instant;
 
@@ -6,10 +6,10 @@ use ::tokio::sync::oneshot;
 
 use crate::plan::Outcome;
 
-/// For the process that sees the end.
+/// The sender, for the process that observes the end.
 pub struct Finish(oneshot::Sender<(Instant, u64)>);
 
-/// The end of the run, for the waiting thread.
+/// The receiver, for the waiting thread.
 pub struct Finished(oneshot::Receiver<(Instant, u64)>);
 
 pub fn finish() -> (Finish, Finished) {
@@ -18,12 +18,12 @@ pub fn finish() -> (Finish, Finished) {
 }
 
 impl Finish {
-    /// It is over now, and came to `check`.
+    /// Reports that the workload has ended now, with the result `check`.
     pub fn with(self, check: u64) {
         self.at(Instant::now(), check);
     }
 
-    /// It was over at `end`.
+    /// Reports that the workload ended at `end`, with the result `check`.
     pub fn at(self, end: Instant, check: u64) {
         self.0.send((end, check)).expect("somebody should wait for the end");
     }

@@ -10,9 +10,9 @@ use super::tally::{Report, Tally, TallyState};
 use super::{send, share, start};
 use crate::plan::{Outcome, Plan};
 
-/// What producers send, all of them together, before they give way to the consumer. Tokio lets a task receive up to
-/// 128 messages in a turn, so that it takes them all. Where more come, a backlog grows: it costs a fifth more, and with
-/// 4 kB to a message two to three times.
+/// Number of messages that all producers together send before they yield to the consumer. Tokio lets a task receive up
+/// to 128 messages in a turn, so the consumer takes them all. With more, a backlog grows, which costs a fifth more, and
+/// with 4 kB per message two to three times as much.
 const LITTER: u64 = 100;
 
 /// Tells a producer to begin.
@@ -102,12 +102,12 @@ struct Part {
     number: u64,
 }
 
-/// The consumer of several producers.
+/// The consumer for several producers.
 struct Funnel;
 
 struct FunnelState {
     missing: u64,
-    /// The number that is to come next from each producer.
+    /// The next number expected from each producer.
     next: Vec<u64>,
     sum: u64,
     finish: Option<Finish>,
@@ -142,7 +142,7 @@ struct Feeder;
 struct FeederState {
     index: usize,
     share: u64,
-    /// What it sends before it gives way.
+    /// Number of messages that it sends before it yields.
     litter: u64,
     funnel: ActorRef<Part>,
 }
@@ -188,7 +188,7 @@ enum Item {
     End,
 }
 
-/// One of the consumers of one sender.
+/// One of the consumers that share a sender.
 struct Drain;
 
 struct DrainState {

@@ -1,9 +1,9 @@
 //! Ractor: actors in the manner of Erlang, each a task of Tokio.
 //!
-//! Every mailbox is without a bound, so that there is no bounded run. Messages go by `cast`; a reply is waited for, by
-//! `call`, in `ask` only. Actors are started without a supervisor, which is the cheapest.
+//! Every mailbox is unbounded, so there is no bounded run. Messages are sent with `cast`; only `ask` waits for a reply,
+//! with `call`. Actors are started without a supervisor, which is the cheapest way.
 
-/// The start of an actor whose arguments are its state.
+/// Implements the start of an actor whose arguments are its state.
 macro_rules! state_from_arguments {
     () => {
         async fn pre_start(
@@ -90,7 +90,7 @@ fn run_with_payload(plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// One worker is the main thread itself, as Tokio's scheduler of one thread is the quicker one.
+/// Runs `work` on a runtime. One worker is the main thread itself, since Tokio's single-threaded scheduler is faster.
 fn in_runtime(plan: &Plan, work: impl Future<Output = Outcome>) -> Outcome {
     let mut builder = match plan.workers {
         1 => Builder::new_current_thread(),
@@ -104,14 +104,14 @@ fn in_runtime(plan: &Plan, work: impl Future<Output = Outcome>) -> Outcome {
     builder.enable_all().build().expect("a runtime should start").block_on(work)
 }
 
-/// The actors of one kind, by their number.
+/// The actors of one kind, by number.
 type Peers<M> = Arc<[ActorRef<M>]>;
 
 fn nobody<M>() -> Peers<M> {
     Arc::from([])
 }
 
-/// What the one at `index` of `width` gets of `size`.
+/// Returns the share of process `index` of `width` in `size`.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }

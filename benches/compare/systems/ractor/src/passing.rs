@@ -1,4 +1,4 @@
-//! One message that goes around: ping_pong, pairs, ring.
+//! One message that is passed around: ping_pong, pairs, ring.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::tally::{Report, Tally, TallyState};
 use super::{send, share, start};
 use crate::plan::{Outcome, Plan};
 
-/// One of two that pass a ball.
+/// One of two players that pass a ball.
 struct Player<const N: usize>;
 
 struct PlayerState<const N: usize> {
@@ -64,7 +64,7 @@ impl<const N: usize> Actor for Player<N> {
     }
 }
 
-/// Starts two players that know each other; the first ball goes to the one that is returned.
+/// Starts two players that know each other, and returns the one that gets the first ball.
 async fn pair<const N: usize>(tally: &ActorRef<Report>) -> ActorRef<Pass<N>> {
     let left = start(Player, PlayerState { peer: None, received: 0, tally: tally.clone() }).await;
     let right = start(Player, PlayerState { peer: Some(left.clone()), received: 0, tally: tally.clone() }).await;
@@ -95,7 +95,7 @@ pub async fn pairs(plan: &Plan) -> Outcome {
     finished.outcome(start, plan.size).await
 }
 
-/// One of a ring.
+/// A member of a ring.
 struct Hop;
 
 struct HopState {
@@ -106,7 +106,7 @@ struct HopState {
 
 enum Token {
     Close(ActorRef<Token>),
-    /// The number is of the hops still to be made.
+    /// The number of hops still to be made.
     Hop(u64),
     /// Goes once around the ring at the end.
     Over,

@@ -1,6 +1,6 @@
-//! The delay of a message under other load: probe_idle and the other probes.
+//! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! Always on the multi-thread runtime: the other one would run on the thread outside.
+//! Always on the multi-thread runtime, since the other one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::plan::{Outcome, Plan, Workload};
 
 struct Prober;
 
-/// When it was sent.
+/// The send time of a message.
 struct Sent(Instant);
 
 impl Actor for Prober {
@@ -60,7 +60,7 @@ impl Actor for Member {
     }
 }
 
-/// Blocks or loops, and then tells itself to do it again.
+/// An actor that blocks or loops, over and over, by messages to itself.
 struct Hog;
 
 struct Again;
@@ -81,7 +81,7 @@ impl Actor for Hog {
         step(load);
         if !load.is_over() {
             send(&myself, Again);
-            // Without this it might handle its next messages before other actors run.
+            // Otherwise it might handle its next messages before other actors run.
             task::yield_now().await;
         }
         Ok(())
@@ -142,7 +142,7 @@ async fn hogs(count: usize, load: &Arc<Load>, step: fn(&Load)) {
     hogs.iter().for_each(|hog| send(hog, Again));
 }
 
-/// A timer is a task that sleeps, and sends to its actor, as ractor's own `send_interval` does it.
+/// Starts the timers: tasks that sleep and then send to their actor, like ractor's own `send_interval`.
 async fn timers(each: u64, load: &Arc<Load>) {
     for _ in 0..TIMED {
         let timed = start(Timed, load.clone()).await;

@@ -9,7 +9,7 @@ use super::{Peers, nobody, send, start};
 use crate::kernel;
 use crate::plan::{Outcome, Plan};
 
-/// The rows that are placed.
+/// The rows that have been placed.
 struct Work(Vec<u8>);
 
 struct Worker;
@@ -51,13 +51,13 @@ struct Master;
 enum Order {
     Meet(Peers<Work>),
     Work(Work),
-    /// A message's work is done, with so many solutions.
+    /// A piece of work is done, with this number of solutions.
     Done(u64),
 }
 
 struct MasterState {
     workers: Peers<Work>,
-    /// The worker whose turn it is.
+    /// The worker that gets the next piece of work.
     turn: usize,
     missing: u64,
     solutions: u64,

@@ -1,10 +1,10 @@
-//! The process that adds up what the others report at the end.
+//! The process that adds up the reports of the others at the end.
 
 use ::ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::finish::Finish;
 
-/// Adds up the numbers of so many processes.
+/// An actor that adds up the reports of a number of processes.
 pub struct Tally;
 
 pub struct TallyState {
@@ -14,13 +14,13 @@ pub struct TallyState {
 }
 
 impl TallyState {
-    /// For `reports` reports.
+    /// Returns the state for `reports` reports.
     pub fn of(reports: u64, finish: Finish) -> Self {
         Self { missing: reports, sum: 0, finish: Some(finish) }
     }
 }
 
-/// What a process has counted.
+/// The count of a process.
 pub struct Report(pub u64);
 
 impl Actor for Tally {

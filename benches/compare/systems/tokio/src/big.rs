@@ -14,7 +14,7 @@ enum Message {
     /// With the sender's number.
     Ping(usize),
     Pong,
-    /// All have had all of their pongs.
+    /// All processes have received all their pongs.
     End,
 }
 
@@ -46,7 +46,7 @@ pub async fn big<K: Kind>(kind: K, size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, received)
 }
 
-/// Returns how many pings and pongs it received.
+/// Returns the number of pings and pongs received.
 async fn process<K: Kind>(
     own: usize,
     mut pings: u64,
@@ -73,7 +73,7 @@ async fn process<K: Kind>(
     received
 }
 
-/// Sends the next ping to a random other process, or tells the sink that there was none left.
+/// Sends the next ping to a random other process, or tells the sink that there is none left.
 async fn ping<K: Kind>(own: usize, left: &mut u64, random: &mut Random, others: &Others<K>, sink: &K::Address<()>) {
     if *left == 0 {
         sink.send(()).await;

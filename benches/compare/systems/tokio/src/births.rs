@@ -1,4 +1,4 @@
-//! Processes that are born, live shortly or idle, and end.
+//! Processes that start, live shortly or idle, and end.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,16 @@ use super::mailbox::{Address, Inbox, Kind};
 use super::outcome;
 use crate::plan::Outcome;
 
-/// How many processes are spawned before these get a turn. Without that a single worker would hold all of them at once,
-/// and their memory would be fetched from far away: with one worker this number was the best of 1, 16, 128, 1,024 and
-/// no turns at all (which took two to four times as long); with two workers the noise was greater than the difference.
+/// Number of processes that are spawned before they get a turn. Otherwise a single worker would hold all of them at
+/// once, and their memory would not stay in the caches: with one worker, this number was the best of 1, 16, 128, 1,024
+/// and no turns at all (which took two to four times as long); with two workers, the noise was greater than the
+/// difference.
 const LITTER: u64 = 128;
 
 pub async fn fork_join_create<K: Kind>(kind: K, size: u64) -> Outcome {
     let (collector, mut reports) = kind.mailbox::<u64>();
-    // Its mailbox closes once the last process has ended and dropped its address, so it sees the end of all.
+    // Its mailbox closes once the last process has ended and dropped its address, so the collector sees all of them
+    // end.
     let collecting = spawn(async move {
         let mut sum = 0;
         while let Some(number) = reports.receive().await {
@@ -46,7 +48,7 @@ pub async fn fork_join_create<K: Kind>(kind: K, size: u64) -> Outcome {
     outcome(start.elapsed(), size, sum)
 }
 
-/// Each process but a leaf has so many children.
+/// Number of children of each process that is not a leaf.
 const CHILDREN: u64 = 10;
 
 pub async fn skynet<K: Kind>(kind: K, size: u64) -> Outcome {
@@ -57,8 +59,8 @@ pub async fn skynet<K: Kind>(kind: K, size: u64) -> Outcome {
     outcome(start.elapsed(), size, sum)
 }
 
-/// Spawns the process above `leaves` leaves, of which `first` is the number of the first. A leaf receives nothing, so
-/// it has no mailbox.
+/// Spawns the process above `leaves` leaves, the first of which has the number `first`. A leaf receives nothing, so it
+/// has no mailbox.
 fn spawn_node<K: Kind>(kind: K, parent: K::Address<u64>, first: u64, leaves: u64) {
     if leaves == 1 {
         spawn(async move { parent.send(first).await });
@@ -79,7 +81,7 @@ fn spawn_node<K: Kind>(kind: K, parent: K::Address<u64>, first: u64, leaves: u64
 }
 
 pub async fn idle_memory<K: Kind>(kind: K, size: u64) -> Outcome {
-    // Counts handled messages: a mailbox for the reports would be part of the measured memory.
+    // Counts handled messages: a mailbox for reports would be part of the measured memory.
     static HANDLED: AtomicU64 = AtomicU64::new(0);
 
     let mut addresses = Vec::with_capacity(size as usize);

@@ -1,4 +1,4 @@
-//! Calls, and what a message takes into a system that sleeps.
+//! Calls, and messages to a sleeping system.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Processes that compute more than they talk.
+//! Processes that compute more than they communicate.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::outcome;
 use crate::kernel;
 use crate::plan::Outcome;
 
-/// Worker processes for each thread.
+/// Number of worker processes for each thread.
 const WORKERS_PER_THREAD: usize = 4;
 
 enum ToMaster {
-    /// First rows that are to be looked into.
+    /// The first rows of boards to be searched.
     Work(Vec<u8>),
-    /// One piece of work is done, with so many solutions found.
+    /// A piece of work is done, with this number of solutions.
     Done(u64),
 }
 
@@ -103,7 +103,7 @@ pub async fn matrix(threads: usize, width: u64) -> Outcome {
 }
 
 pub async fn pipeline<K: Kind>(kind: K, size: u64, width: u64, work: Duration) -> Outcome {
-    // Finds out how quick the core is, which is not to be measured.
+    // The kernel calibrates itself, which must not be measured.
     kernel::spin(Duration::ZERO);
     let (first, mut inbox) = kind.mailbox::<u64>();
     for _ in 1..width {

@@ -11,7 +11,7 @@ use super::{outcome, share};
 use crate::kernel::{self, Request, Requests};
 use crate::plan::Outcome;
 
-/// Bits of a number, each with a sorter.
+/// Number of bits in a number, each with a sorter.
 const BITS: u32 = 16;
 
 pub async fn radix_sort<K: Kind>(kind: K, size: u64) -> Outcome {
@@ -54,7 +54,7 @@ async fn sorter<K: Kind>(bit: u32, size: u64, mut inbox: K::Inbox<u16>, next: K:
     }
 }
 
-/// A request, and where its answer goes.
+/// A request, and the sender for its answer.
 type Asked = (Request, oneshot::Sender<Option<u64>>);
 
 pub async fn dictionary<K: Kind>(kind: K, size: u64, width: u64) -> Outcome {
@@ -81,7 +81,7 @@ pub async fn dictionary<K: Kind>(kind: K, size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, answers)
 }
 
-/// Returns how many answers it got.
+/// Returns the number of answers.
 async fn user<K: Kind>(requests: Requests, dictionary: K::Address<Asked>) -> u64 {
     let mut answers = 0;
     for request in requests {

@@ -10,9 +10,9 @@ use super::mailbox::{Address, Inbox, Kind};
 use super::{outcome, share};
 use crate::plan::Outcome;
 
-/// What producers send, all of them together, before they give way to the consumer. Tokio lets a task receive up to
-/// 128 messages in a turn, so that it takes them all. Where more come, a backlog grows: it costs a fifth more, and with
-/// 4 kB to a message seven to ten times.
+/// Number of messages that all producers together send before they yield to the consumer. Tokio lets a task receive up
+/// to 128 messages in a turn, so the consumer takes them all. With more, a backlog grows, which costs a fifth more, and
+/// with 4 kB per message seven to ten times as much.
 const LITTER: u64 = 100;
 
 struct Numbered<const N: usize> {
@@ -26,7 +26,7 @@ pub async fn counting<K: Kind, const N: usize>(kind: K, size: u64) -> Outcome {
         let mut expected = 0;
         let mut sum = 0;
         while let Some(message) = inbox.receive().await {
-            // So that the payload is read out of the mailbox, which an optimizer could else leave out.
+            // Forces a read of the payload from the mailbox, which an optimizer could otherwise leave out.
             black_box(&message.payload);
             assert_eq!(message.number, expected, "messages in the order they were sent in");
             expected += 1;

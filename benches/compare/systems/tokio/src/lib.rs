@@ -1,8 +1,8 @@
-//! Bare Tokio: a process is a task, its mailbox an `mpsc` channel, a reply comes by `oneshot`. No actor layer between.
+//! Bare Tokio: a process is a task, its mailbox an `mpsc` channel, and a reply a `oneshot`, without an actor layer.
 //!
-//! One worker is the current-thread runtime, more are the multi-thread runtime; neither has a driver for time or
-//! sockets, which no workload but the probes needs. The first process of a workload is a task too, so that nothing is
-//! measured from outside.
+//! One worker is the current-thread runtime, more are the multi-thread runtime. Neither has a driver for time or
+//! sockets, which only the probes need. The first process of a workload is a task too, so that nothing is measured from
+//! outside.
 
 mod big;
 mod births;
@@ -24,7 +24,7 @@ use compare_frame::{kernel, plan};
 
 use crate::plan::{Outcome, Plan, Style, Via, Workload};
 
-/// Does the plan, or `None` where it asks for what bare channels have not.
+/// Runs the plan. Returns `None` if the plan needs a feature that bare channels do not have.
 pub fn run(plan: &Plan) -> Option<Outcome> {
     if plan.via != Via::Address || plan.style != Style::Natural {
         return None;
@@ -38,8 +38,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// The workloads whose messages go in circles: with bounded mailboxes, whose sends wait, the processes of a circle
-/// could wait for each other for ever. So these are done without a bound only.
+/// Runs the workloads whose messages go in circles. With bounded mailboxes, whose sends wait, the processes of a circle
+/// could wait for each other for ever, so these workloads run only without a bound.
 fn circular(plan: &Plan) -> Option<Outcome> {
     let Plan { workers, size, width, .. } = *plan;
     Some(match plan.workload {
@@ -97,7 +97,7 @@ fn outcome(elapsed: Duration, operations: u64, check: u64) -> Outcome {
     Outcome { elapsed, operations, check, ..Outcome::default() }
 }
 
-/// What falls to one of `width` processes, of `size` in all.
+/// Returns the share of process `index` of `width` in `size`.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }

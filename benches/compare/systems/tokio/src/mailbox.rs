@@ -1,4 +1,4 @@
-//! The two kinds of mailbox, so that each workload is written once and compiled for each without a branch at run time.
+//! The two kinds of mailboxes. Each workload is written once, and compiled for each kind without a branch at run time.
 
 use std::future::{Future, ready};
 
@@ -12,25 +12,25 @@ pub trait Kind: Copy + Send + Sync + 'static {
     fn mailbox<T: Send + 'static>(self) -> (Self::Address<T>, Self::Inbox<T>);
 }
 
-/// Where messages are sent to.
+/// The sending end of a mailbox.
 pub trait Address<T>: Clone + Send + Sync + 'static {
-    /// Waits for room if the mailbox has a bound.
+    /// Sends a message; waits for room if the mailbox has a bound.
     fn send(&self, message: T) -> impl Future<Output = ()> + Send;
 
-    /// The same on a thread outside of the runtime.
+    /// Sends a message on a thread outside of the runtime.
     fn send_from_outside(&self, message: T);
 }
 
-/// Where a process takes its messages from.
+/// The receiving end of a mailbox.
 pub trait Inbox<T>: Send + 'static {
-    /// The next message, or `None` once all addresses are gone.
+    /// Returns the next message, or `None` once all addresses have been dropped.
     fn receive(&mut self) -> impl Future<Output = Option<T>> + Send;
 }
 
 #[derive(Clone, Copy)]
 pub struct Unbounded;
 
-/// The number is how many messages a mailbox holds.
+/// A mailbox that holds the given number of messages.
 #[derive(Clone, Copy)]
 pub struct Bounded(pub usize);
 
@@ -52,7 +52,7 @@ impl Kind for Bounded {
     }
 }
 
-/// Of a message to a process that is gone. No workload does that, so it would be an error of the workload.
+/// The error of a send to a process that has exited. No workload makes one, so it would be a mistake in the workload.
 const LOST: &str = "the receiver lives";
 
 impl<T: Send + 'static> Address<T> for mpsc::UnboundedSender<T> {

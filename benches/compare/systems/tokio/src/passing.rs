@@ -9,14 +9,14 @@ use super::{outcome, share};
 use crate::plan::Outcome;
 
 struct Ball<const N: usize> {
-    /// Passes after this one.
+    /// Number of passes after this one.
     left: u64,
     payload: [u8; N],
 }
 
-/// Passes balls on until the last pass, or until no one is left to pass to it. Returns how many balls it received.
+/// Passes balls on until the last pass, or until no player is left to pass to. Returns the number of balls received.
 ///
-/// The receiver of the last pass exits, which drops its address of the next; so the others exit in sequence.
+/// The receiver of the last pass exits, which drops its address of the next player, so the others exit in sequence.
 async fn player<K: Kind, const N: usize>(mut inbox: K::Inbox<Ball<N>>, next: K::Address<Ball<N>>) -> u64 {
     let mut received = 0;
     while let Some(Ball { left, payload }) = inbox.receive().await {
@@ -41,7 +41,7 @@ pub async fn ring<K: Kind>(kind: K, size: u64, width: u64) -> Outcome {
     circle::<K, 0>(kind, vec![size], width).await
 }
 
-/// Circles of `width` players, each with one ball and its number of passes.
+/// Runs circles of `width` players, each with one ball and its number of passes.
 async fn circle<K: Kind, const N: usize>(kind: K, passes: Vec<u64>, width: u64) -> Outcome {
     let mut firsts = Vec::new();
     let mut players = Vec::new();

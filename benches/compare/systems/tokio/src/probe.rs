@@ -1,6 +1,6 @@
-//! The delay of a message under other load: probe_idle and the other probes.
+//! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! Always on the multi-thread runtime: the other one would run on the thread outside.
+//! Always on the multi-thread runtime, since the other one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -46,7 +46,7 @@ fn flood(runtime: &Runtime, width: u64, load: &Arc<Load>) {
                 let _ = flooder.other().send(());
             }
             while let Some(()) = inbox.recv().await {
-                // When the flood is over they end one after the other, so that the other one may be gone.
+                // When the flood is over, the processes end one after the other, so the receiver may be gone.
                 let Some(other) = flooder.hit() else { return };
                 let _ = other.send(());
             }
@@ -54,7 +54,7 @@ fn flood(runtime: &Runtime, width: u64, load: &Arc<Load>) {
     }
 }
 
-/// Each yields after a step; otherwise the others would starve.
+/// Starts processes that yield after each step; otherwise others would starve.
 fn hogs(runtime: &Runtime, count: usize, load: &Arc<Load>, step: fn(&Load)) {
     for _ in 0..count {
         let load = load.clone();
@@ -67,7 +67,7 @@ fn hogs(runtime: &Runtime, count: usize, load: &Arc<Load>, step: fn(&Load)) {
     }
 }
 
-/// A timer is a task that sleeps, and sends a message to its process.
+/// Starts the timers: tasks that sleep and then send a message to their process.
 fn timers(runtime: &Runtime, each: u64, load: &Arc<Load>) {
     for _ in 0..TIMED {
         let (timed, mut inbox) = mpsc::unbounded_channel();

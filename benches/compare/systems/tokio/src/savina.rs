@@ -1,4 +1,4 @@
-//! The benchmarks of the Savina suite about processes that meet, share and pay.
+//! The benchmarks of the Savina suite whose processes meet, share and pay.
 
 use std::time::Instant;
 
@@ -16,9 +16,9 @@ struct Guest {
 }
 
 enum ToCreature {
-    /// From the mall: this one has come too.
+    /// From the mall: this creature has come too.
     Meet(Guest),
-    /// From the one that was sent here by the mall.
+    /// From the creature that the mall sent here.
     Become(Colour),
     /// The mall is closed.
     Closed,
@@ -50,7 +50,7 @@ pub async fn chameneos(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, met)
 }
 
-/// Returns how many others it met.
+/// Returns the number of creatures that it met.
 async fn creature(mut colour: Colour, mall: UnboundedSender<Guest>) -> u64 {
     let (own, mut inbox) = unbounded_channel();
     let visit = |colour| mall.send(Guest { colour, address: own.clone() }).expect("the mall waits for all creatures");
@@ -119,7 +119,7 @@ pub async fn philosophers(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, meals)
 }
 
-/// Returns how often it ate.
+/// Returns the number of its meals.
 async fn philosopher(
     number: usize,
     meals: u64,
@@ -139,9 +139,9 @@ async fn philosopher(
 }
 
 enum ToAccount {
-    /// From the teller: pay one to this account.
+    /// From the teller: pay 1 to this account.
     Pay(UnboundedSender<ToAccount>),
-    /// Take one, and tell so this account.
+    /// Take 1, and tell this account so.
     Take(UnboundedSender<ToAccount>),
     /// The other account has received the payment.
     Taken,
@@ -181,7 +181,7 @@ pub async fn banking(size: u64, width: u64) -> Outcome {
     outcome(elapsed, size, transfers)
 }
 
-/// Returns its balance at the end.
+/// Returns its final balance.
 async fn account(
     mut inbox: UnboundedReceiver<ToAccount>,
     own: UnboundedSender<ToAccount>,

@@ -15,7 +15,7 @@ struct Ping(usize);
 
 struct Pong;
 
-/// All have had all of their pongs.
+/// All processes have received all their pongs.
 struct End;
 
 struct Process {
@@ -29,7 +29,7 @@ struct Process {
 }
 
 impl Process {
-    /// Sends the next ping to a random other process, or tells the sink that there was none left.
+    /// Sends the next ping to a random other process, or tells the sink that there is none left.
     async fn ping(&mut self) {
         if self.pings == 0 {
             tell(&self.sink, End).await;
@@ -43,7 +43,7 @@ impl Process {
 }
 
 impl Actor for Process {
-    /// How many pings and pongs it received.
+    /// The number of pings and pongs received.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {
@@ -82,7 +82,7 @@ impl Handler<End> for Process {
     }
 }
 
-/// Waits for the end of all pings, then ends all processes.
+/// An actor that waits for the end of all pings, then ends all processes.
 struct Sink {
     left: u64,
     others: Arc<[Address<Process>]>,

@@ -1,4 +1,4 @@
-//! Processes that are born, live shortly or idle, and end.
+//! Processes that start, live shortly or idle, and end.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,13 @@ use ::xtra::{Actor, Address, Context, Handler, Mailbox};
 use super::{mailbox, outcome, tell};
 use crate::plan::Outcome;
 
-/// How many processes are spawned before these get a turn. Without that a single worker would hold all of them at once,
-/// and their memory would be fetched from far away: with one worker this number was the best of 1, 16, 128, 1,024 and
-/// no turns at all (which took two to four times as long); with two workers the noise was greater than the difference.
+/// Number of processes that are spawned before they get a turn. Otherwise a single worker would hold all of them at
+/// once, and their memory would not stay in the caches: with one worker, this number was the best of 1, 16, 128, 1,024
+/// and no turns at all (which took two to four times as long); with two workers, the noise was greater than the
+/// difference.
 const LITTER: u64 = 128;
 
-/// Sums up the numbers that it gets.
+/// A process that adds up the numbers that it gets.
 struct Collector {
     sum: u64,
 }
@@ -37,7 +38,7 @@ impl Handler<u64> for Collector {
     }
 }
 
-/// Reports one number, and ends.
+/// A process that reports one number, and ends.
 struct Shortlived {
     collector: Address<Collector>,
 }
@@ -59,7 +60,7 @@ impl Handler<u64> for Shortlived {
 
 pub async fn fork_join_create(bound: Option<usize>, size: u64) -> Outcome {
     let (collector, inbox) = mailbox(bound);
-    // It stops once the last process has ended and dropped its address, so it sees the end of all.
+    // The collector stops once the last process has ended and dropped its address, so it sees all of them end.
     let collecting = spawn(::xtra::run(inbox, Collector { sum: 0 }));
 
     let start = Instant::now();
@@ -75,7 +76,7 @@ pub async fn fork_join_create(bound: Option<usize>, size: u64) -> Outcome {
     outcome(start.elapsed(), size, sum)
 }
 
-/// Each process but a leaf has so many children.
+/// Number of children of each process that is not a leaf.
 const CHILDREN: u64 = 10;
 
 /// A process above `leaves` leaves, or a leaf.
@@ -147,12 +148,12 @@ pub async fn skynet(bound: Option<usize>, size: u64) -> Outcome {
     outcome(start.elapsed(), size, sum)
 }
 
-/// Sums up the numbers that it gets, for ever.
+/// A process that adds up the numbers that it gets, for ever.
 struct Idle {
     sum: u64,
 }
 
-/// Counts handled messages: a mailbox for the reports would be part of the measured memory.
+/// Counts handled messages: a mailbox for reports would be part of the measured memory.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 impl Actor for Idle {

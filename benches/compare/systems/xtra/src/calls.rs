@@ -1,4 +1,4 @@
-//! Calls, and what a message takes into a system that sleeps.
+//! Calls, and messages to a sleeping system.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,13 +49,13 @@ pub async fn ask(bound: Option<usize>, size: u64) -> Outcome {
 /// Long enough for every thread of the runtime to fall asleep.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Notes how long messages have been on their way.
+/// A process that records the latencies of its messages.
 struct Sleeper {
     latencies: Vec<u64>,
 }
 
 impl Actor for Sleeper {
-    /// Nanoseconds of each message.
+    /// The latency of each message in nanoseconds.
     type Stop = Vec<u64>;
 
     async fn stopped(self) -> Vec<u64> {
@@ -77,7 +77,7 @@ pub async fn wake_latency(bound: Option<usize>, size: u64) -> Outcome {
     thread::spawn(move || {
         for _ in 0..size {
             thread::sleep(PAUSE);
-            // The mailbox is empty, so the future of the sending is ready at once.
+            // The mailbox is empty, so the future of the send is ready at once.
             let sent = address.send(Instant::now()).detach().now_or_never();
             let _reply = sent.expect("room for one message").expect("the receiver lives");
         }

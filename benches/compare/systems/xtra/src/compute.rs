@@ -1,4 +1,4 @@
-//! Processes that compute more than they talk.
+//! Processes that compute more than they communicate.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,26 +10,26 @@ use super::{mailbox, outcome, tell};
 use crate::kernel;
 use crate::plan::Outcome;
 
-/// Worker processes for each thread.
+/// Number of worker processes for each thread.
 const WORKERS_PER_THREAD: usize = 4;
 
-/// First rows that are to be looked into.
+/// The first rows of a board to be searched.
 struct Work(Vec<u8>);
 
-/// One piece of work is done.
+/// The report of a piece of work that is done.
 struct Done {
-    /// Solutions found.
+    /// Number of solutions found.
     found: u64,
-    /// New pieces of work sent to the master.
+    /// Number of new pieces of work sent to the master.
     sent: u64,
 }
 
-/// Hands out work, in turn.
+/// A process that hands out work in turn.
 struct QueensMaster {
     workers: Vec<Address<QueensWorker>>,
     next: usize,
-    /// Pieces of work that are known of from what was done, handed out, and done. All is done once these are the same:
-    /// a piece can come to the master later than what says that it was sent.
+    /// Numbers of pieces of work that were reported as sent, that were handed out, and that are done. All work is done
+    /// once the three are equal: a piece can reach the master later than the report that it was sent.
     known: u64,
     given: u64,
     done: u64,
@@ -125,7 +125,7 @@ pub async fn n_queens(threads: usize, width: u64) -> Outcome {
     outcome(start.elapsed(), solutions, solutions)
 }
 
-/// A block of rows to multiply, from this one on.
+/// A block of rows to multiply, from this row on.
 struct Block(usize);
 
 struct Product(Vec<f64>);
@@ -133,7 +133,7 @@ struct Product(Vec<f64>);
 struct MatrixMaster {
     workers: Vec<Address<MatrixWorker>>,
     width: usize,
-    /// Blocks that are not multiplied yet.
+    /// Number of blocks that are not multiplied yet.
     left: u64,
     check: u64,
 }
@@ -205,7 +205,7 @@ pub async fn matrix(threads: usize, width: u64) -> Outcome {
     outcome(start.elapsed(), blocks, check)
 }
 
-/// One step of a pipeline; the last has no next.
+/// A stage of a pipeline; the last one has no `next`.
 struct Stage {
     next: Option<Address<Self>>,
     work: Duration,
@@ -213,7 +213,7 @@ struct Stage {
 }
 
 impl Actor for Stage {
-    /// How many messages it received.
+    /// The number of messages received.
     type Stop = u64;
 
     async fn stopped(self) -> u64 {
@@ -234,7 +234,7 @@ impl Handler<u64> for Stage {
 }
 
 pub async fn pipeline(bound: Option<usize>, size: u64, width: u64, work: Duration) -> Outcome {
-    // Finds out how quick the core is, which is not to be measured.
+    // The kernel calibrates itself, which must not be measured.
     kernel::spin(Duration::ZERO);
     let (first, mut own) = mailbox(bound);
     for _ in 1..width {

@@ -9,7 +9,7 @@ use ::xtra::{Actor, Address, Context, Handler};
 use super::{mailbox, outcome, tell};
 use crate::plan::Outcome;
 
-/// One of those that messages are fanned out to.
+/// One of the processes that messages are fanned out to.
 struct Counter {
     received: u64,
     collector: Address<Collector>,
@@ -32,7 +32,7 @@ impl Handler<u64> for Counter {
     }
 }
 
-/// How many messages one consumer received.
+/// The number of messages that one consumer received.
 struct Count(u64);
 
 struct Collector {
@@ -40,7 +40,7 @@ struct Collector {
 }
 
 impl Actor for Collector {
-    /// How many messages all consumers received.
+    /// The number of messages that all consumers received.
     type Stop = u64;
 
     async fn stopped(self) -> u64 {

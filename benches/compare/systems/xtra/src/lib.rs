@@ -1,13 +1,13 @@
-//! xtra on Tokio. What receives is an actor, with a handler for each type of message; what only sends, or calls and
-//! waits, is a task, as in xtra's own examples. A message is told by `send(…).detach()`, whose future is ready once the
-//! mailbox has it, and a call is `send(…)`, whose future is the reply. Where an actor ends with a result, it is run by
-//! `tokio::spawn(xtra::run(…))`, whose handle gives it.
+//! xtra on Tokio. A receiver is an actor, with a handler for each type of message; code that only sends, or calls and
+//! waits, is a task, as in xtra's own examples. A message is sent by `send(…).detach()`, whose future is ready once the
+//! message is in the mailbox, and a call is `send(…)`, whose future is the reply. An actor that ends with a result is
+//! run by `tokio::spawn(xtra::run(…))`, whose handle returns the result.
 //!
 //! The workloads that check or need the order of messages (`Counting`, `FanIn`, `RadixSort`) are left out: a mailbox of
-//! xtra 0.6 is a binary heap by priority, which gives messages of the same priority in any order. The others are
-//! written so that they come to the right end in any order.
+//! xtra 0.6 is a binary heap by priority, which returns messages of the same priority in any order. The others are
+//! written so that they end correctly in any order.
 //!
-//! One worker is the current-thread runtime, more are the multi-thread runtime; neither has a driver for time or
+//! One worker is the current-thread runtime, more are the multi-thread runtime. Neither has a driver for time or
 //! sockets, which no workload needs. The first process of a workload is a task too, so that nothing is measured from
 //! outside.
 
@@ -29,7 +29,7 @@ use compare_frame::{kernel, plan};
 
 use crate::plan::{Outcome, Plan, Style, Via, Workload};
 
-/// Does the plan, or `None` where it asks for what xtra has not.
+/// Runs the plan. Returns `None` if the plan needs a feature that xtra does not have.
 pub fn run(plan: &Plan) -> Option<Outcome> {
     if plan.workload.is_probe()
         || plan.via != Via::Address
@@ -67,8 +67,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     })
 }
 
-/// Whether the messages go in circles: with bounded mailboxes, whose sends wait, the processes of a circle could wait
-/// for each other for ever. So these are done without a bound only.
+/// Returns whether the messages go in circles. With bounded mailboxes, whose sends wait, the processes of a circle
+/// could wait for each other for ever, so such workloads run only without a bound.
 fn is_circular(workload: Workload) -> bool {
     use Workload::{Banking, Chameneos, Matrix, NQueens, Philosophers};
     matches!(workload, NQueens | Matrix | Chameneos | Philosophers | Banking)
@@ -94,7 +94,7 @@ fn mailbox<A: Actor>(bound: Option<usize>) -> (Address<A>, Mailbox<A>) {
 
 /// Sends without a reply; waits for room if the mailbox has a bound.
 async fn tell<A: Handler<M>, M: Send + 'static>(address: &Address<A>, message: M) {
-    // No workload sends to a process that is gone, so that would be an error of the workload.
+    // No workload sends to a process that has exited, so a failure would be a mistake in the workload.
     let _reply = address.send(message).detach().await.expect("the receiver lives");
 }
 
@@ -102,7 +102,7 @@ fn outcome(elapsed: Duration, operations: u64, check: u64) -> Outcome {
     Outcome { elapsed, operations, check, ..Outcome::default() }
 }
 
-/// What falls to one of `width` processes, of `size` in all.
+/// Returns the share of process `index` of `width` in `size`.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }

@@ -9,21 +9,21 @@ use super::{mailbox, outcome, share, tell};
 use crate::plan::Outcome;
 
 struct Ball<const N: usize> {
-    /// Passes after this one.
+    /// Number of passes after this one.
     left: u64,
     payload: [u8; N],
 }
 
-/// Passes balls on until the last pass, or until no one is left to pass to it.
+/// A process that passes balls on until the last pass, or until no player is left to pass to.
 ///
-/// The receiver of the last pass exits, which drops its address of the next; so the others exit in sequence.
+/// The receiver of the last pass exits, which drops its address of the next player, so the others exit in sequence.
 struct Player<const N: usize> {
     next: Address<Self>,
     received: u64,
 }
 
 impl<const N: usize> Actor for Player<N> {
-    /// How many balls it received.
+    /// The number of balls received.
     type Stop = u64;
 
     async fn stopped(self) -> u64 {
@@ -56,7 +56,7 @@ pub async fn ring(bound: Option<usize>, size: u64, width: u64) -> Outcome {
     circle::<0>(bound, vec![size], width).await
 }
 
-/// Circles of `width` players, each with one ball and its number of passes.
+/// Runs circles of `width` players, each with one ball and its number of passes.
 async fn circle<const N: usize>(bound: Option<usize>, passes: Vec<u64>, width: u64) -> Outcome {
     let mut firsts = Vec::new();
     let mut players = Vec::new();

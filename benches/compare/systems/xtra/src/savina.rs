@@ -1,4 +1,4 @@
-//! The benchmarks of the Savina suite about processes that meet, share and pay.
+//! The benchmarks of the Savina suite whose processes meet, share and pay.
 
 use std::time::Instant;
 
@@ -9,13 +9,13 @@ use super::{outcome, share, tell};
 use crate::kernel::{Colour, OPENING, Transfers};
 use crate::plan::Outcome;
 
-/// A creature that wants to meet another: said to the mall, and then by the mall to the other.
+/// A creature that wants to meet another. Sent to the mall, and then by the mall to the other creature.
 struct Guest {
     colour: Colour,
     address: Address<Creature>,
 }
 
-/// From the one that was sent here by the mall.
+/// From the creature that the mall sent here.
 struct Become(Colour);
 
 struct Closed;
@@ -60,7 +60,7 @@ impl Creature {
 }
 
 impl Actor for Creature {
-    /// How many others it met.
+    /// The number of creatures that it met.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {
@@ -131,7 +131,7 @@ struct Arbiter {
 }
 
 impl Arbiter {
-    /// The forks of a philosopher.
+    /// Returns the forks of a philosopher.
     fn forks(&self, number: usize) -> [usize; 2] {
         [number, (number + 1) % self.taken.len()]
     }
@@ -182,7 +182,7 @@ struct Philosopher {
 }
 
 impl Actor for Philosopher {
-    /// How often it ate.
+    /// The number of its meals.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {
@@ -234,10 +234,10 @@ pub async fn philosophers(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, meals)
 }
 
-/// From the teller: pay one to this account.
+/// From the teller: pay 1 to this account.
 struct Pay(Address<Account>);
 
-/// Take one, and tell so this account.
+/// Take 1, and tell this account so.
 struct Take(Address<Account>);
 
 /// The other account has received the payment.
@@ -253,7 +253,7 @@ struct Account {
 }
 
 impl Actor for Account {
-    /// Its balance at the end.
+    /// Its final balance.
     type Stop = i64;
 
     async fn stopped(self) -> i64 {
@@ -302,7 +302,7 @@ struct Teller {
 }
 
 impl Actor for Teller {
-    /// Transfers done.
+    /// Number of transfers done.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {

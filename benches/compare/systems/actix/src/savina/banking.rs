@@ -21,19 +21,19 @@ struct Transfer {
     to: usize,
 }
 
-/// Asks the destination to take it.
+/// Asks the destination to take 1.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Take {
     from: usize,
 }
 
-/// Answers the source.
+/// Tells the source that the destination has taken it.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Taken;
 
-/// Tells the teller.
+/// Tells the teller that a transfer is done.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Done;
@@ -136,7 +136,7 @@ impl Handler<Done> for Teller {
     }
 }
 
-/// The accounts spread over all arbiters: their mailboxes are long, so that hardly a message wakes a thread.
+/// Spreads the accounts over all arbiters. Their queues are long, so hardly any message wakes a thread.
 pub fn banking(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();

@@ -15,7 +15,7 @@ use crate::plan::{Outcome, Plan};
 #[rtype(result = "()")]
 struct Know(Peers<Creature>);
 
-/// A creature wants to meet, or is wanted.
+/// A creature that wants to meet another one, or that another one is to meet.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Meet {
@@ -128,7 +128,8 @@ impl Handler<Closed> for Creature {
     }
 }
 
-/// All on one arbiter: every meeting goes through the mall, so that a second thread would only be woken and wait again.
+/// Runs all actors on one arbiter: every meeting goes through the mall, so a second thread would only be woken and wait
+/// again.
 pub fn chameneos(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();

@@ -1,4 +1,4 @@
-//! Many that read and write one dictionary.
+//! Many clients that read and write one dictionary.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Request {
     request: kernel::Request,
 }
 
-/// The value that is there, or was.
+/// The current value, or the one before the write.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Answer(Option<u64>);
@@ -96,7 +96,7 @@ impl Handler<Answer> for Client {
     }
 }
 
-/// All on one arbiter, as an answer across is dearer than what two threads gain.
+/// Runs all actors on one arbiter, since an answer from another arbiter costs more than a second thread gains.
 pub fn dictionary(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();

@@ -30,7 +30,7 @@ struct Eat;
 #[rtype(result = "()")]
 struct Refused;
 
-/// Hands out the forks, of which each philosopher needs the one of its number and the one after it.
+/// An actor that hands out the forks. Each philosopher needs the fork with its own number and the next one.
 struct Table {
     taken: Vec<bool>,
     philosophers: Peers<Philosopher>,
@@ -81,7 +81,7 @@ impl Handler<Sated> for Table {
 
 struct Philosopher {
     index: usize,
-    /// Meals still to be had.
+    /// Meals still to be eaten.
     left: u64,
     meals: u64,
     table: Addr<Table>,
@@ -129,7 +129,8 @@ impl Handler<Refused> for Philosopher {
     }
 }
 
-/// All on one arbiter: every meal goes through the table, so that a second thread would only be woken and wait again.
+/// Runs all actors on one arbiter: every meal goes through the table, so a second thread would only be woken and wait
+/// again.
 pub fn philosophers(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();

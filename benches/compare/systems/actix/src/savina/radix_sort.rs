@@ -16,7 +16,7 @@ struct Number(u16);
 struct Sorter {
     bit: u32,
     missing: u64,
-    /// Those with the bit set, which go on after all others.
+    /// Numbers with the bit set, which are passed on after all others.
     held: Vec<Number>,
     next: Recipient<Number>,
 }
@@ -85,7 +85,7 @@ impl Handler<Begin> for Source {
     }
 }
 
-/// The first half of the chain on one arbiter, the second on the other.
+/// Runs the first half of the chain on one arbiter, and the second half on the other.
 pub fn radix_sort(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();

@@ -1,4 +1,4 @@
-//! Creatures meet in pairs at a mall, and change their colours.
+//! Creatures that meet in pairs at a mall, and change their colours.
 
 use crate::finish::Finish;
 use crate::kernel::Colour;
@@ -24,7 +24,7 @@ impl Creature {
         self.mall.arrive(ctx.address(), self.colour).send().expect("the mall lives");
     }
 
-    /// Another creature has come, while this one waited.
+    /// Another creature has arrived, while this one waited.
     #[message]
     fn meet(&mut self, ctx: &mut Context<Self>, other: Address<Creature>, colour: Colour) {
         let blend = self.colour.complement(colour);

@@ -1,4 +1,4 @@
-//! Philosophers ask one arbiter for two forks, until they get them.
+//! Philosophers that ask one arbiter for two forks until they get them.
 
 use crate::plan::{Outcome, Plan};
 use crate::{finish::Finish, share};
@@ -26,7 +26,7 @@ impl Philosopher {
         self.arbiter.hungry(ctx.address(), self.seat).send().expect("the arbiter lives");
     }
 
-    /// A neighbour eats.
+    /// A neighbour is eating.
     #[message]
     fn denied(&mut self, ctx: &mut Context<Self>) {
         self.arbiter.hungry(ctx.address(), self.seat).send().expect("the arbiter lives");
@@ -43,7 +43,7 @@ impl Philosopher {
 
 #[process]
 struct Arbiter {
-    /// Which forks are in use; that of a seat is its right one.
+    /// Whether each fork is in use. The fork of a seat is its right one.
     forks: Vec<bool>,
     philosophers: usize,
     meals: u64,

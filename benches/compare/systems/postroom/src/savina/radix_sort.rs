@@ -6,11 +6,11 @@ use crate::{BATCH, finish::Finish};
 use postroom::prelude::*;
 use std::time::Instant;
 
-/// Lets numbers without its bit pass at once, and those with it when all have come.
+/// A process that passes on numbers without its bit at once, and those with it when all have arrived.
 #[process]
 struct Sorter {
     bit: u16,
-    /// The next sorter, or who takes the sorted numbers.
+    /// The next sorter, or the receiver of the sorted numbers.
     next: Recipient<Number>,
     left: u64,
     held: Vec<Number>,
@@ -37,7 +37,7 @@ impl Sorter {
         }
     }
 
-    /// Sends the retained values, from that index on.
+    /// Sends the retained numbers from index `from` on, in batches.
     #[message]
     fn release(&mut self, ctx: &mut Context<Self>, from: usize) {
         let until = self.held.len().min(from + BATCH as usize);
@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// Takes the sorted numbers.
+/// The receiver of the sorted numbers.
 #[process]
 struct Sink {
     numbers: Vec<u16>,

@@ -18,11 +18,11 @@ enum Entry {
     Transfer {
         to: usize,
     },
-    /// Asks the destination to take it.
+    /// Asks the destination to take 1.
     Take {
         from: usize,
     },
-    /// Answers the source.
+    /// Tells the source that the destination has taken it.
     Taken,
     GetBalance(RpcReplyPort<i64>),
 }

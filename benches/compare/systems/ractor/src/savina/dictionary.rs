@@ -1,4 +1,4 @@
-//! Many that read and write one dictionary.
+//! Many clients that read and write one dictionary.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -54,7 +54,7 @@ struct Client;
 
 enum Say {
     Begin,
-    /// The value that is there, or was.
+    /// The current value, or the one before the write.
     Answer(Option<u64>),
 }
 

@@ -9,7 +9,7 @@ use super::super::tally::{Report, Tally, TallyState};
 use super::super::{Peers, nobody, send, share, start};
 use crate::plan::{Outcome, Plan};
 
-/// Hands out the forks, of which each philosopher needs the one of its number and the one after it.
+/// An actor that hands out the forks. Each philosopher needs the fork with its own number and the next one.
 struct Table;
 
 enum Demand {
@@ -75,7 +75,7 @@ enum Course {
 
 struct PhilosopherState {
     index: usize,
-    /// Meals still to be had.
+    /// Meals still to be eaten.
     left: u64,
     meals: u64,
     table: ActorRef<Demand>,

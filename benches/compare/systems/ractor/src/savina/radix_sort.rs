@@ -17,7 +17,7 @@ struct Sorter;
 struct SorterState {
     bit: u32,
     missing: u64,
-    /// Those with the bit set, which go on after all others.
+    /// Numbers with the bit set, which are passed on after all others.
     held: Vec<Number>,
     next: ActorRef<Number>,
 }
