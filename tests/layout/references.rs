@@ -1,7 +1,7 @@
 //! `ARCHITECTURE.md` and the tables that it links to name only existing files and functions, and list all statics and
 //! all traits that are used as `dyn`.
 
-use crate::source::{File, runtime};
+use crate::source::{File, cluster, console, macros, runtime};
 use proc_macro2::TokenTree;
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,9 +22,19 @@ fn quoted(text: &str) -> Vec<String> {
     prose.iter().flat_map(|prose| prose.split('`').skip(1).step_by(2)).map(words).collect()
 }
 
+/// Returns the files of all crates. Those of the runtime are named by their path in its `src`, the others by their path
+/// from the root.
+fn all_files() -> Vec<File> {
+    let mut files = runtime();
+    for (folder, others) in [("cluster", cluster()), ("console", console()), ("macros", macros())] {
+        files.extend(others.into_iter().map(|file| File { path: format!("{folder}/src/{}", file.path), ..file }));
+    }
+    files
+}
+
 #[test]
 fn the_files_and_functions_that_are_named_exist() {
-    let files = runtime();
+    let files = all_files();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut checked, mut wrong) = (0, Vec::new());
     for name in [ARCHITECTURE, TABLES].iter().flat_map(|path| quoted(&document(path))) {
@@ -59,7 +69,7 @@ fn defines(file: &File, name: &str) -> bool {
 /// Among names without a file, only those with a type (`Type::method`) are checked: a single word may be anything.
 #[test]
 fn the_methods_and_variants_that_are_named_without_a_file_exist() {
-    let files = runtime();
+    let files = all_files();
     let words: Vec<BTreeSet<String>> = files.iter().map(|file| words(&file.tokens)).collect();
     let (mut checked, mut wrong) = (0, Vec::new());
     for name in [ARCHITECTURE, TABLES].iter().flat_map(|path| quoted(&document(path))) {
