@@ -218,21 +218,15 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
 
 /// Begins a shutdown that the caller, inside the runtime, cannot wait for.
 fn begin(host: Host, end: ShutdownMode) {
-    let deadline = match end {
-        ShutdownMode::Shutdown(deadline) => deadline,
-        ShutdownMode::Drain(deadline) => {
-            let elsewhere = move || drop(finish(host, end));
-            match spawn_thread(ThreadKind::Shutdown, format!("{}-drain", host.name()), elsewhere) {
-                Ok(_) => return,
-                Err(error) => {
-                    let runtime = host.name();
-                    crate::util::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could be \
-                        started for it");
-                }
-            }
-            deadline
-        }
-    };
+    let (ShutdownMode::Shutdown(deadline) | ShutdownMode::Drain(deadline)) = end;
+    if let ShutdownMode::Drain(_) = end {
+        let elsewhere = move || drop(finish(host, end));
+        let Err(error) = spawn_thread(ThreadKind::Shutdown, format!("{}-drain", host.name()), elsewhere) else {
+            return;
+        };
+        let runtime = host.name();
+        crate::util::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could be started for it");
+    }
     host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
     host.retire();
 }

@@ -340,6 +340,7 @@ impl fmt::Display for ProcessState {
 impl Host {
     /// Takes a snapshot of the host. Visits each worker, name, group and topic of the program, and each slot ever used.
     pub fn statistics(self) -> Statistics {
+        // Longer than other functions: a line for each figure.
         let host = self.scheduler();
         let (spawned, closed) = host.gate.snapshot();
         let threads = host.idle.with_permits(|permits| permits.counts());

@@ -100,6 +100,30 @@ impl<K: LaneKey> PoolProcess<K> {
         self.reason = reason;
     }
 
+    /// Does what the plan has asked for.
+    fn act(&mut self, action: PoolAction<K, Package>, out: &mut StepOutput<'_>) {
+        match action {
+            PoolAction::Start(key) if !self.router.look(|plan, _| plan.wants(&key)) => {
+                self.router.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
+            }
+            PoolAction::Start(key) => {
+                // Messages that only this member could have handled have already failed with the error.
+                if let Err(error) = self.start(&key) {
+                    let (pool, error) = (self.pool(), Shown(&error));
+                    crate::util::log::warn!(pool, %error, "a member of a pool could not be started");
+                }
+            }
+            PoolAction::GiveUp(reason) => {
+                let (pool, shown) = (self.pool(), Shown(&reason));
+                crate::util::log::error!(pool, reason = %shown, "the members of a pool fail too often: it gives up");
+                self.reason = reason;
+            }
+            PoolAction::Over => out.set(StepStatus::Ended(self.reason.clone(), None)),
+            // The router does the others.
+            _ => {}
+        }
+    }
+
     fn pool(&self) -> Option<impl tracing::Value + use<K>> {
         self.alias.as_ref().map(|alias| tracing::field::display(alias.pid()))
     }
@@ -143,24 +167,8 @@ impl<K: LaneKey> Process for PoolProcess<K> {
             match event {
                 Event::Message(package) => {
                     match package.take::<Internal>().map(|Internal(action)| action.take::<PoolAction<K, Package>>()) {
-                        Ok(Ok(PoolAction::Start(key))) if !self.router.look(|plan, _| plan.wants(&key)) => {
-                            self.router.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
-                        }
-                        Ok(Ok(PoolAction::Start(key))) => {
-                            // Messages that only this member could have handled have already failed with the error.
-                            if let Err(error) = self.start(&key) {
-                                let (pool, error) = (self.pool(), Shown(&error));
-                                crate::util::log::warn!(pool, %error, "a member of a pool could not be started");
-                            }
-                        }
-                        Ok(Ok(PoolAction::GiveUp(reason))) => {
-                            let (pool, shown) = (self.pool(), Shown(&reason));
-                            crate::util::log::error!(pool, reason = %shown, "the members of a pool fail too \
-                                often: it gives up");
-                            self.reason = reason;
-                        }
-                        Ok(Ok(PoolAction::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),
-                        Ok(_) => {}
+                        Ok(Ok(action)) => self.act(action, out),
+                        Ok(Err(_)) => {}
                         // The message was sent to the PID of this process itself, which has no methods.
                         Err(package) => drop(package),
                     }

@@ -357,71 +357,100 @@ fn end_turns_in_time(records: &mut Vec<(u64, Stamped)>) {
 
 /// Connects sends to handlings and answers. Returns the fate of each flow, by number.
 fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> {
-    let mut fates: Vec<Option<Fate>> = Vec::new();
-    let mut sent: BTreeMap<(u64, u64), Vec<u32>> = BTreeMap::new();
-    let mut receivers: Vec<u64> = Vec::new();
-    let mut asked: BTreeMap<(u64, u64), u32> = BTreeMap::new();
-    let mut ended: BTreeSet<u64> = BTreeSet::new();
-    // The process that each thread runs, and the index of its last send.
-    let mut slices: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut last_send: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut flows = Flows::default();
     for index in 0..records.len() {
+        flows.tie(records, index, complete_from);
+    }
+    flows.into_fates()
+}
+
+/// The flows of the records up to one of them.
+#[derive(Default)]
+struct Flows {
+    /// What became of the message of each flow, and its receiver, by number. `None`: the flow is an answer's.
+    fates: Vec<(Option<Fate>, u64)>,
+    /// The flows that wait for their handling, by receiver and sequence number.
+    sent: BTreeMap<(u64, u64), Vec<u32>>,
+    /// The flows of answers, by caller and tag.
+    asked: BTreeMap<(u64, u64), u32>,
+    ended: BTreeSet<u64>,
+    /// The process that each thread runs.
+    slices: BTreeMap<u32, u64>,
+    /// The index of the last send of each thread.
+    last_send: BTreeMap<u32, usize>,
+}
+
+impl Flows {
+    /// Adds a flow. Returns its number.
+    fn begin(&mut self, fate: Option<Fate>, receiver: u64) -> u32 {
+        self.fates.push((fate, receiver));
+        self.fates.len() as u32
+    }
+
+    fn end(&mut self, flow: u32, fate: Fate) {
+        self.fates[flow as usize - 1].0 = Some(fate);
+    }
+
+    /// Connects a record to earlier ones.
+    fn tie(&mut self, records: &mut [(u64, Stamped)], index: usize, complete_from: u64) {
         let (sorted, record) = records[index];
-        let mut flow_of = |fate, receiver| {
-            fates.push(fate);
-            receivers.push(receiver);
-            fates.len() as u32
-        };
         match record.kind {
-            RecordKind::Slice => _ = slices.insert(record.thread, record.process),
-            RecordKind::SliceEnd => _ = slices.remove(&record.thread),
+            RecordKind::Slice => _ = self.slices.insert(record.thread, record.process),
+            RecordKind::SliceEnd => _ = self.slices.remove(&record.thread),
             RecordKind::Send => {
                 let is_known = sorted >= complete_from;
-                let flow = flow_of(Some(if is_known { Fate::Queued } else { Fate::Overwritten }), record.process);
+                let flow = self.begin(Some(if is_known { Fate::Queued } else { Fate::Overwritten }), record.process);
                 if is_known {
-                    sent.entry((record.process, record.extra & SEQUENCE_MASK)).or_default().push(flow);
+                    self.sent.entry((record.process, record.extra & SEQUENCE_MASK)).or_default().push(flow);
                 }
                 records[index].1.flow = flow;
-                last_send.insert(record.thread, index);
+                self.last_send.insert(record.thread, index);
             }
             RecordKind::Handle => {
-                let waiting = sent.get_mut(&(record.process, record.extra & SEQUENCE_MASK));
+                let waiting = self.sent.get_mut(&(record.process, record.extra & SEQUENCE_MASK));
                 if let Some(flow) = waiting.and_then(Vec::pop) {
-                    fates[flow as usize - 1] = Some(Fate::Handled);
+                    self.end(flow, Fate::Handled);
                     records[index].1.flow = flow;
                 }
             }
             RecordKind::Ask => {
-                if let (Some(caller), Some(&send)) = (slices.get(&record.thread), last_send.get(&record.thread)) {
-                    let answer = flow_of(None, *caller);
-                    asked.insert((*caller, record.extra), answer);
+                let caller = self.slices.get(&record.thread).copied();
+                if let (Some(caller), Some(&send)) = (caller, self.last_send.get(&record.thread)) {
+                    let answer = self.begin(None, caller);
+                    self.asked.insert((caller, record.extra), answer);
                     records[send].1.answer = answer;
                 }
             }
             RecordKind::Answer | RecordKind::AnswerTaken => {
                 let key = (record.process, record.extra);
-                records[index].1.flow = asked.get(&key).copied().unwrap_or(0);
+                records[index].1.flow = self.asked.get(&key).copied().unwrap_or(0);
                 if record.kind == RecordKind::AnswerTaken {
-                    asked.remove(&key);
+                    self.asked.remove(&key);
                 }
             }
-            RecordKind::End => _ = ended.insert(record.process),
+            RecordKind::End => _ = self.ended.insert(record.process),
             // An open flow may end before the next sample, and a later message may have the same number.
             RecordKind::SampleEnd => {
-                for flow in std::mem::take(&mut sent).into_values().flatten() {
-                    fates[flow as usize - 1] = Some(Fate::SampleEnded);
+                for flow in std::mem::take(&mut self.sent).into_values().flatten() {
+                    self.end(flow, Fate::SampleEnded);
                 }
-                (slices, last_send, asked) = Default::default();
+                self.slices.clear();
+                self.last_send.clear();
+                self.asked.clear();
             }
             _ => {}
         }
     }
-    for (fate, receiver) in fates.iter_mut().zip(receivers) {
-        if *fate == Some(Fate::Queued) && ended.contains(&receiver) {
-            *fate = Some(Fate::ProcessEnded);
-        }
+
+    /// Returns the fate of each flow, by number.
+    fn into_fates(self) -> Vec<Option<Fate>> {
+        let Self { fates, ended, .. } = self;
+        let fate = |(fate, receiver)| match fate {
+            Some(Fate::Queued) if ended.contains(&receiver) => Some(Fate::ProcessEnded),
+            fate => fate,
+        };
+        fates.into_iter().map(fate).collect()
     }
-    fates
 }
 
 /// The events of a recording in chronological order: see [`Recording::events`].
@@ -453,6 +482,7 @@ impl Iterator for RecordedEvents<'_> {
 
 impl RecordedEvents<'_> {
     fn see(&mut self, record: Stamped) {
+        // Longer than other functions: a line or two for each kind.
         let Stamped { at, thread, kind, name, flow, answer, process, extra } = record;
         let pid = |incarnation| self.recording.pid(incarnation);
         let (of, flow) = (TypeIndex(name), NonZeroU32::new(flow).map(FlowId));

@@ -618,22 +618,7 @@ impl Runner {
         let broken = broken.or_else(|| run.within(|| run.broken_at_the_end()).filter(|_| is_clean));
         silence(loud);
         let is_redundant = abort == Some(Abort::Explored);
-        let failure = match (abort, outcome) {
-            (Some(Abort::Explored), _) => None,
-            (Some(abort), _) => Some(Panic { message: abort.to_string(), place: String::new() }),
-            (None, Err((kind, _))) if kind == TypeId::of::<Aborted>() => {
-                Some(Panic { message: "the run was cut short".into(), place: String::new() })
-            }
-            (None, Err((_, panic))) => Some(panic),
-            (None, Ok(())) => match &broken {
-                Some(what) => Some(Panic { message: format!("{BROKEN}: {what}"), place: String::new() }),
-                None if is_clean => None,
-                None => {
-                    let message = "processes did not end after the test: they go on although they were killed";
-                    Some(Panic { message: message.into(), place: String::new() })
-                }
-            },
-        };
+        let failure = failure_of(abort, outcome, broken.as_deref(), is_clean);
         self.slots = run.take_slots();
         let runtimes = run.take_nodes().into_iter().chain([runtime]);
         if is_clean && broken.is_none() {
@@ -649,4 +634,25 @@ impl Runner {
         let explorer = choices.into_explorer().and_then(|mut explorer| explorer.advance(touched).then_some(explorer));
         Ok(Ran { failure, made, explorer, is_redundant, hash, turns, timers, time, listed, sometimes })
     }
+}
+
+/// Returns why a run has failed, if it has.
+fn failure_of(
+    abort: Option<Abort>,
+    outcome: Result<(), (TypeId, Panic)>,
+    broken: Option<&str>,
+    is_clean: bool,
+) -> Option<Panic> {
+    let message = match (abort, outcome) {
+        (Some(Abort::Explored), _) => return None,
+        (Some(abort), _) => abort.to_string(),
+        (None, Err((kind, _))) if kind == TypeId::of::<Aborted>() => "the run was cut short".into(),
+        (None, Err((_, panic))) => return Some(panic),
+        (None, Ok(())) => match broken {
+            Some(what) => format!("{BROKEN}: {what}"),
+            None if is_clean => return None,
+            None => "processes did not end after the test: they continue although they were killed".into(),
+        },
+    };
+    Some(Panic { message, place: String::new() })
 }

@@ -407,42 +407,42 @@ impl SimRun {
         self.state().members.push(SimThread::of_this_thread(seat.clone()));
         // The report of a failed run contains the panic.
         silence(true);
-        self.within(|| {
-            as_simulated_thread(|| {
-                let mut played = Vec::new();
-                loop {
-                    self.play_all(&mut played);
-                    match self.next(&played) {
-                        NextTurn::Slice(token, budget, crash) => {
-                            let place = self.state().place_of(&token);
-                            let PlayedHost { thread, scratches } = &mut played[place];
-                            let scratch = &mut scratches[0];
-                            thread.run(|workers| {
-                                workers[0].enter(|worker| worker.run_simulated_slice(scratch, token, budget, crash));
-                            });
-                        }
-                        NextTurn::UsualSlice(at, token) => {
-                            let PlayedHost { thread, scratches } = &mut played[at / self.workers];
-                            let at = at % self.workers;
-                            let scratch = &mut scratches[at];
-                            thread.run(|workers| workers[at].enter(|worker| worker.run_usual_slice(scratch, token)));
-                        }
-                        NextTurn::Leap(limit, late) => _ = self.clock.leap(limit, late),
-                        NextTurn::Thread(other) => {
-                            self.state().idle.push(seat.clone());
-                            other.give(Instruction::Go);
-                            if let Instruction::Leave = seat.wait() {
-                                break;
-                            }
-                        }
-                    }
-                }
-            });
-        });
+        self.within(|| as_simulated_thread(|| self.take_turns(seat)));
         let id = current_thread().id();
         self.state().members.retain(|member| member.id != id);
         self.drivers.give_back(seat.clone());
         self.main.give(Instruction::Go);
+    }
+
+    fn take_turns(&self, seat: &Arc<Seat>) {
+        let mut played = Vec::new();
+        loop {
+            self.play_all(&mut played);
+            match self.next(&played) {
+                NextTurn::Slice(token, budget, crash) => {
+                    let place = self.state().place_of(&token);
+                    let PlayedHost { thread, scratches } = &mut played[place];
+                    let scratch = &mut scratches[0];
+                    thread.run(|workers| {
+                        workers[0].enter(|worker| worker.run_simulated_slice(scratch, token, budget, crash));
+                    });
+                }
+                NextTurn::UsualSlice(at, token) => {
+                    let PlayedHost { thread, scratches } = &mut played[at / self.workers];
+                    let at = at % self.workers;
+                    let scratch = &mut scratches[at];
+                    thread.run(|workers| workers[at].enter(|worker| worker.run_usual_slice(scratch, token)));
+                }
+                NextTurn::Leap(limit, late) => _ = self.clock.leap(limit, late),
+                NextTurn::Thread(other) => {
+                    self.state().idle.push(seat.clone());
+                    other.give(Instruction::Go);
+                    if let Instruction::Leave = seat.wait() {
+                        return;
+                    }
+                }
+            }
+        }
     }
 
     /// Makes the calling driver simulate the hosts that have been added since the last call.

@@ -21,6 +21,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Timers of starts have tags above this; timers of the plan, which counts from one, have tags below it.
 const FIRST_LIMIT: u64 = 1 << 62;
@@ -211,23 +212,7 @@ impl SupervisorProcess {
             SupervisorAction::Kill(id) => {
                 self.pid_of(id).map(Pid::kill);
             }
-            SupervisorAction::Set { of, number, after } => {
-                self.unset(of);
-                let due = Moment::now().after(after);
-                if let Some((_, ExitListener { slot, generation, .. })) = self.own
-                    && due < Moment::NEVER
-                {
-                    let alarm = TimerAction::Complete { slot, generation, tag: number };
-                    match self.host.scheduler().set_timer(due, alarm) {
-                        Some(key) => {
-                            self.numbers.insert(number, of);
-                            self.timers.insert(of, (number, key));
-                        }
-                        // The timer table is full, so the timer is due at once rather than never.
-                        None => self.happened.push_back(SupervisorEvent::Due(of, number)),
-                    }
-                }
-            }
+            SupervisorAction::Set { of, number, after } => self.set(of, number, after),
             SupervisorAction::Unset(of) => self.unset(of),
             SupervisorAction::Over(id) => {
                 self.show(id);
@@ -238,23 +223,24 @@ impl SupervisorProcess {
                     self.shut(id);
                 }
             }
-            SupervisorAction::Forgotten(id) => {
-                if let Some(member) = self.members.remove(&id) {
-                    // Another child may have the name by now.
-                    if self.names.get(&member.slot.name) == Some(&id) {
-                        self.names.remove(&member.slot.name);
-                    }
-                    // Processes that wait for the child's end are notified when its name is free.
-                    let reason = member.slot.last_reason(&ExitReason::Shutdown);
-                    let waits = member.slot.shut(&reason);
-                    self.registry.remove(&member.slot);
-                    waits.tell(&reason);
-                    // Dropping the closure runs user code.
-                    dispose(Site::ChildDrop, member);
-                }
-            }
+            SupervisorAction::Forgotten(id) => self.forget(id),
             SupervisorAction::Finished(end) => self.end = Some(end),
         }
+    }
+
+    fn forget(&mut self, id: Id) {
+        let Some(member) = self.members.remove(&id) else { return };
+        // Another child may have the name by now.
+        if self.names.get(&member.slot.name) == Some(&id) {
+            self.names.remove(&member.slot.name);
+        }
+        // Processes that wait for the child's end are notified when its name is free.
+        let reason = member.slot.last_reason(&ExitReason::Shutdown);
+        let waits = member.slot.shut(&reason);
+        self.registry.remove(&member.slot);
+        waits.tell(&reason);
+        // Dropping the closure runs user code.
+        dispose(Site::ChildDrop, member);
     }
 
     fn add(&mut self, slot: Arc<ChildSlot>, rules: ChildRules, start: Box<StartChild>) {
@@ -266,6 +252,24 @@ impl SupervisorProcess {
 
     fn pid_of(&self, id: Id) -> Option<Pid> {
         self.members.get(&id)?.pid
+    }
+
+    fn set(&mut self, of: TimerOf, number: u64, after: Duration) {
+        self.unset(of);
+        let due = Moment::now().after(after);
+        let Some((_, ExitListener { slot, generation, .. })) = self.own else { return };
+        if due == Moment::NEVER {
+            return;
+        }
+        let alarm = TimerAction::Complete { slot, generation, tag: number };
+        match self.host.scheduler().set_timer(due, alarm) {
+            Some(key) => {
+                self.numbers.insert(number, of);
+                self.timers.insert(of, (number, key));
+            }
+            // The timer table is full, so the timer is due at once rather than never.
+            None => self.happened.push_back(SupervisorEvent::Due(of, number)),
+        }
     }
 
     fn unset(&mut self, of: TimerOf) {

@@ -334,25 +334,27 @@ impl<T> Wheel<T> {
             NEAR => self.leave_stale(),
             ASIDE | FREE => {}
             place => {
-                let (level, slot) = (usize::from(place) / SLOTS, usize::from(place) % SLOTS);
                 if let Some(next) = self.entries.get_mut(next as usize) {
                     next.previous = previous;
                 }
                 match self.entries.get_mut(previous as usize) {
                     Some(previous) => previous.next = next,
-                    None => {
-                        let slots = &mut self.levels[level];
-                        if slots.first[slot] == index {
-                            slots.first[slot] = next;
-                            if next == NONE {
-                                slots.occupied &= !(1 << slot);
-                            }
-                        } else if let Some(first) = self.apart.iter_mut().find(|first| **first == index) {
-                            *first = next;
-                        }
-                    }
+                    None => self.replace_first(usize::from(place), index, next),
                 }
             }
+        }
+    }
+
+    /// Replaces the first entry of a list: of a slot, or one that was taken apart.
+    fn replace_first(&mut self, place: usize, index: u32, next: u32) {
+        let (slots, slot) = (&mut self.levels[place / SLOTS], place % SLOTS);
+        if slots.first[slot] == index {
+            slots.first[slot] = next;
+            if next == NONE {
+                slots.occupied &= !(1 << slot);
+            }
+        } else if let Some(first) = self.apart.iter_mut().find(|first| **first == index) {
+            *first = next;
         }
     }
 

@@ -78,6 +78,28 @@ enum RestartStage<M, T, E> {
 
 impl<M, T, E> Unpin for PatientCallFuture<M, T, E> {}
 
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> RestartStage<M, T, E> {
+    /// Sends the message. Returns the next stage, and whether the call has been polled.
+    ///
+    /// # Errors
+    /// The message, if it was refused for another reason than a restart.
+    fn attempt(
+        call: Call<M, T, E>,
+        due: Option<Moment>,
+        context: &mut Context<'_>,
+    ) -> Result<(Self, bool), SendError<M>> {
+        let (pid, method) = (call.pid(), call.method());
+        let mut sent = CallFuture::unsent();
+        match sent.begin(call.until(due), context) {
+            Ok(is_polled) => Ok((Self::Sent(sent), is_polled)),
+            Err(SendError { message, reason: SendFailure::Restarting(_) }) => {
+                Ok((Self::Pausing(Call::new(pid, method, message), Pause::new(pid, due)), false))
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+}
+
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for PatientCallFuture<M, T, E> {
     type Output = Result<T, CallError<E>>;
 
@@ -86,20 +108,14 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for Patient
         loop {
             match std::mem::replace(stage, RestartStage::Over) {
                 RestartStage::Ready(call) => {
-                    let (pid, method) = (call.pid(), call.method());
                     *due = due.or_else(|| call.due());
-                    let mut sent = CallFuture::unsent();
-                    match sent.begin(call.until(*due), context) {
-                        Ok(is_polled) => {
-                            *stage = RestartStage::Sent(sent);
-                            if is_polled {
-                                return Poll::Pending;
-                            }
-                        }
-                        Err(SendError { message, reason: SendFailure::Restarting(_) }) => {
-                            *stage = RestartStage::Pausing(Call::new(pid, method, message), Pause::new(pid, *due));
-                        }
+                    let is_polled;
+                    (*stage, is_polled) = match RestartStage::attempt(call, *due, context) {
+                        Ok(attempted) => attempted,
                         Err(refused) => return Poll::Ready(Err(refused.into())),
+                    };
+                    if is_polled {
+                        return Poll::Pending;
                     }
                 }
                 RestartStage::Pausing(call, mut pause) => match pause.poll(context) {

@@ -184,21 +184,18 @@ impl Scheduler {
         rest
     }
 
-    /// Executes the orders. Stalls are described first, since executing an order may end the step.
+    /// Executes the orders. Stalls are described first, since executing an order may end the step, and reported last,
+    /// so that a report says whether the permit was taken over.
     fn carry_out(&'static self, orders: &[Order], open: &mut Vec<Option<Stall>>) {
-        for order in orders {
-            if let Order::Report(thread, lasted) = *order {
-                open.resize(open.len().max(thread + 1), None);
-                open[thread] = self.stall(thread, lasted);
-                if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
-                    self.report(|| {
-                        let host = self.config.name.clone();
-                        Box::new(move || {
-                            crate::util::log::warn!(?lasted, %host, "a task of the reactor, or the action of a timer, \
-                                has stalled: others wait");
-                        })
-                    });
-                }
+        let reports = orders.iter().filter_map(|order| match order {
+            Order::Report(thread, lasted) => Some((*thread, *lasted)),
+            _ => None,
+        });
+        for (thread, lasted) in reports.clone() {
+            open.resize(open.len().max(thread + 1), None);
+            open[thread] = self.stall(thread, lasted);
+            if open[thread].is_none() {
+                self.report_visit(thread, lasted);
             }
         }
         for order in orders {
@@ -208,18 +205,11 @@ impl Scheduler {
                         self.watchdog.moved.add(1);
                     }
                 }
-                Order::TakeOver(thread) => {
-                    if self.take_over(thread) {
-                        self.watchdog.taken_over.add(1);
-                        if let Some(Some(stall)) = open.get_mut(thread) {
-                            stall.taken_over = true;
-                            if self.recorder.is_on() {
-                                self.recorder.note(RecordKind::TakeOver, stall.pid.incarnation(), 0, None);
-                            }
-                        }
-                    }
+                Order::TakeOver(thread) if self.take_over(thread) => {
+                    self.watchdog.taken_over.add(1);
+                    self.note_taken_over(open.get_mut(thread).and_then(Option::as_mut));
                 }
-                Order::Report(..) => {}
+                Order::TakeOver(_) | Order::Report(..) => {}
                 Order::Ended(thread, lasted) => {
                     if let Some(stall) = open.get_mut(thread).and_then(Option::take) {
                         self.tell_of(&Stall { lasted, is_over: true, ..stall });
@@ -227,14 +217,35 @@ impl Scheduler {
                 }
             }
         }
-        for order in orders {
-            if let Order::Report(thread, _) = *order
-                && let Some(stall) = &open[thread]
-            {
+        for (thread, _) in reports {
+            if let Some(stall) = &open[thread] {
                 self.watchdog.stalls.add(1);
                 self.tell_of(stall);
                 self.record_stall(stall, thread);
             }
+        }
+    }
+
+    /// Logs that something else than a step takes long on a thread, if it does: a task of the reactor, or the action of
+    /// a timer.
+    fn report_visit(&'static self, thread: usize, lasted: Duration) {
+        if !self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
+            return;
+        }
+        self.report(|| {
+            let host = self.config.name.clone();
+            Box::new(move || {
+                crate::util::log::warn!(?lasted, %host, "a task of the reactor, or the action of a timer, has stalled: \
+                    others wait");
+            })
+        });
+    }
+
+    fn note_taken_over(&'static self, stall: Option<&mut Stall>) {
+        let Some(stall) = stall else { return };
+        stall.taken_over = true;
+        if self.recorder.is_on() {
+            self.recorder.note(RecordKind::TakeOver, stall.pid.incarnation(), 0, None);
         }
     }
 
