@@ -234,6 +234,19 @@ impl Builder {
         Ok(cluster)
     }
 
+    /// Checks the options that do not need a runtime.
+    fn check(&self) -> Result<(), JoinError> {
+        let is_name = self.cluster.len() <= 64 && is_subject(&self.cluster) && !self.cluster.contains('.');
+        if !is_name {
+            return Err(JoinError::ClusterName { name: self.cluster.clone() });
+        }
+        self.timing.check()?;
+        if !self.session.data.have_room() || !self.session.control.have_room() {
+            return Err(JoinError::Window);
+        }
+        Ok(())
+    }
+
     /// Builds the parts of a node without starting threads.
     pub(crate) fn prepare(
         self,
@@ -241,14 +254,7 @@ impl Builder {
         engine: Arc<dyn Engine>,
         clock: SharedClock,
     ) -> Result<(Cluster, Driver, Delivery), JoinError> {
-        let is_name = self.cluster.len() <= 64 && is_subject(&self.cluster) && !self.cluster.contains('.');
-        if !is_name {
-            return Err(JoinError::ClusterName { name: self.cluster });
-        }
-        self.timing.check()?;
-        if !self.session.data.have_room() || !self.session.control.have_room() {
-            return Err(JoinError::Window);
-        }
+        self.check()?;
         let codecs = self.codecs.build()?;
         let id = host.node();
         let node = Node::of(id).ok_or(JoinError::Runtime)?;

@@ -4,11 +4,11 @@
 
 mod network;
 
-use super::state::BrokerJob;
+use super::state::{BrokerJob, BrokerState};
 use super::{Broker, Client, StoreCopy};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Bucket, ProbeOutcome, StoreError};
+use crate::engine::{Bucket, Lane, Message, ProbeOutcome, StoreError};
 pub use network::Faults;
 use network::{Cargo, Endpoint, Flight, Network, PATIENCE};
 use postroom::prelude::*;
@@ -284,38 +284,15 @@ impl SimulatedShared {
             let mut broker = self.broker.lock();
             let Some(job) = broker.jobs.pop_front() else { return };
             let mut state = self.lock();
-            let SimulatedState { network, leases, traffic, objections, lost_leases_end, .. } = &mut *state;
-            let chance = |probability: f64| self.sim.chance(probability);
+            let SimulatedState { network, traffic, .. } = &mut *state;
             match job {
                 BrokerJob::Publish { client, lane, message } => {
-                    let traffic = traffic.entry(client).or_default();
-                    traffic.messages += 1;
-                    traffic.bytes += message.payload.len() as u64;
-                    let lease = leases.get(&client).filter(|key| broker.has(Bucket::Leases, key));
-                    if lease.is_none() && broker.is_up(client) && *lost_leases_end <= now {
-                        objections.push(format!("{} was published by a node without a lease", message.subject));
-                    }
-                    let others = broker.jobs.len();
-                    broker.publish(client, lane, &message);
-                    for job in broker.jobs.split_off(others) {
-                        let BrokerJob::Deliver { subscription, breaks, message } = job else { continue };
-                        let Some(to) = broker.subscriptions.get(&subscription).map(|to| to.client) else { continue };
-                        let (from, to) = (Endpoint::Node(client), Endpoint::Node(to));
-                        if network.is_cut(from, to) || chance(network.faults.drop) {
-                            continue;
-                        }
-                        let copies = 1 + usize::from(chance(network.faults.duplicate));
-                        for _ in 0..copies {
-                            let cargo =
-                                Cargo::Job(BrokerJob::Deliver { subscription, breaks, message: message.clone() });
-                            network.send(&self.sim, now, Flight { from, to, cargo }, true);
-                        }
-                    }
+                    self.publish(now, &mut broker, &mut state, (client, lane, message));
                 }
                 job @ (BrokerJob::Probe { client, .. } | BrokerJob::Access { client, .. }) => {
                     traffic.entry(client).or_default().requests += 1;
                     let (from, to) = (Endpoint::Node(client), Endpoint::Store);
-                    if network.is_cut(from, to) || chance(network.faults.drop) {
+                    if network.is_cut(from, to) || self.sim.chance(network.faults.drop) {
                         let lost = Flight { from: to, to: from, cargo: unanswered(job) };
                         network.put(now + PATIENCE, lost);
                     } else {
@@ -342,6 +319,39 @@ impl SimulatedShared {
                     }
                 }
                 BrokerJob::Deliver { .. } => unreachable!("it is sent on its way when it is published"),
+            }
+        }
+    }
+
+    /// Publishes a message, and sends its copies to the subscribers on their way.
+    fn publish(
+        &self,
+        now: Moment,
+        broker: &mut BrokerState,
+        state: &mut SimulatedState,
+        (client, lane, message): (usize, Lane, Message),
+    ) {
+        let SimulatedState { network, leases, traffic, objections, lost_leases_end, .. } = state;
+        let traffic = traffic.entry(client).or_default();
+        traffic.messages += 1;
+        traffic.bytes += message.payload.len() as u64;
+        let lease = leases.get(&client).filter(|key| broker.has(Bucket::Leases, key));
+        if lease.is_none() && broker.is_up(client) && *lost_leases_end <= now {
+            objections.push(format!("{} was published by a node without a lease", message.subject));
+        }
+        let others = broker.jobs.len();
+        broker.publish(client, lane, &message);
+        for job in broker.jobs.split_off(others) {
+            let BrokerJob::Deliver { subscription, breaks, message } = job else { continue };
+            let Some(to) = broker.subscriptions.get(&subscription).map(|to| to.client) else { continue };
+            let (from, to) = (Endpoint::Node(client), Endpoint::Node(to));
+            if network.is_cut(from, to) || self.sim.chance(network.faults.drop) {
+                continue;
+            }
+            let copies = 1 + usize::from(self.sim.chance(network.faults.duplicate));
+            for _ in 0..copies {
+                let cargo = Cargo::Job(BrokerJob::Deliver { subscription, breaks, message: message.clone() });
+                network.send(&self.sim, now, Flight { from, to, cargo }, true);
             }
         }
     }

@@ -70,6 +70,22 @@ pub(super) async fn keep_connected(shared: Arc<EngineShared>, lane: Lane) {
     }
 }
 
+/// Counts what the client reports, and passes the subject of a refused message to the requests that wait.
+fn note_event(shared: &EngineShared, lane: Lane, refused: &broadcast::Sender<String>, event: Event) {
+    match event {
+        Event::SlowConsumer(_) => _ = shared.counters.dropped.fetch_add(1, Ordering::Relaxed),
+        Event::ServerError(ServerError::Other(text)) => {
+            let Some(refusal) = Violation::read(&text) else { return };
+            shared.refused(lane, &refusal);
+            if !refusal.is_subscription {
+                // Fails if no request is waiting, which does not matter.
+                let _ = refused.send(refusal.subject);
+            }
+        }
+        _ => {}
+    }
+}
+
 async fn connect(
     shared: &Arc<EngineShared>,
     lane: Lane,
@@ -99,19 +115,7 @@ async fn connect(
             async move { Some(ReconnectToServer { addr, delay: Some(Duration::ZERO) }) }
         })
         .event_callback(move |event| {
-            match event {
-                Event::SlowConsumer(_) => _ = counts.counters.dropped.fetch_add(1, Ordering::Relaxed),
-                Event::ServerError(ServerError::Other(text)) => {
-                    if let Some(refusal) = Violation::read(&text) {
-                        counts.refused(lane, &refusal);
-                        if !refusal.is_subscription {
-                            // Fails if no request is waiting, which does not matter.
-                            let _ = refused.send(refusal.subject);
-                        }
-                    }
-                }
-                _ => {}
-            }
+            note_event(&counts, lane, &refused, event);
             async {}
         });
     // The client's own limit applies only to the handshake.

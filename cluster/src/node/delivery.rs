@@ -208,128 +208,127 @@ impl Delivery {
     /// Handles an envelope. Returns whether the envelope is stored, so that its credit must not be returned yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {
-            Envelope::Message { to, content } => {
-                let Ok((_, payload)) = self.decode(peer, content, Agreement::decode) else { return false };
-                self.deliver(peer, to, Kept::Package(Package::with_payload(to, payload)), lane, cost)
-            }
+            Envelope::Message { to, content } => return self.message(peer, to, content, lane, cost),
             Envelope::Call { to, number, time_left, content } => {
-                if peer.owes_too_much() {
-                    peer.answer(number, MessageId(0), Err(CallError::Full));
-                    return false;
-                }
-                let answering = Arc::clone(peer);
-                let (message, payload) = match self.decode(peer, content, Agreement::decode) {
-                    Ok(decoded) => decoded,
-                    Err(error) => {
-                        let lost = CallError::Gone(ExitReason::NodeLost);
-                        peer.answer(number, MessageId(0), Err(error.as_ref().map_or(lost, not_taken)));
-                        return false;
-                    }
-                };
-                let then = move |answer| answering.answer_noted(number, message, answer);
-                let (package, abandonment) = Package::with_caller(to, payload, time_left, then);
-                peer.begin_answering(number, abandonment);
-                self.deliver(peer, to, Kept::Package(package), lane, cost)
+                let Some(package) = self.called(peer, to, number, time_left, content) else { return false };
+                return self.deliver(peer, to, Kept::Package(package), lane, cost);
             }
-            Envelope::Answer { number, content } => {
-                if let Some(answerer) = peer.take_call(number) {
-                    let answer = self.decode(peer, content, Agreement::decode_answer);
-                    answerer.answer(answer.map_err(|error| error.as_ref().map_or(CallError::Dropped, answer_lost)));
-                }
-                false
+            Envelope::Link { from, to, link, number, reason } => {
+                let Some(message) = self.linked(peer, from, link, number, &reason) else { return false };
+                return self.deliver(peer, to, Kept::Link { from, message }, lane, cost);
             }
+            Envelope::Ask { number, to, ask, reason } => {
+                return self.asked(peer, number, to, (ask, reason), lane, cost);
+            }
+            Envelope::Told { number, told, bytes } => self.told(peer, number, told, &bytes),
+            Envelope::Answer { number, content } => self.answered(peer, number, content),
             Envelope::Failed { number, error } => {
                 if let Some(answerer) = peer.take_call(number) {
                     // An older or newer node may send an error that this one cannot decode.
                     answerer.answer(Err(decode_call_error(&error).unwrap_or(CallError::Dropped)));
                 }
-                false
             }
-            Envelope::Link { from, to, link, number, reason } => {
-                // A peer may only send links of its own processes.
-                if from.node() != peer.node() {
-                    self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
-                    return false;
-                }
-                let is_new = matches!(link, LinkKind::Link | LinkKind::Watch);
-                if is_new && self.router.ties(peer.node()) >= self.max_bonds {
-                    peer.end_flood();
-                    return false;
-                }
-                let why = || exit_reason(&reason);
-                let message = match link {
-                    LinkKind::Link => LinkMessage::Link,
-                    LinkKind::Unlink => LinkMessage::Unlink(number),
-                    LinkKind::Unlinked => LinkMessage::Unlinked(number),
-                    LinkKind::Watch => LinkMessage::Watch(number),
-                    LinkKind::Unwatch => LinkMessage::Unwatch(number),
-                    LinkKind::Down => LinkMessage::Down(number, why()),
-                    LinkKind::Exit => LinkMessage::Exit(why()),
-                    LinkKind::Failed => LinkMessage::Failed(why()),
-                };
-                self.deliver(peer, to, Kept::Link { from, message }, lane, cost)
+            Envelope::Abandon { number } => peer.abandoned(number),
+            Envelope::Start { number, content } => self.start(peer, number, StartKind::Plain, content),
+            Envelope::StartKeyed { number, key, content } => self.start(peer, number, StartKind::Keyed(key), content),
+            Envelope::StartChild { number, content } if peer.is_next_child(number) => {
+                self.start(peer, number, StartKind::Child, content);
             }
-            Envelope::Abandon { number } => {
-                peer.abandoned(number);
-                false
-            }
-            Envelope::Start { number, content } => {
-                self.start(peer, number, StartKind::Plain, content);
-                false
-            }
-            Envelope::StartKeyed { number, key, content } => {
-                self.start(peer, number, StartKind::Keyed(key), content);
-                false
-            }
+            Envelope::StartChild { .. } => _ = self.counters.undecodable.fetch_add(1, Ordering::Relaxed),
+            Envelope::Started { number, pid } => self.started(peer, number, pid),
+            Envelope::Refused { number, reason } => peer.start_is_over(number, Err(NotStarted::Said(reason))),
             Envelope::KeyTaken { number, process } => {
                 if let Some(then) = peer.take_start(number) {
                     then.complete(Err(NotStarted::KeyTaken { process }));
                 }
-                false
-            }
-            Envelope::Started { number, pid } => {
-                // A peer starts processes only on its own node.
-                let is_there = pid.node() == peer.node();
-                if !is_there {
-                    self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
-                }
-                let started = if is_there { Ok(pid) } else { Err("it has named a process of another node".into()) };
-                match peer.take_start(number) {
-                    Some(then) => then.complete(started),
-                    None => peer.child_started(number, started),
-                }
-                false
-            }
-            Envelope::Refused { number, reason } => {
-                let refused = Err(NotStarted::Said(reason));
-                match peer.take_start(number) {
-                    Some(then) => then.complete(refused),
-                    None => peer.child_started(number, refused),
-                }
-                false
-            }
-            Envelope::StartChild { number, .. } if !peer.is_next_child(number) => {
-                self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
-                false
-            }
-            Envelope::StartChild { number, content } => {
-                self.start(peer, number, StartKind::Child, content);
-                false
             }
             Envelope::ChildEnded { number, handling, reason } => {
                 peer.child_ended(number, exit_reason(&reason), &handling);
-                false
             }
-            Envelope::Ask { number, to, ask, reason } => self.asked(peer, number, to, (ask, reason), lane, cost),
-            Envelope::Told { number, told, bytes } => {
-                self.told(peer, number, told, &bytes);
-                false
-            }
-            Envelope::Directory { message: bytes } => {
-                self.directory(peer, bytes);
-                false
-            }
+            Envelope::Directory { message } => self.directory(peer, message),
         }
+        false
+    }
+
+    fn message(&mut self, peer: &Arc<Peer>, to: Pid, content: Content, lane: Lane, cost: u64) -> bool {
+        let Ok((_, payload)) = self.decode(peer, content, Agreement::decode) else { return false };
+        self.deliver(peer, to, Kept::Package(Package::with_payload(to, payload)), lane, cost)
+    }
+
+    /// Returns the package of a call, whose answer goes back to the peer. `None`: the call has failed.
+    fn called(
+        &self,
+        peer: &Arc<Peer>,
+        to: Pid,
+        number: u64,
+        time_left: Option<Duration>,
+        content: Content,
+    ) -> Option<Package> {
+        if peer.owes_too_much() {
+            peer.answer(number, MessageId(0), Err(CallError::Full));
+            return None;
+        }
+        let (message, payload) = match self.decode(peer, content, Agreement::decode) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                let lost = CallError::Gone(ExitReason::NodeLost);
+                peer.answer(number, MessageId(0), Err(error.as_ref().map_or(lost, not_taken)));
+                return None;
+            }
+        };
+        let answering = Arc::clone(peer);
+        let then = move |answer| answering.answer_noted(number, message, answer);
+        let (package, abandonment) = Package::with_caller(to, payload, time_left, then);
+        peer.begin_answering(number, abandonment);
+        Some(package)
+    }
+
+    fn answered(&self, peer: &Arc<Peer>, number: u64, content: Content) {
+        if let Some(answerer) = peer.take_call(number) {
+            let answer = self.decode(peer, content, Agreement::decode_answer);
+            answerer.answer(answer.map_err(|error| error.as_ref().map_or(CallError::Dropped, answer_lost)));
+        }
+    }
+
+    /// Decodes a message of the link protocol. `None`: the peer may not send it.
+    fn linked(
+        &self,
+        peer: &Arc<Peer>,
+        from: Pid,
+        link: LinkKind,
+        number: u64,
+        reason: &[u8],
+    ) -> Option<LinkMessage<ExitReason>> {
+        // A peer may only send links of its own processes.
+        if from.node() != peer.node() {
+            self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let is_new = matches!(link, LinkKind::Link | LinkKind::Watch);
+        if is_new && self.router.ties(peer.node()) >= self.max_bonds {
+            peer.end_flood();
+            return None;
+        }
+        Some(match link {
+            LinkKind::Link => LinkMessage::Link,
+            LinkKind::Unlink => LinkMessage::Unlink(number),
+            LinkKind::Unlinked => LinkMessage::Unlinked(number),
+            LinkKind::Watch => LinkMessage::Watch(number),
+            LinkKind::Unwatch => LinkMessage::Unwatch(number),
+            LinkKind::Down => LinkMessage::Down(number, exit_reason(reason)),
+            LinkKind::Exit => LinkMessage::Exit(exit_reason(reason)),
+            LinkKind::Failed => LinkMessage::Failed(exit_reason(reason)),
+        })
+    }
+
+    fn started(&self, peer: &Arc<Peer>, number: u64, pid: Pid) {
+        // A peer starts processes only on its own node.
+        let is_there = pid.node() == peer.node();
+        if !is_there {
+            self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+        }
+        let started = if is_there { Ok(pid) } else { Err("it has named a process of another node".into()) };
+        peer.start_is_over(number, started);
     }
 
     /// Decodes a value of a peer. A failure is counted.

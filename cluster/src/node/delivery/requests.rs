@@ -202,10 +202,7 @@ impl Delivery {
             ToldKind::Full => NotStarted::Full,
             ToldKind::Done | ToldKind::Gone | ToldKind::Info => return,
         };
-        match peer.take_start(number) {
-            Some(then) => then.complete(Err(why)),
-            None => peer.child_started(number, Err(why)),
-        }
+        peer.start_is_over(number, Err(why));
     }
 }
 

@@ -100,4 +100,12 @@ impl Peer {
     pub(crate) fn take_start(&self, number: u64) -> Option<Completer<Started>> {
         self.lock().starts.remove(&number)
     }
+
+    /// Handles the peer's answer to a start, or to that of a child.
+    pub(crate) fn start_is_over(&self, number: u64, started: Started) {
+        match self.take_start(number) {
+            Some(then) => then.complete(started),
+            None => self.child_started(number, started),
+        }
+    }
 }
