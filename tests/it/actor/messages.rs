@@ -9,6 +9,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 mod dead_letters;
 
@@ -255,7 +256,8 @@ fn a_method_may_answer_later_from_anywhere() {
 fn answers_may_arrive_in_another_order_than_questions() {
     with_runtime(|runtime| {
         let desk = runtime.spawn(Desk::default()).serve().unwrap();
-        let waiting: Vec<_> = (0..8).map(|_| thread::spawn(move || desk.keep().wait())).collect();
+        let waiting: Vec<_> =
+            (0..8).map(|_| thread::spawn(move || desk.keep().timeout(Duration::MAX).wait())).collect();
         let mut answered = 0;
         until(|| {
             answered += desk.answer_kept(3).wait().unwrap();

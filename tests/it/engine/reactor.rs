@@ -210,7 +210,7 @@ fn a_sync_entry_registers_a_socket_on_whatever_thread_it_runs() -> Outcome {
     for host in [runtime.host(), other.host()] {
         let binder = host.spawn(Binder { listener: None }).bind()?;
         let place = binder.place().wait()?.ok_or("bound")?;
-        let accepted = std::thread::spawn(move || binder.accept().wait());
+        let accepted = std::thread::spawn(move || binder.accept().timeout(Duration::MAX).wait());
         let mut text = String::new();
         std::io::Read::read_to_string(&mut std::net::TcpStream::connect(place)?, &mut text)?;
         assert_eq!(text, "hello");

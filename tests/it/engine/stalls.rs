@@ -335,7 +335,7 @@ fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
         let runtime = Runtime::builder().workers(1).stall_limit(Duration::MAX).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
         let until = stick(stuck, Wait);
-        let call = std::thread::spawn(move || other.ask().wait());
+        let call = std::thread::spawn(move || other.ask().timeout(Duration::MAX).wait());
         let looked = runtime.statistics().watchdog.ticks;
         eventually(|| runtime.statistics().watchdog.ticks >= looked + 20);
         assert_eq!((runtime.statistics().watchdog.stalls, runtime.statistics().watchdog.taken_over), (0, 0));

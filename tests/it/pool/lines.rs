@@ -100,7 +100,7 @@ fn a_wait_for_room_ends_when_a_message_is_done() {
         assert_eq!(address.echo(3).try_send().unwrap_err().reason, SendFailure::Full(workers.pid()));
         let error = address.echo(3).timeout(Duration::from_millis(1)).send_wait().unwrap_err();
         assert_eq!((error.message.value, error.reason), (3, SendFailure::Full(workers.pid())));
-        let blocks = thread::spawn(move || address.echo(3).send_wait().is_ok());
+        let blocks = thread::spawn(move || address.echo(3).timeout(Duration::MAX).send_wait().is_ok());
         let awaits = runtime.spawn(Sends).send(address).unwrap();
         let task = thread::spawn({
             let host = runtime.host();
@@ -172,7 +172,7 @@ fn a_wait_for_room_fails_when_the_pool_stops() {
         let workers = pool(runtime, Pool::fixed(1).queue(0));
         let (address, gate) = (workers.address(), Gate::new());
         address.work(gate.clone(), 1).send().unwrap();
-        let blocks = thread::spawn(move || address.echo(3).send_wait().unwrap_err().reason);
+        let blocks = thread::spawn(move || address.echo(3).timeout(Duration::MAX).send_wait().unwrap_err().reason);
         let end = workers.pid().join();
         workers.stop();
         assert_eq!(blocks.join().unwrap(), SendFailure::Gone(workers.pid()));

@@ -180,7 +180,7 @@ fn calls_under_way_fail_when_the_connection_is_lost() {
         let (answers, answered) = channel();
         for asker in [here, askers(pair).0] {
             let answers = answers.clone();
-            std::thread::spawn(move || answers.send(asker.ask_half(there, 2).wait()).unwrap());
+            std::thread::spawn(move || answers.send(asker.ask_half(there, 2).timeout(Duration::MAX).wait()).unwrap());
         }
         until(|| pair.net.waiting() == 2);
         let (one, other) = pair.nodes();
@@ -207,7 +207,7 @@ fn a_full_transport_refuses_each_kind_of_send_as_it_says() {
         assert_eq!(here.try_note(there).wait(), full);
         assert_eq!(here.note_plainly(there).wait(), full);
         let (answers, answered) = channel();
-        std::thread::spawn(move || answers.send(here.note_patiently(there).wait()).unwrap());
+        std::thread::spawn(move || answers.send(here.note_patiently(there).timeout(Duration::MAX).wait()).unwrap());
         // The sender retries until there is room.
         until(|| pair.net.refused() >= 5);
         pair.net.set_mode(Mode::Takes);

@@ -9,6 +9,7 @@ use postroom::test::Clock;
 use postroom::{NodeId, Package, Runtime};
 use postroom_tests::face::{until, watched};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// Number of messages that fit; as many again are accepted beyond the bound.
 const FITS: usize = 4;
@@ -105,7 +106,7 @@ impl Source {
 
     #[message]
     async fn patient(&mut self, number: u32) {
-        self.to.call(number).send_async().await.unwrap();
+        self.to.call(number).timeout(Duration::MAX).send_async().await.unwrap();
     }
 
     #[message]
@@ -224,8 +225,12 @@ fn threads_and_tasks_wait_for_the_signal_and_those_that_try_do_not() {
     watched(|| {
         let setup = setup(Pipe::default());
         let (here, to, source) = (setup.here, setup.there, setup.source());
-        let thread = || std::thread::spawn(move || here.enter(|| Recipient::<u32>::of(to).call(9).send_wait().is_ok()));
-        let task = || std::thread::spawn(move || source.patient(9).wait() == Ok(()));
+        let thread = || {
+            std::thread::spawn(move || {
+                here.enter(|| Recipient::<u32>::of(to).call(9).timeout(Duration::MAX).send_wait().is_ok())
+            })
+        };
+        let task = || std::thread::spawn(move || source.patient(9).timeout(Duration::MAX).wait() == Ok(()));
         let waits: [&dyn Fn() -> std::thread::JoinHandle<bool>; 2] = [&thread, &task];
         for wait in waits {
             let refused = here.enter(|| {

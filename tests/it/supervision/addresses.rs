@@ -58,7 +58,7 @@ fn without_keeping_the_mailbox_of_an_exited_child_is_dead_letters_with_the_reaso
         here.wait();
         a.crash("it had to").send().unwrap();
         a.add(1).send().unwrap();
-        let call = std::thread::spawn(move || a.add(2).wait());
+        let call = std::thread::spawn(move || a.add(2).timeout(Duration::MAX).wait());
         eventually(|| a.pid().info().is_some_and(|info| info.mailbox >= 3));
         go.open();
         assert!(matches!(call.join().unwrap(), Err(CallError::Gone(ExitReason::Panic(_)))));

@@ -185,7 +185,7 @@ fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
         let end = tree.join();
         tree.stop();
         let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
-        let call = std::thread::spawn(move || a.add(1).wait());
+        let call = std::thread::spawn(move || a.add(1).timeout(Duration::MAX).wait());
         runtime.resume().unwrap();
         assert_eq!(end.wait(), ExitReason::Normal);
         assert!(call.join().unwrap().is_err());

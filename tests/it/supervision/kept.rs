@@ -93,11 +93,11 @@ fn callers_keep_waiting_and_get_their_answers_from_the_successor() {
         let scribe: Address<Scribe> = tree.child("scribe").unwrap();
         let go = occupy(scribe);
         scribe.tear().send().unwrap();
-        let before = std::thread::spawn(move || scribe.write(1).wait());
+        let before = std::thread::spawn(move || scribe.write(1).timeout(Duration::MAX).wait());
         eventually(|| scribe.pid().info().is_some_and(|info| info.mailbox >= 2));
         go.open();
         is_down(&tree);
-        let meanwhile = std::thread::spawn(move || scribe.write(2).wait());
+        let meanwhile = std::thread::spawn(move || scribe.write(2).timeout(Duration::MAX).wait());
         tree.restart_child("scribe").unwrap();
         assert_eq!((before.join().unwrap(), meanwhile.join().unwrap()), (Ok(1), Ok(2)));
     });
@@ -231,7 +231,7 @@ fn when_the_supervisor_gives_up_all_that_was_kept_is_dead_letters_and_callers_le
         let go = occupy(scribe);
         scribe.tear().send().unwrap();
         scribe.write(1).send().unwrap();
-        let call = std::thread::spawn(move || scribe.write(2).wait());
+        let call = std::thread::spawn(move || scribe.write(2).timeout(Duration::MAX).wait());
         eventually(|| scribe.pid().info().is_some_and(|info| info.mailbox >= 3));
         go.open();
         let failed = call.join().unwrap();

@@ -89,7 +89,7 @@ fn waits_through_the_restart() -> bool {
     let (here, go) = (Latch::new(), Latch::new());
     b.pass(here.clone(), go.clone()).send().unwrap();
     here.wait();
-    let call = std::thread::spawn(move || b.add(7).wait());
+    let call = std::thread::spawn(move || b.add(7).timeout(Duration::MAX).wait());
     eventually(|| b.pid().info().is_some_and(|info| info.mailbox >= 1));
     tree.restart_child("sub").unwrap();
     eventually(|| tree.children()[0].state == postroom::supervision::ChildState::Stopping);
@@ -119,7 +119,7 @@ fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() 
         let b: Address<Worker> = sub.child("b").unwrap();
         crash(b);
         eventually(|| sub.children()[0].state == postroom::supervision::ChildState::BackingOff);
-        let call = std::thread::spawn(move || b.add(7).wait());
+        let call = std::thread::spawn(move || b.add(7).timeout(Duration::MAX).wait());
         tree.stop_child("sub").unwrap();
         assert!(matches!(call.join().unwrap(), Err(CallError::Gone(_))));
         eventually(|| b.add(1).wait().is_err());

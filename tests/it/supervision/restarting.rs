@@ -95,8 +95,8 @@ fn calls_and_sends_that_wait_reach_the_successor() {
         let mut send = pin!(a.add(2).send_async());
         assert!(is_pending(call.as_mut()) && is_pending(send.as_mut()));
         let threads = [
-            std::thread::spawn(move || _ = a.add(4).wait_for_restart().wait().unwrap()),
-            std::thread::spawn(move || a.add(8).send_wait().unwrap()),
+            std::thread::spawn(move || _ = a.add(4).timeout(Duration::MAX).wait_for_restart().wait().unwrap()),
+            std::thread::spawn(move || a.add(8).timeout(Duration::MAX).send_wait().unwrap()),
         ];
         tree.restart_child("a").unwrap();
         assert!(runtime.block_on(call).is_ok());

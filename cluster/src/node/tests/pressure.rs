@@ -86,7 +86,12 @@ impl Source {
     async fn patient(&mut self) -> Result<(), SendFailure> {
         let number = self.next;
         self.next += 1;
-        self.sink.put(number, vec![0; LENGTH]).send_async().await.map_err(|refused| refused.reason)
+        self.sink
+            .put(number, vec![0; LENGTH])
+            .timeout(Duration::MAX)
+            .send_async()
+            .await
+            .map_err(|refused| refused.reason)
     }
 
     #[message]
@@ -190,9 +195,10 @@ fn those_that_try_are_refused_and_those_that_wait_are_woken() {
     until("it is full", || floods.is_suspended_at(sink.pid()));
     assert_eq!(tries.source.attempt().wait(), Err(CallError::Failed(SendFailure::Full(sink.pid()))));
     let node = postroom::routing::Node::of(one.cluster.id()).unwrap();
-    let thread = std::thread::spawn(move || node.enter(|| sink.put(0, vec![0; LENGTH]).send_wait()));
+    let thread =
+        std::thread::spawn(move || node.enter(|| sink.put(0, vec![0; LENGTH]).timeout(Duration::MAX).send_wait()));
     let patient = waits.source.patient();
-    let patient = std::thread::spawn(move || patient.wait());
+    let patient = std::thread::spawn(move || patient.timeout(Duration::MAX).wait());
     until("it is waited for", || waits.source.pid().info().is_some_and(|info| info.messages == 1));
     assert!(!thread.is_finished() && !patient.is_finished());
     drop(world);
@@ -233,7 +239,8 @@ fn the_loss_of_a_node_releases_all_that_wait_for_it() {
     }
     until("all are suspended", || sources.iter().all(|sent| sent.is_suspended_at(sink.pid())));
     let node = postroom::routing::Node::of(one.cluster.id()).unwrap();
-    let waits = std::thread::spawn(move || node.enter(|| sink.put(0, vec![0; LENGTH]).send_wait()));
+    let waits =
+        std::thread::spawn(move || node.enter(|| sink.put(0, vec![0; LENGTH]).timeout(Duration::MAX).send_wait()));
     two.client.disconnect();
     drop(world);
     let lost = SendFailure::UnknownNode(sink.pid());

@@ -5,6 +5,7 @@ use postroom::prelude::*;
 use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[process]
 struct Keeper {
@@ -90,7 +91,7 @@ fn drop_oldest_keeps_the_latest_and_fails_the_dropped_calls() {
     soon(|| {
         let full = Full::new(Overflow::DropOldest);
         let keeper = full.keeper;
-        let caller = std::thread::spawn(move || keeper.keep(1).wait());
+        let caller = std::thread::spawn(move || keeper.keep(1).timeout(Duration::MAX).wait());
         eventually(|| keeper.pid().info().unwrap().mailbox == 1);
         (2..=20).for_each(|number| keeper.keep(number).send().unwrap());
         assert_eq!(caller.join().unwrap(), Err(CallError::Full));

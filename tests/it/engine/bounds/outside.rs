@@ -85,7 +85,7 @@ fn a_task_that_waits_for_room_fails_when_the_process_exits() {
         while sink.take(0, sent).send().is_ok() {
             sent += 1;
         }
-        let waits = std::thread::spawn(move || sink.take(0, sent).send_wait());
+        let waits = std::thread::spawn(move || sink.take(0, sent).timeout(Duration::MAX).send_wait());
         sink.pid().kill();
         gate.open();
         // The waiter may have found room before the exit.

@@ -127,7 +127,9 @@ fn a_receiver_that_waits_for_something_else_suspends_no_sender_if_there_is_room(
         while careful.take().send().is_ok() {
             sent += 1;
         }
-        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(move || careful.take().send_wait().unwrap())).collect();
+        let threads: Vec<_> = (0..8)
+            .map(|_| std::thread::spawn(move || careful.take().timeout(Duration::MAX).send_wait().unwrap()))
+            .collect();
         // Now the mailbox is below half of its bound, and the receiver does not continue by itself.
         (0..sent - 50).for_each(|gate| gates[gate].open());
         threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -8,7 +8,7 @@ fn awaited_results_reach_the_new_definition() {
         let clock = Clock::manual();
         let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
         let (old, slow) = (counter(&runtime), slow(&runtime));
-        let caller = std::thread::spawn(move || old.ask_beside(slow).wait());
+        let caller = std::thread::spawn(move || old.ask_beside(slow).timeout(Duration::MAX).wait());
         eventually(|| slow.asked().wait() == Ok(1));
         old.run(slow).wait().unwrap();
         eventually(|| slow.asked().wait() == Ok(2));
@@ -32,7 +32,7 @@ fn timers_of_messages_and_replies_in_the_state_outlive_an_upgrade() {
         let clock = Clock::manual();
         let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
         let old = counter(&runtime);
-        let caller = std::thread::spawn(move || old.hold().wait());
+        let caller = std::thread::spawn(move || old.hold().timeout(Duration::MAX).wait());
         // Wait until the process has handled one message more than this thread's own calls: the other thread's call.
         let mut own = 0;
         eventually(|| {
@@ -54,7 +54,7 @@ fn an_async_method_at_work_is_finished_first_and_no_message_is_taken_meanwhile()
     soon(|| {
         let runtime = runtime();
         let (old, slow) = (counter(&runtime), slow(&runtime));
-        let caller = std::thread::spawn(move || old.ask(slow).wait());
+        let caller = std::thread::spawn(move || old.ask(slow).timeout(Duration::MAX).wait());
         eventually(|| slow.asked().wait() == Ok(1));
         let upgrading = old.pid().upgrade(|old: Counter| Better::of(old, 100));
         old.add(1).send().unwrap();
