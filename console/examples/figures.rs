@@ -4,7 +4,7 @@
 //! `cargo run --release --package postroom-console --example figures -- 100000`
 //!
 //! Messages are sent like those of the probe in `benches/compare`: a thread sends one every millisecond without waiting
-//! for any, so that a pause of the runtime delays all messages sent during the pause.
+//! for any, so a pause of the runtime delays all messages sent during the pause.
 
 use postroom::prelude::*;
 use postroom_console::Console;
@@ -18,16 +18,17 @@ use std::time::{Duration, Instant};
 
 /// Number of rounds of each kind. The kinds alternate.
 const ROUNDS: usize = 9;
-/// Number of messages in a round, and the pause between two messages.
+/// Number of messages in a round.
 const MESSAGES: usize = 3_000;
+/// The pause between two messages.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How long the console is open before the first message, so that its profile and its page are active.
 const CALM: Duration = Duration::from_millis(1_500);
 /// Number of processes that call others throughout.
 const BUSY: usize = 64;
-/// Number of processes that keep the workers busy with messages to each other, and number of messages in flight for
-/// each of them.
+/// Number of processes that keep the workers busy with messages to each other.
 const FLOODERS: usize = 1_000;
+/// Number of messages in flight for each of these processes.
 const IN_FLIGHT: usize = 10;
 /// How often each view is requested.
 const UPDATES: usize = 20;

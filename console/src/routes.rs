@@ -138,7 +138,7 @@ impl Site {
         response
     }
 
-    /// Returns the refusal if a request may not perform actions, or `None` if it may.
+    /// Returns the refusal if a request is not allowed to perform actions, or `None` if it is.
     fn refuses_act(&self, headers: &HeaderMap) -> Option<Response<Body>> {
         if !self.sight.may_act {
             let why = "this console only reads; start it with `.controls(true)` to act";

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A tap ends after this many messages or this much time, whichever comes first.
+/// Maximum number of messages that a tap records.
 const MESSAGES: usize = 100;
+/// Maximum time for which a tap records.
 const WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of taps kept; a new one replaces the oldest.
 const KEPT: usize = 8;

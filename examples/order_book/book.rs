@@ -16,8 +16,9 @@ pub struct Book {
     ledger: Address<Ledger>,
     trades: Topic<Trade>,
     incoming: Option<(Order, Reply<Result<u64, Rejected>>)>,
-    /// Orders that wait, the best first: by price, and then by time of arrival.
+    /// Orders to buy that wait, the best first: by price, and then by time of arrival.
     buys: BTreeMap<(i128, usize), Order>,
+    /// Orders to sell that wait, in the corresponding order.
     sells: BTreeMap<(i128, usize), Order>,
     /// The outcomes of all orders.
     known: HashMap<Id, Result<u64, Rejected>>,

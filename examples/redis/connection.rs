@@ -1,6 +1,6 @@
 //! A connection: a process that executes the requests of one client, in order.
 //!
-//! It answers all requests that have arrived before it writes, so that many requests at once need one write, unless the
+//! It answers all requests that have arrived, and only then writes, so many requests at once need one write, unless the
 //! replies become large. If a client does not read, the connection stops reading from it. While it waits for requests,
 //! it takes publications on the client's channels.
 

@@ -9,17 +9,21 @@ use std::ops::Range;
 
 use crate::inline;
 
-/// Maximum number of words in a request, and of bytes in a word, a line and a request; the limits are those of Redis.
+/// Maximum number of words in a request. This limit and the next three are those of Redis.
 const WORDS: i64 = 1024 * 1024;
+/// Maximum number of bytes in a word.
 const WORD: i64 = 512 * 1024 * 1024;
+/// Maximum number of bytes in a line.
 const LINE: usize = 64 * 1024;
+/// Maximum number of bytes in a request.
 const REQUEST: usize = 1024 * 1024 * 1024;
 
-/// Minimum amount to read at a time, and maximum memory that is kept for later requests.
+/// Minimum number of bytes to make room for before each read.
 const CHUNK: usize = 16 * 1024;
+/// Maximum memory in bytes that is kept for later requests.
 const KEPT: usize = 64 * 1024;
 
-/// An error after which the start of the next request is unknown, so that the connection is broken.
+/// An error after which the start of the next request is unknown, which means that the connection is broken.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("too big inline request")]
@@ -75,13 +79,15 @@ impl<'a> Words<'a> {
 #[derive(Default)]
 pub struct Requests {
     buffer: Vec<u8>,
-    /// The start of the current request in the buffer, and the length of its parsed part.
+    /// The start of the current request in the buffer.
     start: usize,
+    /// The length of the parsed part of the current request.
     at: usize,
     /// The words of the current request so far, relative to its start.
     places: Vec<Range<usize>>,
-    /// The number of missing words, and the length of the next one, if known.
+    /// The number of missing words.
     missing: usize,
+    /// The length of the next word, if known.
     length: Option<usize>,
 }
 

@@ -67,8 +67,9 @@ impl Counter {
 struct Pages {
     letters: Vec<u8>,
     entries: Vec<Entry>,
-    /// The index of the next word, and the length of its part on the previous page.
+    /// The index of the next word.
     next: usize,
+    /// How many of its bytes are on earlier pages.
     given: usize,
 }
 

@@ -23,8 +23,9 @@ const OVERRUN: u64 = 1024;
 #[derive(Debug, Default)]
 pub struct Chunk {
     pub text: Vec<u8>,
-    /// The number of files that begin in the text, and the number of bytes from files.
+    /// The number of files that begin in the text.
     pub files: u64,
+    /// The number of bytes that come from files.
     pub bytes: u64,
 }
 

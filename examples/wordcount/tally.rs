@@ -1,5 +1,5 @@
-//! The counts of words: a hash table over one buffer with the text of all words, so that a word costs its letters and
-//! one entry, without an allocation of its own.
+//! The counts of words: a hash table over one buffer with the text of all words, so a word costs its letters and one
+//! entry, without an allocation of its own.
 
 use std::hash::{BuildHasher, Hasher};
 

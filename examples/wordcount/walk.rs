@@ -36,11 +36,13 @@ pub struct Skipped {
 pub struct Walker {
     /// Names of directories to skip.
     pruned: &'static [&'static str],
-    /// The remaining work: the given paths, the directories found, the directory being listed, and the rest of a large
-    /// file.
+    /// The given paths that have not been visited.
     paths: VecDeque<PathBuf>,
+    /// The directories found that have not been listed.
     directories: Vec<PathBuf>,
+    /// The directory being listed.
     listing: Option<(PathBuf, ReadDir)>,
+    /// The rest of a large file, and the length of the file.
     rest: Option<(Piece, u64)>,
 }
 

@@ -45,9 +45,9 @@ use syn::Item;
 /// and entries. The crate with the process does not depend on serde itself, unless it derives serde's traits for its
 /// types.
 ///
-/// * The arguments and the answer of each message, and the inputs of each entry, implement serde's `Serialize` and
-///   `Deserialize` and borrow nothing. PIDs, addresses and recipients implement both. A `Reply` as the last argument is
-///   allowed; `Replies`, a stream of answers, is not.
+/// * The arguments of each message and the answer to it, and the inputs of each entry, implement serde's `Serialize`
+///   and `Deserialize` and borrow nothing. PIDs, addresses and recipients implement both. A `Reply` as the last
+///   argument is allowed; `Replies`, a stream of answers, is not.
 /// * `#[message(local)]` and `#[entry(local)]` keep a method on its node and exempt it from these rules.
 /// * Attributes of serde on arguments, such as `#[serde(default)]`, apply to the fields of the message.
 /// * On all nodes a message is called `package::Type::method`. `#[message(name = "bank.deposit")]` gives it a name that
@@ -142,7 +142,7 @@ pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
 /// as fields. `#[message(Tick)]` handles the existing type `Tick`, its only argument.
 ///
 /// The method can be `async`. It takes `&mut self` or `&self`, then optionally `ctx: &mut Context<Self>`, then owned
-/// arguments. The answer of a call is
+/// arguments. The answer to a call is
 ///
 /// * the value that the method returns; an `Err` is `CallError::Failed` for the caller;
 /// * or what is sent through `reply: Reply<T>`, taken as the last argument, at any later time;

@@ -22,7 +22,7 @@ pub(super) struct ProcessView {
     /// Why the process waits: the process that it waits for, then the one which that process waits for, and so on to
     /// the end.
     chain: Vec<Link>,
-    /// Whether the chain leads back to itself, so that none of its processes can continue.
+    /// Whether the chain leads back to itself, in which case none of its processes can continue.
     is_cycle: bool,
     children: usize,
     child_rows: Vec<Short>,

@@ -19,12 +19,15 @@ pub(super) struct TracedMessage {
     pub(super) sent: Option<Point>,
     pub(super) began: Option<Point>,
     pub(super) ended: Option<Point>,
-    /// When the answer reached the calling process, and when that process took it.
+    /// When the answer reached the calling process.
     pub(super) answered: Option<Point>,
+    /// When the calling process took the answer.
     pub(super) taken: Option<Point>,
-    /// The sender, if the send is known; the receiver and the type, if the send or the handling is known.
+    /// The sender, if the send is known.
     pub(super) from: Option<Number>,
+    /// The receiver, if the send or the handling is known.
     pub(super) to: Option<Number>,
+    /// The type of the message, if the send or the handling is known.
     pub(super) of: u32,
     /// Whether a process awaits an answer.
     pub(super) is_call: bool,

@@ -19,8 +19,9 @@ const SEQUENCE_FLAGS: u32 = 13;
 const TRACK_DESCRIPTOR: u32 = 60;
 const FIRST_ON_SEQUENCE: u32 = 87;
 
-/// Flags of a packet: it clears the interned names; it uses interned names.
+/// Flag of a packet that clears the interned names.
 const NAMES_CLEARED: u64 = 1;
+/// Flag of a packet that uses interned names.
 const NEEDS_NAMES: u64 = 2;
 
 /// Field numbers of `InternedData`.

@@ -24,8 +24,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-/// Default and maximum duration of a recording, in milliseconds.
+/// Default duration of a recording, in milliseconds.
 const USUAL: u64 = 2_000;
+/// Maximum duration of a recording, in milliseconds.
 const LONGEST: u64 = 10_000;
 /// Size of the recorder's buffers. With the index and the data of a download, a recording takes up to about 200 MiB.
 const MEMORY: usize = 64 << 20;
@@ -61,7 +62,7 @@ struct Made {
 
 impl LastRecording {
     /// Answers requests about the recording; returns `None` for other paths. `refused` returns the response for a
-    /// request that may not perform actions.
+    /// request that is not allowed to perform actions.
     pub(crate) fn answer(
         &self,
         host: Host,
@@ -320,8 +321,9 @@ struct OnePart {
     took: u64,
     count: u64,
     parts: Vec<OnePart>,
-    /// Number and total time of the parts that are not listed.
+    /// Number of the parts that are not listed.
     others: usize,
+    /// Total time of the parts that are not listed.
     others_took: u64,
 }
 

@@ -32,7 +32,7 @@ impl Driver {
                 let answer: Value = serde_json::from_str(&line.expect("text")).expect("the script prints JSON");
                 let id = answer["id"].as_u64().expect("the number of a job");
                 let waits = lock(&own).as_mut().and_then(|waiting| waiting.remove(&id));
-                // The test may have failed, so that no one waits for the report.
+                // If the test has failed, no one waits for the report.
                 let _gone = waits.map(|waits| waits.send(answer));
             }
             *lock(&own) = None;

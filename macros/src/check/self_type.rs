@@ -1,4 +1,4 @@
-//! The type of a `#[process] impl`, and the reasons why it may not be a process.
+//! The type of a `#[process] impl`, and the reasons why it cannot be a process.
 
 use super::attributes;
 use super::bare::bare;

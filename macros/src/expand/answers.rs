@@ -108,7 +108,7 @@ struct Answers {
     methods: Vec<Method>,
     /// Whether the block is an ordinary `impl` of the trait.
     is_plain: bool,
-    /// Whether the process must list the protocol. Not if it is listed in the wrong place, which has been reported.
+    /// Whether the process must list the protocol. False if it is listed in the wrong place, which has been reported.
     asks_for_list: bool,
 }
 
@@ -282,8 +282,8 @@ impl Answers {
         quote!(#(#cfgs)* if #private::Mail::is::<#message>(#mail) { return true; })
     }
 
-    /// Returns a statement that passes the mail to one of the process's own methods if it is its message, and falls
-    /// through otherwise.
+    /// Returns a statement that passes the mail to one of the process's own methods if the mail is that method's
+    /// message, and falls through otherwise.
     fn delivers(&self, method: &Method) -> Option<TokenStream> {
         if !method.sound {
             return None;

@@ -29,7 +29,8 @@ impl MethodOwner {
     }
 }
 
-/// Returns a statement that passes the mail to this method if it is the method's message, and falls through otherwise.
+/// Returns a statement that passes the mail to this method if the mail is the method's message, and falls through
+/// otherwise.
 pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfType) -> Option<TokenStream> {
     let (method, private) = (&message.method, self_type.private());
     if !method.sound {
@@ -132,7 +133,8 @@ fn outcome(method: &Method, private: &TokenStream, (answer, error): &(TokenStrea
     quote_spanned!(at=> <#ty as #private::Outcome<#answer, #error>>)
 }
 
-/// Returns a statement that passes the signal to this method if it is of its kind, and falls through otherwise.
+/// Returns a statement that passes the signal to this method if the signal is of the method's kind, and falls through
+/// otherwise.
 pub(crate) fn signal(method: &Method, self_type: &SelfType) -> Option<TokenStream> {
     let [argument] = method.arguments.carried.as_slice() else { return None };
     if !method.sound {

@@ -18,7 +18,7 @@ pub(crate) struct Method {
     pub(crate) arguments: Arguments,
     pub(crate) output: Output,
     pub(crate) returns: ReturnType,
-    /// Whether the method has no errors, so that generated code can call it.
+    /// Whether the method has no errors, in which case generated code can call it.
     pub(crate) sound: bool,
 }
 
@@ -61,7 +61,7 @@ impl Method {
         self.arguments.has_ctx.then(|| quote!(#ctx,))
     }
 
-    /// Returns the answer of a message, whether it is returned or sent by a reply.
+    /// Returns the type of the answer to a message, whether the answer is returned or sent through a reply.
     pub(crate) fn answer(&self) -> &Output {
         match &self.arguments.reply {
             Some(Reply::Once { answer }) => answer,

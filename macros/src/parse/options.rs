@@ -179,7 +179,7 @@ fn ends_on_error(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
 pub(crate) struct ImplOptions {
     pub(crate) krate: Path,
     pub(crate) protocols: Vec<Path>,
-    /// Whether the list of protocols could not be parsed, so that any protocol counts as listed.
+    /// Whether the list of protocols could not be parsed, in which case any protocol counts as listed.
     pub(crate) names_any_protocol: bool,
     /// Whether messages may come from other nodes.
     pub(crate) remote: bool,

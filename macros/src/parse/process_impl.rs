@@ -18,7 +18,7 @@ pub(crate) struct ProcessImpl {
     pub(crate) signals: Vec<SignalMethod>,
     /// The protocols that the process answers, as its options name them.
     pub(crate) protocols: Vec<Path>,
-    /// Whether the list of protocols could not be parsed, so that any protocol counts as listed.
+    /// Whether the list of protocols could not be parsed, in which case any protocol counts as listed.
     pub(crate) names_any_protocol: bool,
     /// The type that addresses dereference to.
     pub(crate) client: Ident,

@@ -200,7 +200,7 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of threads in addition to the workers: as many steps can block at a time, in
+    /// Sets the maximum number of threads in addition to the workers, which is how many steps can block at a time, in
     /// `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. 512 by default; from 1 to 65,536.
     ///
     /// Beyond that, an async `blocking` waits for a thread and a sync one blocks its worker. Only a `.wait()` for

@@ -102,7 +102,7 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// As [`Host::start`].
+    /// Those of [`Host::start`].
     #[track_caller]
     pub fn start_watched(
         self,
@@ -138,7 +138,7 @@ impl Host {
     /// be `Deserialize`.
     ///
     /// # Errors
-    /// As [`Host::start`], and for anything that is neither a JSON array nor a JSON object.
+    /// Those of [`Host::start`], and an error for anything that is neither a JSON array nor a JSON object.
     #[cfg(feature = "serde")]
     #[track_caller]
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
@@ -180,7 +180,7 @@ impl Host {
     /// or as a [`serde_json::Value`]. The type of each input must be `Deserialize`.
     ///
     /// # Errors
-    /// As [`Host::send_to_method`], and for anything that is neither a JSON array nor a JSON object.
+    /// Those of [`Host::send_to_method`], and an error for anything that is neither a JSON array nor a JSON object.
     #[cfg(feature = "serde")]
     pub fn send_json(
         self,

@@ -10,7 +10,7 @@ impl<P: Actor> Context<P> {
     /// Returns the address of this process.
     ///
     /// # Panics
-    /// As [`Context::pid`].
+    /// In a machine that is driven by hand: see [`Context::pid`].
     pub fn address(&self) -> Address<P> {
         Address::new(self.pid())
     }

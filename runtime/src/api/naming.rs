@@ -123,7 +123,7 @@ impl Host {
     /// Sends a message of any type to the holder of a name.
     ///
     /// # Errors
-    /// The message, and [`SendFailure::UnknownName`] if no process has the name; otherwise as [`Host::send`].
+    /// The message, and [`SendFailure::UnknownName`] if no process has the name; otherwise those of [`Host::send`].
     pub fn send_named<M: Send + 'static>(self, name: &str, message: M) -> Result<(), SendError<M>> {
         let Some(mut holder) = self.whereis(name) else {
             return Err(SendError { message, reason: SendFailure::UnknownName });
@@ -140,12 +140,12 @@ impl Host {
         }
     }
 
-    /// Returns the group of that name. See [`Group`]. An invalid name is reported by [`Group::join`].
+    /// Returns the group called `name`. See [`Group`]. An invalid name is reported by [`Group::join`].
     pub fn group(self, name: impl Into<Arc<str>>) -> Group {
         Group::new(self.of_host(|record| &record.groups), name)
     }
 
-    /// Returns the topic of that name for events of type `E`. See [`Topic`].
+    /// Returns the topic called `name` for events of type `E`. See [`Topic`].
     pub fn topic<E: Send + 'static>(self, name: impl Into<Arc<str>>) -> Topic<E> {
         Topic::named(self.of_host(|record| &record.topics), name)
     }
@@ -189,7 +189,7 @@ impl<P: Actor> Context<P> {
     /// Registers the process under a name. See [`Host::register_name`].
     ///
     /// # Errors
-    /// As [`Host::register_name`].
+    /// Those of [`Host::register_name`].
     ///
     /// # Panics
     /// In a machine that is driven by hand.
@@ -198,7 +198,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().register_name(name, self.pid())
     }
 
-    /// Returns the group of that name on the same host.
+    /// Returns the group called `name` on the same host.
     ///
     /// # Panics
     /// In a machine that is driven by hand.
@@ -207,7 +207,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().group(name)
     }
 
-    /// Returns the topic of that name on the same host.
+    /// Returns the topic called `name` on the same host.
     ///
     /// # Panics
     /// In a machine that is driven by hand.

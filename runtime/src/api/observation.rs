@@ -65,8 +65,8 @@ impl Incidents {
         self.rings.lost()
     }
 
-    /// Returns the number of incidents that were neither kept nor counted above, because another thread was writing
-    /// to the same place, for which a worker does not wait. Above zero only during a flood; the
+    /// Returns the number of incidents that the other methods neither return nor count, because another thread was
+    /// writing to the same place and a worker does not wait for it. Above zero only during a flood; the
     /// [statistics](Host::statistics) count all dead letters.
     pub fn missed(&self) -> usize {
         self.rings.missed()

@@ -42,7 +42,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// let doubler = runtime.spawn(Doubler).serve()?;
 /// doubler.double(21, probe.recipient()).send()?;
 /// assert_eq!(probe.expect(), 42);
-/// probe.expect_nothing_for(Duration::from_secs(3600)); // at once: the clock is moved on
+/// probe.expect_nothing_for(Duration::from_secs(3600)); // returns at once: the clock is advanced
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

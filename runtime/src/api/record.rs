@@ -217,7 +217,7 @@ impl RecordingOptions {
     /// host has a virtual clock.
     ///
     /// # Errors
-    /// As [`RecordingOptions::start`].
+    /// Those of [`RecordingOptions::start`].
     pub fn wait(self) -> Result<Recording, RecordError> {
         Ok(self.start()?.wait())
     }

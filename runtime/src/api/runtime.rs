@@ -52,7 +52,7 @@ fn records() -> &'static RwLock<BTreeMap<u16, &'static HostRecord>> {
 /// The records of hosts whose runtime is gone.
 struct UnusedRecords {
     free: Vec<&'static HostRecord>,
-    /// The records of hosts of which something was still left at the last check.
+    /// The records of hosts that were not entirely gone at the last check.
     ending: Vec<&'static HostRecord>,
 }
 
@@ -60,8 +60,8 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
     World::new(Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() }));
 
 impl UnusedRecords {
-    /// Takes out the records of hosts of which nothing is left. Returns them, and the nodes whose last host was one
-    /// of them, to be [forgotten](forget) outside the lock.
+    /// Takes out the records of hosts that are entirely gone. Returns them, and the nodes whose last host was one of
+    /// them, to be [forgotten](forget) outside the lock.
     fn look(&mut self) -> (Vec<&'static HostRecord>, Vec<NodeId>) {
         let (mut free, mut nodes) = (Vec::new(), Vec::new());
         // A generation ends and its number is removed in one step: a PID of this generation must not lead to the next
@@ -90,7 +90,7 @@ impl UnusedRecords {
     }
 }
 
-/// Frees the records of hosts of which nothing is left.
+/// Frees the records of hosts that are entirely gone.
 fn free_unused() {
     let (free, nodes) = lock(&UNUSED_RECORDS).look();
     forget(nodes);
@@ -317,7 +317,7 @@ impl Host {
     /// method, which the compiler checks.
     ///
     /// # Errors
-    /// As [`Call::send`](crate::Call::send). A type that the process of a PID does not handle is no error: the
+    /// Those of [`Call::send`](crate::Call::send). A type that the process of a PID does not handle is no error: the
     /// message becomes a dead letter.
     pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
@@ -326,7 +326,7 @@ impl Host {
     /// Sends a message like [`Host::send`] without ever waiting: see [`Call::try_send`](crate::Call::try_send).
     ///
     /// # Errors
-    /// As [`Call::try_send`](crate::Call::try_send).
+    /// Those of [`Call::try_send`](crate::Call::try_send).
     pub fn try_send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         Recipient::<M>::of(to.target()).call(message).try_send()
     }
@@ -335,7 +335,7 @@ impl Host {
     /// [`Call::send_wait`](crate::Call::send_wait).
     ///
     /// # Errors
-    /// As [`Call::send_wait`](crate::Call::send_wait), which here has no deadline.
+    /// Those of [`Call::send_wait`](crate::Call::send_wait), which here has no deadline.
     pub fn send_wait<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         Recipient::<M>::of(to.target()).call(message).send_wait()
     }
@@ -352,10 +352,10 @@ impl Host {
         }
     }
 
-    /// Upgrades a process to the type with that name, as registered for its own type. See [`Pid::upgrade`].
+    /// Upgrades a process to the type called `to`, as registered for the process's current type. See [`Pid::upgrade`].
     ///
     /// # Errors
-    /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing), which lists the alternatives; otherwise as
+    /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing), which lists the alternatives; otherwise those of
     /// [`Pid::upgrade`].
     pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         self.host_record().upgrades.ask(pid, to)

@@ -19,7 +19,7 @@ impl Runtime {
     /// discarded: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) handles them first.
     ///
     /// # Errors
-    /// [`ShutdownError::NoSignal`] if the program has set another handler; otherwise as [`Runtime::shutdown`].
+    /// [`ShutdownError::NoSignal`] if the program has set another handler; otherwise those of [`Runtime::shutdown`].
     #[cfg(feature = "ctrl-c")]
     pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
         crate::api::interrupt::Interrupt::catch()?.wait();
@@ -30,7 +30,7 @@ impl Runtime {
     /// graceful shutdown.
     ///
     /// # Errors
-    /// As [`Runtime::run_until_ctrl_c`].
+    /// Those of [`Runtime::run_until_ctrl_c`].
     #[cfg(feature = "ctrl-c")]
     pub fn drain_at_ctrl_c(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
         crate::api::interrupt::Interrupt::catch()?.wait();
@@ -61,7 +61,7 @@ impl Runtime {
     /// Shuts the runtime down like [`shutdown`](Self::shutdown), with another deadline.
     ///
     /// # Errors
-    /// As [`Runtime::shutdown`].
+    /// Those of [`Runtime::shutdown`].
     pub fn shutdown_within(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.end(ShutdownMode::Shutdown(deadline))
     }
@@ -174,17 +174,17 @@ impl Future for ShuttingDown {
 
 crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 
-/// Returns whether the calling thread is inside that host, even while its step blocks: it would wait for itself.
+/// Returns whether the calling thread is inside `host`, even while its step blocks: it would wait for itself.
 fn is_inside(host: Host) -> bool {
     Host::current() == Some(host) || host.scheduler().has_this_thread()
 }
 
-/// Ends the runtime of that host, waits for its end, and logs the losses. From inside the host, only begins the
-/// shutdown: the losses are logged when it is over.
+/// Ends the runtime of `host`, waits for its end, and logs the losses. From inside the host, only begins the shutdown:
+/// the losses are logged when it is over.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
     if notifiers::is_needed() {
-        // User code never runs on a thread that others depend on. If it ever does, those others must not wait for
-        // this.
+        // User code should never run on a thread that others depend on. If it does anyway, the other threads must not
+        // wait for this shutdown.
         notifiers::notify(Box::new(move || drop(finish(host, end))));
         return Err(ShutdownError::FromInside);
     }

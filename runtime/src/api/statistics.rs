@@ -52,7 +52,7 @@ impl Statistics {
     }
 }
 
-/// Processes of a host that were spawned and have ended.
+/// Numbers of processes of a host: spawned, ended, alive and pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessStatistics {
@@ -61,13 +61,13 @@ pub struct ProcessStatistics {
     /// Processes that have ended.
     pub ended: u64,
     /// Processes that are alive, as of one moment during the snapshot; a lower bound if they come and go too fast for
-    /// that.
+    /// an exact count.
     pub live: u64,
     /// Pinned processes, including those that are starting or ending.
     pub pinned: usize,
 }
 
-/// Messages that no process of a host handled.
+/// Numbers of messages that no process of a host handled, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetterStatistics {
@@ -90,7 +90,7 @@ impl DeadLetterStatistics {
     }
 }
 
-/// Senders of a host suspended at full mailboxes.
+/// Numbers of senders of a host that are or were suspended at full mailboxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackpressureStatistics {
@@ -102,7 +102,7 @@ pub struct BackpressureStatistics {
     pub forced_releases: u64,
 }
 
-/// Blocking steps of a host, and their threads.
+/// Numbers of blocking steps of a host, and of their threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingStatistics {
@@ -118,7 +118,7 @@ pub struct BlockingStatistics {
     pub threads_beyond_limit: u64,
 }
 
-/// Steps of a host that ran too long.
+/// Figures of a host's watchdog, which detects steps that run too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchdogStatistics {
@@ -136,7 +136,7 @@ pub struct WatchdogStatistics {
     pub awake_limit: usize,
 }
 
-/// Names, groups, topics and labels of a host.
+/// Numbers of names, groups, topics and labels of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryStatistics {
@@ -171,7 +171,7 @@ pub struct ProgramStatistics {
     pub used_slots: usize,
     /// PIDs that are [aliases](Pid::is_alias).
     pub aliases: usize,
-    /// Processes that wait only for the answer of one other process, or only for room in its mailbox.
+    /// Processes that wait only for the answer from one other process, or only for room in its mailbox.
     pub waits: usize,
 }
 

@@ -11,7 +11,7 @@
 //!
 //! * U1 Messages of one process in one lane arrive in order. A notice is handled only after the control lane has been
 //!   found empty since the notice was taken: by then everything that its sender sent before it ended has been handled.
-//!   Otherwise a link could be made with a process whose notice had already been handled, and would stay for ever.
+//!   Otherwise a link could be made with a process whose notice had already been handled, and would stay forever.
 //! * U2 A process that unlinks remembers the unlink, under a number, until the other process has answered with that
 //!   number. A link that arrives before the answer was sent before the other process received the unlink, and is
 //!   ignored; so is an exit. Without the number, in the sequence unlink, link, unlink, the answer to the first unlink

@@ -177,7 +177,7 @@ impl<Who: Ord + Copy> Links<Who> {
     }
 
     /// Ends a watch. The end is not reported even if the notice is on its way. Returns the watched process, which must
-    /// be told.
+    /// be notified.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
     }

@@ -35,7 +35,7 @@ use crate::sync::{Arc, AtomicU32, CachePadded, Mutex, Ordering, fence_for_models
 use slab::Slab;
 use std::collections::BTreeMap;
 
-/// Number of cells. A guess: with fewer members than that, few exits find the membership of another process in their
+/// Number of cells. A guess: with fewer members than cells, few exits find the membership of another process in their
 /// cell.
 const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
 /// Number of shards. A guess: more than the threads on which members exit at the same time.

@@ -167,8 +167,8 @@ macro_rules! options {
                 self
             }
 
-            /// Gives each member up to that many messages at a time instead of one: for processes that answer later, or
-            /// for messages so small that the hand-over dominates their cost. A member that dies loses them all. 0
+            /// Gives each member up to `messages` messages at a time instead of one: for processes that answer later,
+            /// or for messages so small that the hand-over dominates their cost. A member that dies loses them all. 0
             /// counts as 1.
             pub fn concurrency(mut self, messages: usize) -> Self {
                 self.rules.concurrency = messages.max(1);
@@ -207,9 +207,9 @@ impl Pool {
     ///
     /// # Errors
     /// [`SpawnError::NoMembers`] if the pool can never have a member; [`SpawnError::Window`] if the window of its
-    /// intensity is zero, so that no restart is ever counted; or the error of an initial member's start. A later start
-    /// that fails makes the calls that wait for it fail, and the pool retries: see [`backoff`](Pool::backoff) and
-    /// [`intensity`](Pool::intensity).
+    /// intensity is zero, which means that no restart is ever counted; or the error of an initial member's start. A
+    /// later start that fails makes the calls that wait for it fail, and the pool retries: see
+    /// [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -279,8 +279,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// host's [process limit](crate::Builder::process_limit).
     ///
     /// # Errors
-    /// [`SpawnError::Window`] if the window of the intensity is zero, so that no restart is ever counted; or the error
-    /// of spawning the pool's process.
+    /// [`SpawnError::Window`] if the window of the intensity is zero, which means that no restart is ever counted; or
+    /// the error of spawning the pool's process.
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,

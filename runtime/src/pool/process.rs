@@ -94,13 +94,12 @@ impl<K: LaneKey> PoolProcess<K> {
                 _ => member.cancel(reason.clone()),
             };
         }
-        // The plan may stop idle members only after that: the first request determines the reason with which a member
-        // ends.
+        // The plan may stop idle members only now: the first request that a member gets determines its exit reason.
         self.router.tell(|plan, now| plan.drain(now));
         self.reason = reason;
     }
 
-    /// Does what the plan has asked for.
+    /// Executes an action of the plan.
     fn act(&mut self, action: PoolAction<K, Package>, out: &mut StepOutput<'_>) {
         match action {
             PoolAction::Start(key) if !self.router.look(|plan, _| plan.wants(&key)) => {
@@ -119,7 +118,7 @@ impl<K: LaneKey> PoolProcess<K> {
                 self.reason = reason;
             }
             PoolAction::Over => out.set(StepStatus::Ended(self.reason.clone(), None)),
-            // The router does the others.
+            // The router executes all other actions.
             _ => {}
         }
     }

@@ -143,9 +143,9 @@ impl Written {
 ///
 /// If a step writes several statuses, the one of the highest rank applies, whatever their order: [`done`](Self::done)
 /// outranks [`upgrade`](Self::upgrade), and both outrank [`go_on`](Self::go_on), [`wait`](Self::wait) and
-/// [`idle`](Self::idle), of which the last one applies. So `done` cannot be revoked; an attempt to do so, except with
-/// `idle`, is logged when the process ends. Of several results the last one applies. Without a status the process
-/// becomes idle.
+/// [`idle`](Self::idle); among these three, the last one written applies. So `done` cannot be revoked; an attempt to do
+/// so, except with `idle`, is logged when the process ends. Of several results, the last one applies. Without a status
+/// the process becomes idle.
 ///
 /// ```
 /// use postroom::manual::StepOutput;

@@ -18,8 +18,9 @@ use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
 
-/// Maximum number of messages, and maximum time, that can be requested.
+/// Maximum number of messages that can be requested.
 const MOST: usize = 100;
+/// Maximum time that can be requested.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Maximum size of a message's text in bytes.
 const MOST_BYTES: usize = 4 << 10;
@@ -68,7 +69,7 @@ struct TapState {
     is_over: AtomicBool,
 }
 
-/// The end of a tap that the process holds, and drops when there is nothing more to record.
+/// The process's side of a tap, which is dropped when there is nothing more to record.
 #[derive(Debug)]
 pub(crate) struct TapSink {
     state: Arc<TapState>,

@@ -4,8 +4,9 @@ use crate::env::clock::instant_now;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Stored in place of the nanoseconds waited while the probe waits, or once it is dropped unreached.
+/// Stored in place of the nanoseconds waited while the probe waits.
 const WAITS: u64 = u64::MAX;
+/// Stored in place of the nanoseconds waited once the probe was dropped unreached.
 const GONE: u64 = u64::MAX - 1;
 
 /// A probe among the messages of a process. Dropped unreached if the process ends first.

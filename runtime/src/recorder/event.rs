@@ -169,7 +169,7 @@ pub enum EventKind {
         /// The answer, unless the record of the call was overwritten.
         flow: Option<FlowId>,
     },
-    /// A process took the answer of a recorded call.
+    /// A process took the answer to a recorded call.
     AnswerTaken {
         /// The calling process.
         process: Pid,

@@ -222,7 +222,7 @@ struct RecordingBuilder {
     types: Vec<&'static str>,
     numbers: BTreeMap<&'static str, u32>,
     addresses: BTreeMap<usize, u32>,
-    /// The sort key from which on no record of any thread is missing.
+    /// The sort key from which the records of all threads are complete.
     complete_from: u64,
 }
 
@@ -364,7 +364,7 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
     flows.into_fates()
 }
 
-/// The flows of the records up to one of them.
+/// The flows of the records so far, in chronological order.
 #[derive(Default)]
 struct Flows {
     /// What became of the message of each flow, and its receiver, by number. `None`: the flow is an answer's.

@@ -39,7 +39,7 @@ pub(crate) struct Memory {
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
     current: AtomicU64,
-    /// The number of the current sample; zero while there is none, so that slices and messages are not recorded.
+    /// The number of the current sample; zero while there is none, in which case slices and messages are not recorded.
     sample: AtomicU64,
     state: Mutex<RecorderState>,
     /// Held while threads and sends are armed or disarmed according to the recorder's state.
@@ -95,8 +95,9 @@ impl Dumps {
 struct RecorderState {
     session: Option<Arc<Session>>,
     recordings: usize,
-    /// Number of sessions so far, and number of samples.
+    /// Number of sessions so far.
     sessions: u64,
+    /// Number of samples so far.
     samples: u64,
 }
 

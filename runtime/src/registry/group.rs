@@ -103,7 +103,7 @@ impl Group {
     /// subscription returns a new list and keeps the events. An alias stands for its current process.
     ///
     /// # Errors
-    /// As [`join`](Self::join).
+    /// Those of [`join`](Self::join).
     pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Arc<[Pid]>, GroupError> {
         let ((table, key), pid) = (self.place()?, subscriber.target());
         table.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)

@@ -182,7 +182,7 @@ impl Simulation {
     /// Runs an async test, like [`run`](Self::run).
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// In the same case as [`run`](Self::run).
     #[track_caller]
     pub fn run_async<F: Future<Output: TestResult>>(self, body: impl Fn(Sim) -> F + Send + Sync + 'static) {
         self.run(move |sim| block_on(body(sim)));
@@ -193,7 +193,6 @@ impl Simulation {
     /// # Errors
     /// [`SimulationError`]: the first seed that fails, with the smallest failing schedule that was found; a test that
     /// is not deterministic; a condition of `sometimes!` that never held; a replay that does not follow its schedule.
-    /// is not the same twice; a condition of `sometimes!` that never held; a replay that does not follow its schedule.
     pub fn check<R: TestResult>(
         mut self,
         body: impl Fn(Sim) -> R + Send + Sync + 'static,

@@ -68,7 +68,8 @@ impl Choices {
         Some(self.choose(actors.len(), |strategy, random| strategy.choose(actors, turn, random)))
     }
 
-    /// Chooses one of `count` alternatives, which are workers and other things that are ready.
+    /// Chooses one of `count` alternatives: a worker, or a process or thread that is ready besides what the workers
+    /// hold.
     pub(crate) fn worker(&mut self, count: usize) -> usize {
         self.choose(count, |_, random| random.below(count))
     }

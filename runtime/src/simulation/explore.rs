@@ -31,7 +31,7 @@ enum Branch {
     Turn {
         actors: SmallVec<[u32; 8]>,
         chosen: usize,
-        /// The actors whose turns need not come next, with what these touch.
+        /// The actors whose turns need not come next, with what they touch.
         asleep: Vec<(u32, Touched)>,
     },
     /// Any other choice, such as whether a fault happens.

@@ -63,8 +63,8 @@ impl SimRun {
     }
 }
 
-/// Describes what is wrong with the token of a live process, which is `ready` times among the ready ones, if anything
-/// is.
+/// Describes what is wrong with the token of a live process that occurs `ready` times in the list of ready processes;
+/// `None` if nothing is.
 fn broken_token(slot: &'static Slot, ready: usize) -> Option<String> {
     let (is_idle, waits) = slot.lanes.glance();
     let what = match (ready, is_idle || waits) {
@@ -78,10 +78,10 @@ fn broken_token(slot: &'static Slot, ready: usize) -> Option<String> {
     Some(what.to_string())
 }
 
-/// Describes what is wrong with the wait of a process, if anything is.
+/// Describes what is wrong with the wait of a process; `None` if nothing is.
 fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
     if is_ready {
-        // A ready process has yet to check.
+        // A ready process is about to check its wait itself.
         return None;
     }
     // If the process is suspended at another node, only that node knows whether there is room.
@@ -98,7 +98,7 @@ fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
 }
 
 /// Describes what is wrong with the links and monitors of a process at rest, which has received everything that was
-/// sent to it, if anything is.
+/// sent to it; `None` if nothing is.
 fn broken_bindings(slot: &'static Slot, is_at_rest: &impl Fn(&Slot) -> bool) -> Option<String> {
     let pid = slot.resident()?;
     // SAFETY: this runs between turns, for a process without a step that waits on its stack, so nothing uses its token.

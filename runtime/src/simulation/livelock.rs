@@ -1,4 +1,4 @@
-//! Detects timers that fire for ever without a turn of any process. Without this check, such a run would never end.
+//! Detects timers that fire forever without a turn of any process. Without this check, such a run would never end.
 //!
 //! A timer that its own action sets again needs no process, so the bound of turns does not end the run. If it is due at
 //! the same moment, the bound of time does not either. All pending timers may fire at one moment, however many they
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Catches a clock that stays at one moment for ever, both on the thread of the test and on that of processes.
+    /// Catches a clock that stays at one moment forever, both on the thread of the test and on that of processes.
     /// Without the bound these runs pass, after 10,000 timers.
     #[test]
     fn a_timer_that_sets_itself_again_for_its_moment_ends_the_run() {

@@ -163,10 +163,11 @@ pub(crate) struct State {
     pub(crate) buggified: BTreeMap<(&'static str, u32), bool>,
     /// How often each condition of `sometimes` has held.
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
-    /// What the current turn has touched, and what the last turn of the body has.
+    /// What the current turn has touched.
     touched: Touched,
+    /// What the last turn of the body has touched.
     touched_by_body: Touched,
-    /// Whether the body of the test is over, so that processes are being ended.
+    /// Whether the body of the test is over, in which case the processes are being ended.
     is_ending: bool,
     /// Whether steps that wait on their stacks are unwound, since nothing else would end them.
     gives_up: bool,
@@ -555,7 +556,7 @@ impl SimRun {
         }
     }
 
-    /// Returns whether the run has taken too long, and records it.
+    /// Returns whether the run has taken too long, which it records, or whether its timers fire endlessly.
     fn is_over(&self, state: &mut State, now: Moment) -> bool {
         if state.fired.are_endless() {
             return true;
@@ -634,7 +635,7 @@ impl SimRun {
         })
     }
 
-    /// Chooses something that is ready. Returns `None` if it is not run after all.
+    /// Chooses something that is ready. Returns `None` if it is paused or slowed instead of run.
     fn choose(&self, state: &mut State, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
             // Everything that is ready stays ready.
@@ -655,7 +656,7 @@ impl SimRun {
         self.take_turn(state, ready, None, now)
     }
 
-    /// Makes `ready` take its turn, on `worker` if there are several. Returns `None` if it is not run after all.
+    /// Makes `ready` take its turn, on `worker` if there are several. Returns `None` if it is paused or slowed instead.
     fn take_turn(&self, state: &mut State, ready: Ready, worker: Option<usize>, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
             state.ready.push(ready);

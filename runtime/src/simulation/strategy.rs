@@ -4,7 +4,7 @@ use crate::env::chance::Random;
 use std::collections::BTreeMap;
 
 /// How the schedules of a test are chosen. With [`Portfolio`](Schedules::Portfolio), the default, each seed draws its
-/// strategy, so that none has to be guessed.
+/// strategy, so none has to be guessed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedules {
@@ -44,14 +44,14 @@ const RARE: usize = 16;
 /// The lengths of runs that [`Schedules::Pct`] assumes, as powers of two: the length of a run is not known in advance.
 const LENGTHS: std::ops::Range<usize> = 4..13;
 
-/// Number of turns after which the strategy becomes fair, so that a process does not wait for ever for one of lower
+/// Number of turns after which the strategy becomes fair, so that a process does not wait forever for one of lower
 /// priority.
 const FAIR: u64 = 20_000;
 
 /// The state of [`Schedules::Pct`].
 pub(crate) struct Priorities {
     of: BTreeMap<u32, u64>,
-    /// The turns at which the process that would run is put last.
+    /// The turns at which the process that would run next gets the lowest priority.
     changes: Vec<u64>,
     lowest: u64,
 }

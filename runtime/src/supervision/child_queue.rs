@@ -16,10 +16,11 @@ pub(super) struct ChildQueue {
     pub(super) has_begun: bool,
     pub(super) waits: EndWaits,
     pub(super) first: Vec<FirstRequest>,
-    /// Waiting messages, in this order: those left by the process that is ending (complete when it has ended), those
-    /// left by earlier processes and not given to a successor, those sent since.
+    /// Waiting messages left by the process that is ending; complete when it has ended. They come first.
     pub(super) left: VecDeque<Package>,
+    /// Waiting messages left by earlier processes and not given to a successor. They come second.
     pub(super) older: VecDeque<KeptItem>,
+    /// Waiting messages that were sent since. They come last.
     pub(super) kept: VecDeque<KeptItem>,
     /// Waiters that are signalled when there may be a process again.
     pub(super) waiters: Vec<Arc<Oneshot<()>>>,

@@ -3,7 +3,7 @@
 //! A slot is *up* while a process serves, and forwards messages to it. When the process ends:
 //!
 //! 1. the slot no longer hands out its PID, and waits until the senders that already have the PID are done (they are
-//!    within a few instructions of that; only a slot that keeps messages counts them);
+//!    within a few instructions of being done; only a slot that keeps messages counts them);
 //! 2. so no message can enter the dead process's mailbox after it was emptied into the slot;
 //! 3. later messages wait in the slot, behind those from the mailbox;
 //! 4. the successor gets all of them in order once it has started, and the slot is up only when none is left. If the
@@ -24,8 +24,8 @@
 //!    waiter that is notified and waits again waits for the next process.
 //!
 //! A process that was not spawned through the supervisor's `ChildSpawn`, such as a pool's, does not take part in this:
-//! a wait that is passed on as it ends is told that there is no process. For a process on another node, all waits stay
-//! here until the supervisor's node is notified of its end.
+//! a wait that is passed on as it ends is notified that there is no process. For a process on another node, all waits
+//! stay here until the supervisor's node is notified of its end.
 
 use super::child_queue::{ChildQueue, KeptItem, SlotState, wake_waiters};
 use super::held::{EndWaits, FirstRequest};
@@ -53,8 +53,8 @@ pub(crate) const KEEPS: usize = 1_024;
 
 /// How long an ending process waits for concurrent senders. They need some nanoseconds, unless their thread is
 /// preempted: on an overloaded machine, for more than a tenth of a second. The wait is bounded because a sender that
-/// never returns from a user's hook for dead letters would occupy a worker for ever. A message that takes longer
-/// becomes a dead letter.
+/// never returns from a user's hook for dead letters would occupy a worker forever. A message that takes longer becomes
+/// a dead letter.
 const SENDERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The children of a child that is a supervisor.
@@ -66,9 +66,10 @@ pub(super) trait Subtree: Any + Send + Sync {
     fn retire(&self, reason: &ExitReason);
 }
 
-/// Number of times that `quiesce` polls for remaining senders before it lends its worker, and the pause between later
-/// polls. Guesses: most senders are gone before the first poll.
+/// Number of times that `quiesce` polls for remaining senders before it lends its worker. A guess: most senders are
+/// gone before the first poll.
 const POLLS: usize = 100;
+/// The pause between later polls. A guess.
 const PAUSE: Duration = Duration::from_micros(100);
 
 pub(crate) struct ChildSlot {
@@ -218,7 +219,7 @@ impl ChildSlot {
         waits
     }
 
-    /// Records the end of that process, or that none could be started (`None`).
+    /// Records the end of the process `pid`, or that no process could be started (`None`).
     pub(super) fn note_end(&self, pid: Option<Pid>, end: LastEnd) {
         let mut status = lock(&self.status);
         status.ended = pid;
@@ -503,7 +504,7 @@ impl AliasTarget for ChildSlot {
         self.host.number()
     }
 
-    /// Returns a signal that a process serves again, or that none will; `None` if either is already the case.
+    /// Returns a signal that fires when a process serves again or when none will; `None` if either is already the case.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         let mut queue = lock(&self.queue);
         let is_settled = queue.state == SlotState::Shut || self.incarnation.load(Ordering::SeqCst) != 0;

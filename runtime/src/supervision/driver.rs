@@ -27,7 +27,7 @@ use std::time::Duration;
 const FIRST_LIMIT: u64 = 1 << 62;
 
 /// Maximum number of consecutive events that are processed in one step. Without a limit, a child that fails to start
-/// and is retried without delay would occupy a worker for ever.
+/// and is retried without delay would occupy a worker forever.
 const IN_ONE_GO: usize = 64;
 
 pub(super) struct Add {
@@ -69,7 +69,7 @@ pub(super) struct SupervisorProcess {
     start_limits: BTreeMap<u64, (Id, TimerKey)>,
     /// The last of these tags.
     last_limit: u64,
-    /// Events that the plan has not been told.
+    /// Events that have not been passed to the plan.
     happened: VecDeque<SupervisorEvent>,
     random: Random,
     /// The supervisor's own PID and its listener, once it has been started.
@@ -299,7 +299,7 @@ impl SupervisorProcess {
         if let Some(SupervisedChild { slot, pid, .. }) = self.members.get(&id) {
             let phase = self.plan.phase(id);
             let mut status = lock(&slot.status);
-            // Otherwise the end of its process is published already, and the plan is told next.
+            // Otherwise the end of its process is published already, and is passed to the plan next.
             if pid.is_some() || !phase.is_some_and(Phase::is_alive) {
                 status.state = ChildState::of(phase);
             }

@@ -26,7 +26,7 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 /// A place where children of a supervisor can be started, other than its own host: one node of a cluster, or any. The
 /// argument of [`ChildSpawn::on`]; implemented by libraries that connect nodes.
 pub trait Placement {
-    /// Chooses where a process of that type starts. Called in a step of the supervisor, for each start.
+    /// Chooses where a process of type `process` starts. Called in a step of the supervisor, for each start.
     ///
     /// # Errors
     /// Returns the reason why there is no such place; the start fails with it.

@@ -20,12 +20,12 @@ pub(super) struct ChildEnded {
     pub(super) settled: Settled,
 }
 
-/// Tells who updates the published state of the child after an end.
+/// The party that updates the published state of the child after an end.
 pub(super) enum Settled {
     /// The guardian has done so already, and may have removed the child.
     Done { is_removed: bool },
-    /// The supervisor must do so, since it alone knows whether the process is the child. The process was handling a
-    /// message of that type, if known.
+    /// The supervisor must do so, since it alone knows whether the process is the child. The second field is the type
+    /// of the message that the process was handling, if known.
     Left(Arc<ChildRun>, Option<&'static str>),
 }
 

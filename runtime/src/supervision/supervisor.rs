@@ -134,7 +134,7 @@ impl Supervisor {
     }
 
     /// Spawns the supervisor, which starts its children in order, on the calling thread, before this method returns. A
-    /// start that fails is retried like any other failure, so that child and those after it may still be down by then.
+    /// start that fails is retried like any other failure, so the child and those after it may still be down by then.
     ///
     /// The supervisor runs until it is stopped, its host is shut down, or it gives up; dropping the [`Tree`] does not
     /// stop it.

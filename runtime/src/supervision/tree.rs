@@ -49,7 +49,7 @@ pub struct Tree {
     registry: Arc<ChildRegistry>,
 }
 
-/// Returns the address of the child with that name, if it is a `P`.
+/// Returns the address of the child called `name`, if it is a `P`.
 pub(super) fn address_of<P: Addressed + ?Sized>(
     registry: &ChildRegistry,
     name: &str,

@@ -197,7 +197,7 @@ impl<P: Actor> KindOf<P> {
     };
 }
 
-/// Returns the entry with that name if it is async, in which case the process runs inside it.
+/// Returns the entry called `name` if it is async, in which case the process runs inside it.
 pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
     P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
 }
@@ -214,7 +214,7 @@ pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
     false
 }
 
-/// Finds the message with that name among those of `P` and of the protocols that it implements.
+/// Finds the message called `name` among those of `P` and of the protocols that it implements.
 pub(crate) fn message_of<P: Actor>(name: &str, inputs: Inputs) -> Result<NamedMessage, MessageError> {
     match P::message_by_name(name, inputs) {
         ControlFlow::Break(message) => Ok(message?),

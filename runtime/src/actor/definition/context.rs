@@ -150,7 +150,7 @@ impl<P> Context<P> {
     /// process is suspended after its step.
     ///
     /// # Errors
-    /// As [`Call::send`].
+    /// Those of [`Call::send`].
     pub fn send<M: Send + 'static>(&self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
@@ -226,7 +226,7 @@ impl<P> Context<P> {
         crate::actor::send::links::trap_exits(traps);
     }
 
-    /// Returns whether the process has ever been told to end, by [`Pid::cancel`] or a shutdown.
+    /// Returns whether the process has ever been asked to end, by [`Pid::cancel`] or a shutdown.
     pub fn is_cancelled(&self) -> bool {
         current::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
     }
@@ -238,8 +238,8 @@ impl<P> Context<P> {
         awaits::cancelled()
     }
 
-    /// Runs `future` to completion even if the process is told to end meanwhile; the process ends afterwards, unless
-    /// a [`cancelled`](Self::cancelled) within `future` has received the request. (A kill still interrupts it.)
+    /// Runs `future` to completion even if the process is asked to end meanwhile; the process ends afterwards, unless a
+    /// [`cancelled`](Self::cancelled) within `future` has received the request. (A kill still interrupts it.)
     pub fn shield<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<P, F> {
         awaits::shield(future)
     }

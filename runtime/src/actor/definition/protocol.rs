@@ -76,7 +76,8 @@ pub trait Serves<Q: ?Sized>: Addressed + Sized {
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;
 }
 
-/// A process whose own `impl` lists the protocol `Q`, so that its messages are dispatched. For generated code.
+/// A process whose own `impl` lists the protocol `Q`, so the protocol's messages are dispatched to it. For generated
+/// code.
 #[diagnostic::on_unimplemented(
     message = "the messages of this protocol never reach `{Self}`: its own `#[process] impl` does not name it",
     label = "not in `protocols(…)`",
@@ -116,7 +117,7 @@ impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((
     type Rest = Rest;
 }
 
-/// The end of the list. An `impl` with more methods than the protocol is reported by the compiler alone.
+/// The end of the list. Only the compiler reports an `impl` with more methods than the protocol.
 impl<L> Chain<L> for () {
     type Message = Beyond<()>;
     type Answer = ();
@@ -141,7 +142,7 @@ impl<L, T> Chain<L> for Beyond<T> {
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait MessagesFrom<const I: usize, L> {
-    /// The messages from that number on.
+    /// The messages from number `I` on.
     type Messages: Chain<L>;
 }
 

@@ -59,7 +59,8 @@ pub const fn is_in_block<M>() -> bool {
 pub fn apart<M, R>(handle: impl FnOnce() -> R) -> R {
     /// A guess: moving a message of this size costs more than a call.
     const LARGE: usize = 1024;
-    // Without optimization, for every message: unused branches take up space in the frame, too.
+    // Without optimization, every message gets a frame of its own: there, unused branches take up space in the frame,
+    // too.
     if cfg!(debug_assertions) || size_of::<M>() > LARGE { in_own_frame(handle) } else { handle() }
 }
 
@@ -236,7 +237,7 @@ pub struct Reply<T> {
 }
 
 impl<T: Send + 'static> Reply<T> {
-    /// Answers the call. Never blocks; the answer of a caller that has stopped waiting is dropped.
+    /// Answers the call. Never blocks; the answer to a caller that has stopped waiting is dropped.
     pub fn send(self, value: T) {
         if let Some(caller) = self.caller {
             caller.answer((self.wrap)(value));

@@ -23,7 +23,7 @@ pub(crate) enum Source<P, B = Begins<P>> {
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }
 
-/// A function that spawns a process on the workers; there is none for a process that may not change threads.
+/// A function that spawns a process on the workers; there is none for a process that must not change threads.
 pub(crate) type Begins<P> = fn(&'static Scheduler, &mut PendingSpawn, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
 pub(crate) enum Beginning<'a, P> {

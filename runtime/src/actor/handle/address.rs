@@ -228,7 +228,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
     /// Sends `message` and expects no answer: see [`Call::send`].
     ///
     /// # Errors
-    /// As [`Call::send`].
+    /// Those of [`Call::send`].
     pub fn send(&self, message: M) -> Result<(), SendError<M>> {
         send(self.pid, message)
     }

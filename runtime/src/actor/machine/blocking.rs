@@ -62,7 +62,8 @@ impl<F: FnOnce() -> R, R> Blocking<F, R> {
     /// Runs the operation on this thread, while another thread runs the other processes, and returns when a permit is
     /// available. In an async method, await it instead.
     ///
-    /// # Panics If the operation panics; its panic is passed on.
+    /// # Panics
+    /// If the operation panics; its panic is passed on.
     pub fn wait(self) -> R {
         match self.state {
             BlockingState::New(run) | BlockingState::Waits(run, _) => block_in_place(run),

@@ -132,8 +132,8 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for a message of type `T`. Messages of other types are stashed in order and handled later. If the
-    /// message is a call, its caller is told that the call was dropped.
+    /// Waits for a message of type `T`. Messages of other types are stashed in order and handled later. If the message
+    /// is a call, its caller is notified that the call was dropped.
     ///
     /// Stashing more than 16,384 messages ends the process. Cancel safe.
     pub async fn receive<T: Send + 'static>(&mut self) -> T {

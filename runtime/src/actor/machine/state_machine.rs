@@ -38,8 +38,7 @@ enum MachineState<P> {
     Entry(Pending<P>, Option<Moment>),
     /// In an async method, with the deadline of the caller.
     Method(Pending<P>, Option<Moment>),
-    /// Ended. The remains are dropped when the machine is closed, so that unanswered callers are told the exit
-    /// reason.
+    /// Ended. The remains are dropped when the machine is closed, so that unanswered callers get the exit reason.
     #[expect(dead_code, reason = "kept to be dropped")]
     OverStruct(P, Context<P>),
     #[expect(dead_code, reason = "kept to be dropped")]
@@ -112,7 +111,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Returns a mutable reference to the struct, for tests; `None` as for [`get`](Self::get).
+    /// Returns a mutable reference to the struct, for tests; `None` in the same cases as for [`get`](Self::get).
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
             MachineState::New(process)

@@ -87,7 +87,7 @@ enum Limit {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Creates a call of `pid` with `message`; `method` is a name for display, such as `Type::method`.
+    /// Creates a call to `pid` with `message`; `method` is a name for display, such as `Type::method`.
     #[inline]
     pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
         Self::made(pid, method, MessagePlace::new(), message)
@@ -197,7 +197,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Ok(answer.map_or(Err(CallError::Timeout), unpack))
     }
 
-    /// Sends the message; the answer goes to the continuation with that index.
+    /// Sends the message; the answer goes to the continuation with index `continuation`.
     pub(crate) fn begin_then(self, continuation: usize) {
         let deadline = self.due();
         let caller = current::with(|waits| {
@@ -227,7 +227,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 }
 
 impl Limit {
-    /// Returns the deadline that this limit sets for a call of that process, if any.
+    /// Returns the deadline that this limit sets for a call to `pid`, if any.
     #[inline]
     fn deadline(self, pid: Pid) -> Option<Moment> {
         match self {
@@ -596,7 +596,7 @@ mod tests {
     use crate::{ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Runs the closure at each message, and drops the message.
+    /// Runs the closure for each message, and drops the message.
     struct Does<F>(F);
 
     impl<F: FnMut() + Send + 'static> Process for Does<F> {
@@ -618,7 +618,7 @@ mod tests {
     /// `first` has the name and waits for `caller`, which calls by name; before that call is sent, the name moves to
     /// `second`.
     ///
-    /// Catches: the call counts as one of the process that had the name before, which closes a false cycle. (Awaited
+    /// Catches: the call counts as a call to the process that had the name before, which closes a false cycle. (Awaited
     /// calls make the same check, which has no test.)
     #[test]
     fn a_name_that_moves_while_it_is_called_makes_no_cycle() {

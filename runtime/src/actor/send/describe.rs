@@ -114,7 +114,8 @@ impl Describing {
     /// Blocks the thread until the process has answered. Inside a process, another thread runs the other processes
     /// meanwhile.
     ///
-    /// # Errors See [`DescribeError`].
+    /// # Errors
+    /// See [`DescribeError`].
     pub fn wait(self) -> Result<Description, DescribeError> {
         while_blocked(|| self.told.wait(None)).unwrap_or(Err(DescribeError::Gone(self.pid)))
     }

@@ -86,8 +86,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// message is a dead letter; until then it is kept, unless it is cancelled or the runtime is shut down.
     ///
     /// # Errors
-    /// As [`Call::send`], as far as is known now; [`NoTimer`](SendFailure::NoTimer) if no runtime could keep the
-    /// message.
+    /// Those errors of [`Call::send`] that can be detected now, and [`NoTimer`](SendFailure::NoTimer) if no runtime
+    /// could keep the message.
     pub fn send_after(self, delay: Duration) -> Result<Timer, SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
         if delay.is_zero() {
@@ -128,7 +128,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// millisecond count as one.
     ///
     /// # Errors
-    /// As [`Call::send_after`].
+    /// Those of [`Call::send_after`].
     pub fn send_every(self, period: Duration) -> Result<Timer, SendError<M>>
     where
         M: Clone,

@@ -17,11 +17,12 @@ use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 impl Node {
-    /// Like `deliver`, but never waits: for a thread that delivers the packages of many senders, which one full
-    /// mailbox must not hold up.
+    /// Like `deliver`, but never waits: for a thread that delivers the packages of many senders and must not be held up
+    /// by one full mailbox.
     ///
     /// # Errors
-    /// The package, also with [`Full`](crate::error::SendFailure::Full) from a mailbox at which senders wait.
+    /// The package and the reason, which is [`Full`](crate::error::SendFailure::Full) even for a mailbox where senders
+    /// would wait.
     pub fn try_deliver(self, package: Package) -> Result<(), Undeliverable> {
         with_mode(SendMode::Try, || self.deliver(package))
     }
@@ -31,7 +32,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message, expects no answer, and never waits: a sending process is not suspended.
     ///
     /// # Errors
-    /// As [`Call::send`]; also [`Full`](crate::error::SendFailure::Full) inside a process, if the mailbox is full.
+    /// Those of [`Call::send`]; inside a process, too, [`Full`](crate::error::SendFailure::Full) if the mailbox is
+    /// full.
     pub fn try_send(self) -> Result<(), SendError<M>> {
         let (pid, message) = self.into_parts();
         with_mode(SendMode::Try, || send_held(pid, message))
@@ -43,7 +45,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     ///
     /// # Errors
     /// The message and the reason: [`Full`](crate::error::SendFailure::Full) or
-    /// [`Restarting`](crate::error::SendFailure::Restarting) if the deadline has passed, otherwise as [`Call::send`].
+    /// [`Restarting`](crate::error::SendFailure::Restarting) if the deadline has passed, otherwise those of
+    /// [`Call::send`].
     pub fn send_wait(self) -> Result<(), SendError<M>> {
         let until = self.limit().filter(|limit| *limit != Moment::NEVER);
         let until = until.map(|limit| instant_now() + limit.since(now_for(self.pid())));
@@ -66,7 +69,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// completes drops the message unsent.
     ///
     /// # Errors
-    /// As [`Call::send`], except [`Full`](crate::error::SendFailure::Full) and
+    /// Those of [`Call::send`], except [`Full`](crate::error::SendFailure::Full) and
     /// [`Restarting`](crate::error::SendFailure::Restarting).
     pub async fn send_async(self) -> Result<(), SendError<M>> {
         let (pid, mut message) = self.into_parts();
@@ -86,10 +89,12 @@ fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| instant_now() >= until)
 }
 
-/// The retry interval where no signal reports room. A guess: long compared with an attempt, short for people.
+/// The retry interval for targets that send no signal when there is room. A guess: long compared with an attempt, short
+/// for people.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.
+/// Requests a signal that fires when there may be room in a mailbox; `None` if there is room now, or if the process has
+/// ended.
 pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
     if !is_here(pid) {
         return room_abroad(pid);
@@ -97,7 +102,7 @@ pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
     room_at_alias(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
 
-/// Requests a signal for room at an alias; `None` for any other PID.
+/// Requests a signal that fires when there may be room at an alias; `None` for any other PID.
 fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
     if !is_local_alias(pid) {
         return None;
@@ -123,14 +128,14 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
     room_soon()
 }
 
-/// Requests a signal for room in the transport to another node.
+/// Requests a signal that fires when there may be room in the transport to another node.
 fn room_abroad(pid: Pid) -> Option<RoomRequest> {
     let asked = queue_abroad(pid).and_then(|queue| waiters::ask_abroad(&queue));
     // There may be room already, or the transport sends no signal.
     asked.or_else(room_soon)
 }
 
-/// Requests a signal for another attempt, where nothing signals room.
+/// Requests a signal that fires when it is time for another attempt, for targets that send no signal of their own.
 fn room_soon() -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     let inside = room.clone();

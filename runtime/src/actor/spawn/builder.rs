@@ -225,7 +225,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     /// Blocks for at most `timeout`, by the system's time; returns the running process if it has not ended by then.
     ///
     /// # Errors
-    /// As [`Running::wait`].
+    /// Those of [`Running::wait`].
     pub fn wait_timeout(self, timeout: Duration) -> Result<Result<T, RunError<E>>, Self> {
         let until = instant_now().checked_add(timeout);
         match while_blocked(|| self.ending.0.wait(until)) {

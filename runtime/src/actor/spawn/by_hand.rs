@@ -61,7 +61,7 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts the process at `entry`.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Those of [`start`](Self::start).
     pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
         self.spawn(Some(entry), input)
     }
@@ -74,7 +74,7 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts the process at its first entry; it must end [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Those of [`start`](Self::start).
     pub fn run<T: Send + 'static>(self) -> Result<Running<P, T>, SpawnError> {
         self.begin_running(None, Payloads::new())
     }
@@ -82,7 +82,7 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts the process at `entry`; it must end [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Those of [`start`](Self::start).
     pub fn run_at<T: Send + 'static>(self, entry: &str, input: Payloads) -> Result<Running<P, T>, SpawnError> {
         self.begin_running(Some(entry), input)
     }

@@ -171,7 +171,7 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
         if let Some(host) = with_current(|context| context.map(|context| context.host)) {
             host.dispatch(Payload::new(command), caller);
         }
-        // If another process polls, or none, the row is out of reach and the command counts as dropped.
+        // If another process polls, or no process does, the row is out of reach and the command counts as dropped.
         let answer = poll_fn(|context| row.poll(context).unwrap_or(Poll::Ready(None))).await;
         answer.map_or(Err(CommandError::Dropped), AnswerNode::into_result)
     } else {
@@ -228,7 +228,7 @@ pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
     });
     let output = future.await;
     drop(shield);
-    // Ends the process here if it was told to end meanwhile.
+    // Ends the process here if it was asked to end meanwhile.
     poll_fn(|_| if current::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
     output
 }

@@ -201,10 +201,10 @@ pub(crate) fn unpolled<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Returns whether a future polled with this waker can be served through the process of that incarnation. It cannot
-/// if a method polls the future in another executor: the process reads no answers before the method returns. (This is
-/// detected in sync methods and in [blocking code](unpolled). In an async method, the waker of an executor that
-/// blocks there cannot be told from that of a `join!`.)
+/// Returns whether a future that is polled with the waker in `context` can be served through the process of
+/// `incarnation`. It cannot if a method polls the future in another executor: the process reads no answers before the
+/// method returns. (This is detected in sync methods and in [blocking code](unpolled). In an async method, the waker of
+/// an executor that blocks there cannot be distinguished from that of a `join!`.)
 #[inline]
 pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
     is_own(context, incarnation) || POLLED.get() == incarnation
@@ -372,7 +372,8 @@ pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| Some(look(table.allocated())))
 }
 
-/// Takes the answer to a call by that process, if the calling thread runs the process and the answer has arrived.
+/// Takes the answer to a call by the process of `incarnation`, if the calling thread runs that process and the answer
+/// has arrived.
 #[inline(always)]
 pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<AnswerNode> {
     active(|table| {

@@ -93,8 +93,10 @@ pub(crate) struct Waits {
     pub(crate) ready: VecDeque<(usize, CommandResult)>,
     /// Allocated on first use, as are the shields.
     pub(crate) background: Option<Box<BackgroundFutures>>,
-    /// Messages and signals that were requested by a method or produced by a stream.
+    /// Messages to be handled before those in the mailbox: messages that were taken out of the mailbox, items of
+    /// attached streams, and results that arrived after an upgrade.
     pub(crate) inbox: VecDeque<StashedMessage>,
+    /// Signals that have arrived and have not been handled.
     pub(crate) signals: VecDeque<Signal>,
     /// Whether a future waits for the next message. `serve_waker` is its waker, unless that is the process's own.
     pub(crate) wants_message: bool,
@@ -150,8 +152,9 @@ impl Waits {
         WaitKey { row: self.rows.insert(wait), serial }
     }
 
-    /// Adds a row for a call of that process and method that waits until `deadline`. Returns `None` in a machine
-    /// driven by hand, which receives no answers. `is_own`: whether the call is polled with the process's own waker.
+    /// Adds a row for a call that waits until `deadline`; `called` is the process and the method. Returns `None` in a
+    /// machine driven by hand, which receives no answers. `is_own`: whether the call is polled with the process's own
+    /// waker.
     #[inline(always)]
     pub(crate) fn add_call(
         &mut self,
@@ -357,7 +360,7 @@ impl Waits {
         self.answer_another(key, answer)
     }
 
-    /// Answers any other row than that of a future with the process's own waker.
+    /// Answers a row other than that of a future with the process's own waker.
     #[cold]
     #[inline(never)]
     fn answer_another(&mut self, key: WaitKey, answer: AnswerNode) -> Option<Waker> {
@@ -410,7 +413,7 @@ impl Waits {
         wakers
     }
 
-    /// Takes the answer of a row that has one.
+    /// Takes the answer out of a row that has one.
     #[inline(always)]
     pub(crate) fn take_answer(&mut self, key: WaitKey) -> Option<AnswerNode> {
         let wait = self.get(key)?;

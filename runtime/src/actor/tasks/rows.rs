@@ -68,7 +68,7 @@ impl<T> Rows<T> {
         self.first.is_none() && self.more.is_empty()
     }
 
-    /// Returns whether there may be rows besides the one in that place: always true for a row of the slab.
+    /// Returns whether there may be rows besides the one at `place`: always true for a row of the slab.
     #[inline(always)]
     pub(crate) fn has_others_than(&self, place: u32) -> bool {
         place != FIRST || !self.more.is_empty()

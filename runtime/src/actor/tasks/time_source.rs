@@ -30,7 +30,7 @@ impl Drop for OwnedTimer {
     }
 }
 
-/// Returns the current time for a call of `pid`, by the clock of the calling process, or else by that of the called
+/// Returns the current time for a call to `pid`, by the clock of the calling process, or else by that of the called
 /// one.
 pub(crate) fn now_for(pid: Pid) -> Moment {
     if has_virtual_clock() || with_current(|context| context.is_some()) {

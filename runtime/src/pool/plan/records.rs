@@ -24,8 +24,9 @@ pub(crate) struct PoolRules {
     /// Time that a message may be queued.
     pub(crate) patience: Option<Duration>,
     pub(crate) idle: Option<Duration>,
-    /// Minimum and maximum number of members in a lane.
+    /// Minimum number of members in a lane.
     pub(crate) least: usize,
+    /// Maximum number of members in a lane.
     pub(crate) most: usize,
     /// Delays before a lane starts a member again.
     pub(crate) backoff: Backoff,

@@ -11,7 +11,7 @@ struct World {
     now: Moment,
     began: Moment,
     members: Vec<(MemberId, u8, Vec<u32>)>,
-    /// Members that have been started but have not been given a message, so that their numbers are not known yet.
+    /// Members that have been started but have not been given a message, so their numbers are not known yet.
     silent: Vec<(Pid, u8)>,
     starts: VecDeque<u8>,
     stopped: Vec<Pid>,
@@ -132,7 +132,7 @@ impl World {
         self.act();
     }
 
-    /// Completes the oldest message of the member at that index.
+    /// Completes the oldest message of the member at index `place`.
     fn done(&mut self, place: usize) {
         let (member, _, hand) = &mut self.members[place];
         hand.remove(0);
@@ -141,7 +141,7 @@ impl World {
         self.act();
     }
 
-    /// Makes a member fail: its callers get errors, of which the pool is notified; its exit is reported later.
+    /// Makes a member fail: its callers get errors, and the pool is notified of these; its exit is reported later.
     fn dies(&mut self, pid: Pid) -> usize {
         let member = self.members.iter().find(|(member, ..)| member.pid == pid);
         let (number, lost) = member.map_or((0, 0), |(member, _, hand)| (member.number, hand.len()));

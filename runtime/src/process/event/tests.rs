@@ -115,7 +115,7 @@ impl Process for HearsAll {
                 }
                 Event::Message(_) => {
                     let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
-                    // On a busy machine the watchdog may end the slice, so that fewer are taken: see `Hears`.
+                    // On a busy machine the watchdog may end the slice, in which case fewer are taken: see `Hears`.
                     self.watched.iter().for_each(|_| assert!(input.mail().is_none()));
                     continue;
                 }

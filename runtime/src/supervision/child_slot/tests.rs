@@ -109,8 +109,8 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     assert_eq!(received(&mut third), [1, 2, 3, 4, 5]);
 }
 
-/// As above, but the messages that the successor leaves arrive while the rest is being sent to it. If they counted as
-/// waiting messages, they would be queued behind later ones.
+/// Like the test above, but the messages that the successor leaves arrive while the rest is being sent to it. If they
+/// counted as waiting messages, they would be queued behind later ones.
 #[test]
 fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
     let bench = Bench::new(Some(9));

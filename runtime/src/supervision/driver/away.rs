@@ -30,7 +30,7 @@ impl SupervisorProcess {
             let alarm = TimerAction::Complete { slot: listener.slot, generation: listener.generation, tag };
             match self.host.scheduler().set_timer(due, alarm) {
                 Some(key) => _ = self.start_limits.insert(tag, (id, key)),
-                // The timer table is full. Without a limit the supervisor could wait for ever.
+                // The timer table is full. Without a limit the supervisor could wait forever.
                 None => {
                     let reason = ExitReason::error("the host has no room for the timer that limits its start");
                     return self.start_failed(id, reason);

@@ -63,7 +63,8 @@ impl Backoff {
         self
     }
 
-    /// Counts a failure after a run of that length, or of a start (`None`). Returns the delay before the next start.
+    /// Counts a failure after a run of length `run`, or a failed start (`None`). Returns the delay before the next
+    /// start.
     pub(crate) fn failed(&self, in_a_row: &mut u32, run: Option<Duration>, chance: u64) -> Duration {
         let is_stable = run.is_some_and(|run| run >= self.reset_after);
         *in_a_row = if is_stable { 1 } else { in_a_row.saturating_add(1) };

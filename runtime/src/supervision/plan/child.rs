@@ -54,7 +54,7 @@ impl Phase {
         matches!(self, Self::Waiting { .. })
     }
 
-    /// Returns whether the child is going down, so that the child before it must wait.
+    /// Returns whether the child is going down, which means that the child before it must wait.
     pub(super) fn is_going(self) -> bool {
         matches!(self, Self::Asked | Self::Killed)
     }
@@ -75,7 +75,7 @@ pub(crate) enum AfterExit {
 }
 
 impl Restart {
-    /// Returns whether an end with that reason, or a failed start (`is_start`), is a failure.
+    /// Returns whether an end with `reason`, or a failed start (`is_start`), is a failure.
     pub(super) fn fails(self, is_start: bool, reason: &ExitReason) -> bool {
         match self {
             Self::Permanent => true,
@@ -84,8 +84,8 @@ impl Restart {
         }
     }
 
-    /// Returns whether a child whose process has ended with that reason stays down, if it is not in a group. It also
-    /// stays down in the plan, unless a later request starts it again.
+    /// Returns whether a child whose process has ended with `reason` stays down, if it is not in a group. It also stays
+    /// down in the plan, unless a later request starts it again.
     pub(crate) fn is_over(self, after: AfterExit, reason: &ExitReason) -> bool {
         match after {
             AfterExit::Stay => true,

@@ -41,8 +41,8 @@ use child::{AfterExit, PlannedChild};
 use intensity::Intensity;
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long the other children wait for a killed one, which ends the next time that a worker looks at it, if it ends at
-/// all.
+/// How long the other children wait for a killed one. It ends when a worker next looks at it, unless its step never
+/// returns.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The children that a failure affects.
@@ -91,7 +91,7 @@ pub(crate) enum SupervisorEvent {
     Ended(Id, ExitReason),
     /// The dynamic child has ended and is removed already: see [`Restart::is_over`].
     Removed(Id, ExitReason),
-    /// The latest timer for this purpose, with that number, is due.
+    /// The latest timer for this purpose, with this number, is due.
     Due(TimerOf, u64),
     /// A request to stop the child and keep it down.
     StopChild(Id),
@@ -153,7 +153,7 @@ pub(crate) struct SupervisorPlan {
     /// Dynamic children that wait to be started. (Other children are few, and searched in order.)
     waiting: Vec<Id>,
     end: Option<SupervisorEnd>,
-    /// Whether the children have been told to end, which dynamic children are told only once.
+    /// Whether the children have been asked to end. Dynamic children are asked only once.
     told: bool,
     finished: bool,
     actions: Vec<SupervisorAction>,

@@ -11,7 +11,7 @@ impl SupervisorPlan {
         }
         if let Some(RestartGroup { from, delay }) = self.group {
             self.stop_next(from, AfterExit::Group);
-            // Also a child with a requested restart, which belongs to the group.
+            // Includes a child whose restart was requested, which belongs to the group.
             let group = self.children.range_mut(from..).map(|(_, child)| child);
             group.filter(|child| child.phase.is_waiting()).for_each(|child| child.phase = Phase::Parked);
             let mut group = self.children.range(from..).map(|(_, child)| child.phase);
@@ -69,7 +69,7 @@ impl SupervisorPlan {
                     child.after = after;
                     self.ask(id);
                 }
-                // Asked as soon as it has started.
+                // It is asked to end as soon as it has started.
                 Phase::Starting => child.after = after,
                 // The group's restart replaces the requested one.
                 _ if child.phase.is_alive() && child.after == AfterExit::Again => child.after = after,

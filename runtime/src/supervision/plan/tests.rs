@@ -93,7 +93,7 @@ impl Bench {
         self.on(SupervisorEvent::Ended(Id(id), reason))
     }
 
-    /// Advances the clock until that timer is due.
+    /// Advances the clock until the timer for `of` is due.
     pub(super) fn due(&mut self, of: TimerOf) -> Vec<SupervisorAction> {
         let (number, after) = self.timers.remove(&of).expect("it is set");
         self.now = self.now.after(after);

@@ -138,8 +138,8 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.over, world.plan.due(), world.plan.statistics(PoolStatistics::default()).failed), (1, None, 3));
 }
 
-/// Catches a pool that is killed or cancelled, and stops its idle members before they are told the reason: they would
-/// end normally.
+/// Catches a pool that is killed or cancelled, and stops its idle members before they get the reason: they would end
+/// normally.
 #[test]
 fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
     let mut world = World::new(rules(2, 2), 1);
@@ -169,7 +169,7 @@ fn a_closed_pool_stops_no_member() {
     assert_eq!((world.stopped.len(), world.over), (0, 0));
 }
 
-/// Catches failures that are counted for ever instead of within the window.
+/// Catches failures that are counted forever instead of within the window.
 #[test]
 fn failures_that_are_far_enough_apart_are_never_too_many() {
     let backoff = Backoff::none();
@@ -221,8 +221,8 @@ fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     assert_eq!((pauses, world.given_up.len()), (vec![Duration::ZERO, FIRST, FIRST * 2], 0));
 }
 
-/// Catches a key that is forgotten together with its process, so that its next message starts another process at once;
-/// or one that is never forgotten.
+/// Catches a key that is forgotten together with its process, so its next message starts another process at once; or
+/// one that is never forgotten.
 #[test]
 fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     let mut world = World::new(rules(0, 1), 0);
