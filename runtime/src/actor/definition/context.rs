@@ -228,7 +228,7 @@ impl<P> Context<P> {
 
     /// Returns whether the process has ever been asked to end, by [`Pid::cancel`] or a shutdown.
     pub fn is_cancelled(&self) -> bool {
-        current::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
+        current::peek(|waits| waits.ending.requested.is_some()).unwrap_or(false)
     }
 
     /// Waits for the next request to end the process, and returns its reason. A request does not end a process that
@@ -363,7 +363,7 @@ pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Se
             let run = Box::new(move |_: &mut N, answer, context: &mut Context<N>| {
                 if let Some(pid) = context.pid {
                     let package = Package::from_parts(pid, late(answer), None);
-                    current::with(|waits| waits.inbox.push_back(StashedMessage::of(package)));
+                    current::with(|waits| waits.inbox.messages.push_back(StashedMessage::of(package)));
                 }
             });
             (number, Continuation { run, late })

@@ -133,7 +133,7 @@ async fn pump<S: Stream, M: Send + 'static>(
         let package = Package::from_parts(pid, Payload::new(message(item)), None);
         attachment.send_off();
         let from = Some(attachment.clone());
-        current::with(|waits| waits.inbox.push_back(StashedMessage { package, from }));
+        current::with(|waits| waits.inbox.messages.push_back(StashedMessage { package, from }));
     }
     Payload::new(())
 }

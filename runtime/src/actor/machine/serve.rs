@@ -72,10 +72,10 @@ impl<P: Actor> Context<P> {
         let mut handled = 0;
         loop {
             // Polls until the machine finds a message or an empty mailbox.
-            current::peek(|waits| waits.seen_empty = false);
+            current::peek(|waits| waits.inbox.seen_empty = false);
             let next = wanting(|wanting, context| match poll_next(wanting, context) {
                 Poll::Ready(next) => Poll::Ready(Some(next)),
-                Poll::Pending if current::peek(|waits| waits.seen_empty) == Some(true) => Poll::Ready(None),
+                Poll::Pending if current::peek(|waits| waits.inbox.seen_empty) == Some(true) => Poll::Ready(None),
                 Poll::Pending => {
                     context.waker().wake_by_ref();
                     Poll::Pending
@@ -169,11 +169,11 @@ async fn within<R>(duration: Duration, mut poll: impl FnMut(&Wanting, &mut TaskC
 /// Awaits an async method, and marks the process as in a method while it is pending.
 async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dispatched<'static> {
     // Runs when the method returns or is dropped.
-    let _over = defer(|| _ = current::peek(|waits| waits.in_method = false));
+    let _over = defer(|| _ = current::peek(|waits| waits.inbox.in_method = false));
     poll_fn(|context| {
         let poll = future.as_mut().poll(context);
         if poll.is_pending() {
-            current::peek(|waits| waits.in_method = true);
+            current::peek(|waits| waits.inbox.in_method = true);
         }
         poll
     })
@@ -197,23 +197,23 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &mut Tas
 /// Takes the next message of type `T`, and the stream whose previous item has now been handled.
 fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> Look<StashedMessage> {
     // Keeps the order: messages that were stashed earlier, then those that have arrived since.
-    let before = waits.stash.len();
-    let came = waits.inbox.drain(..);
-    waits.stash.extend(came);
-    let place = waits.stash.iter().skip(*looked).position(|stashed| stashed.package.is::<T>());
-    let found = place.and_then(|place| waits.stash.remove(*looked + place));
+    let before = waits.inbox.stash.len();
+    let came = waits.inbox.messages.drain(..);
+    waits.inbox.stash.extend(came);
+    let place = waits.inbox.stash.iter().skip(*looked).position(|stashed| stashed.package.is::<T>());
+    let found = place.and_then(|place| waits.inbox.stash.remove(*looked + place));
     if found.as_ref().is_some_and(|found| found.from.is_some() || *looked + place.unwrap_or(0) < before) {
         // A message that has just come from the mailbox has already been counted.
         node_pool::spend(1);
     }
-    *looked = waits.stash.len();
-    waits.wants_message = found.is_none();
+    *looked = waits.inbox.stash.len();
+    waits.inbox.wants_message = found.is_none();
     if *looked > MOST_STASHED {
         let full =
             format!("stashed more than {MOST_STASHED} messages while waiting for a `{}`", std::any::type_name::<T>());
-        waits.end = Some(ExitReason::error(full));
+        let _before = waits.ending.end_with(ExitReason::error(full));
     }
-    (found, waits.handling.take())
+    (found, waits.inbox.handling.take())
 }
 
 fn open<T: Send + 'static>(package: Package) -> T {
@@ -270,15 +270,15 @@ enum Found {
 
 /// Takes the next input, and the stream whose previous item has now been handled.
 fn look(waits: &mut Waits) -> Look<Found> {
-    waits.wants_message = false;
-    let (found, handled) = if let Some(signal) = waits.signals.pop_front() {
-        (Some(Found::Next(NextInput::Signal(signal))), waits.handling.take())
+    waits.inbox.wants_message = false;
+    let (found, handled) = if let Some(signal) = waits.inbox.signals.pop_front() {
+        (Some(Found::Next(NextInput::Signal(signal))), waits.inbox.handling.take())
     } else if let Some((number, answer)) = waits.ready.pop_front() {
-        (Some(Found::Next(NextInput::Continuation(number, answer))), waits.handling.take())
+        (Some(Found::Next(NextInput::Continuation(number, answer))), waits.inbox.handling.take())
     } else {
-        let (stashed, handled) = waits.next_stashed();
+        let (stashed, handled) = waits.inbox.next_stashed();
         (stashed.map(Found::Stashed), handled)
     };
-    waits.wants_message = found.is_none();
+    waits.inbox.wants_message = found.is_none();
     (found, handled)
 }

@@ -94,7 +94,7 @@ fn deliver_in_span<'a, P: Actor>(
 #[cold]
 fn set_aside<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
     let package = context.try_pid().and_then(|pid| mail.into_package(pid));
-    current::with(|waits| waits.inbox.extend(package.map(StashedMessage::of)));
+    current::with(|waits| waits.inbox.messages.extend(package.map(StashedMessage::of)));
 }
 
 #[cold]
@@ -200,7 +200,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
         if current::peek(|waits| !waits.ready.is_empty()) == Some(true) {
             continue;
         }
-        while let Some(signal) = current::peek(|waits| waits.signals.pop_front()).flatten() {
+        while let Some(signal) = current::peek(|waits| waits.inbox.signals.pop_front()).flatten() {
             if P::ASYNC {
                 return Some(Served::Away(MethodEvent(Event::Signal(signal))));
             }
@@ -273,35 +273,35 @@ pub(crate) fn bring<P: Actor>(event: Event) {
     let (mut before, mut left) = ([None, None], None);
     let wakers = current::with(|waits| match event {
         Event::Message(package) => {
-            waits.inbox.push_back(StashedMessage::of(package));
+            waits.inbox.messages.push_back(StashedMessage::of(package));
             Vec::new()
         }
         // Handled above.
         Event::Completed { .. } => Vec::new(),
         // A process may be cancelled twice: by the shutdown itself, and by a spawn that coincided with it.
         Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
-            if waits.cancelled == Some(ExitReason::Shutdown) =>
+            if waits.ending.requested == Some(ExitReason::Shutdown) =>
         {
             Vec::new()
         }
         Event::Signal(Signal::Cancel(cancel)) => {
-            before[0] = waits.cancelled.replace(cancel.reason.clone());
-            if let Some((wakers, unneeded)) = waits.give_request(&cancel.reason) {
+            before[0] = waits.ending.requested.replace(cancel.reason.clone());
+            if let Some((wakers, unneeded)) = waits.ending.give_request(&cancel.reason) {
                 left = unneeded;
                 return wakers;
             }
             if P::SIGNALS.contains(&"Cancel") {
-                waits.signals.push_back(Signal::Cancel(cancel));
-            } else if !waits.is_shielded() {
-                before[1] = waits.end.replace(cancel.reason);
+                waits.inbox.signals.push_back(Signal::Cancel(cancel));
+            } else if !waits.ending.is_shielded() {
+                before[1] = waits.ending.end_with(cancel.reason);
             } else {
-                left = waits.leave_request(cancel.reason.clone());
-                before[1] = waits.end_after_shield.replace(cancel.reason);
+                left = waits.ending.leave_request(cancel.reason.clone());
+                before[1] = waits.ending.end_after_shield(cancel.reason);
             }
             Vec::new()
         }
         Event::Signal(signal) => {
-            waits.signals.push_back(signal);
+            waits.inbox.signals.push_back(signal);
             Vec::new()
         }
     });
@@ -311,7 +311,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
 
 pub(crate) fn end(reason: ExitReason) {
     // Dropped after the table is released, because it may hold a user error.
-    let before = current::with(|waits| waits.end.replace(reason));
+    let before = current::with(|waits| waits.ending.end_with(reason));
     drop(before);
 }
 

@@ -144,7 +144,7 @@ impl<P: Actor> Machine<P> {
             MachineState::Stopping(process, context, false)
         } else {
             if let Some(reason) = end {
-                self.table.allocated().end = Some(reason);
+                self.table.allocated().ending.end_with(reason);
             }
             MachineState::Serving(process, context)
         };
@@ -468,7 +468,7 @@ impl<P: Actor> Machine<P> {
                 None => {
                     // `None` also means that the budget of the step is used up.
                     let empty = !events.has_messages();
-                    current::peek(|waits| waits.seen_empty = empty);
+                    current::peek(|waits| waits.inbox.seen_empty = empty);
                     return Away::Idle;
                 }
                 Some(event) => bring::<P>(event),

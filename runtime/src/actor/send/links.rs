@@ -88,7 +88,7 @@ impl Pid {
         let unlink = |links: &mut Links<Self>| -> Vec<_> { names.iter().map(|name| links.unlink(*name)).collect() };
         let (own, messages) = self.bind(process, unlink)?;
         let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if names.contains(&exit.pid));
-        let _unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.signals, is_its));
+        let _unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.inbox.signals, is_its));
         for (name, message) in names.into_iter().zip(messages) {
             if let Some(message) = message {
                 send_link_message(own, name, message);
@@ -165,7 +165,7 @@ impl Monitor {
         }
         // Already received, but not yet delivered to the process.
         let is_its = |signal: &Signal| matches!(signal, Signal::Down(down) if down.monitor == self);
-        let unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.signals, is_its));
+        let unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.inbox.signals, is_its));
         unheard.is_some_and(|unheard| !unheard.is_empty())
     }
 }

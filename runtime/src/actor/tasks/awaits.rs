@@ -1,8 +1,9 @@
 //! Awaiting time, commands, and the request to end.
 
 use super::current;
+use super::ending::CancelWait;
 use super::outside::OutsideCall;
-use super::pending::{CancelWait, RowState, WaitKey, Waits};
+use super::pending::{RowState, WaitKey, Waits};
 use super::time_source::OwnedTimer;
 use super::waker::{self, foreign_waker};
 use crate::call::{answer::AnswerNode, caller::Caller};
@@ -150,8 +151,8 @@ impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
             }
             self.0 = None;
             // Cleared only now: the machine must check the mailbox once more after the limit.
-            current::peek(|waits| waits.seen_empty = false);
-        } else if current::peek(|waits| waits.seen_empty) == Some(true) {
+            current::peek(|waits| waits.inbox.seen_empty = false);
+        } else if current::peek(|waits| waits.inbox.seen_empty) == Some(true) {
             return true;
         }
         // Polled again until the machine finds a message or an empty mailbox.
@@ -196,12 +197,12 @@ pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
         if let Some(wait) = &wait {
             return wait.0.poll(context.waker());
         }
-        let (left, _end) = current::peek(Waits::take_left_requests).unwrap_or_default();
+        let (left, _end) = current::peek(|waits| waits.ending.take_left_requests()).unwrap_or_default();
         if let Some(latest) = left.last() {
             return latest.poll(context.waker());
         }
         let CancelFuture(new) = wait.insert(CancelFuture::default());
-        current::with(|waits| waits.add_cancel_wait(new));
+        current::with(|waits| waits.ending.add_wait(new));
         new.poll(context.waker())
     })
 }
@@ -218,7 +219,7 @@ impl Drop for CancelFuture {
 /// Awaits `future`; a request to end the process takes effect only when `future` is ready or dropped.
 pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
     // The table counts the references to the shield.
-    let mut raised = current::with(|waits| (waits.shield(), waits.incarnation));
+    let mut raised = current::with(|waits| (waits.ending.shield(), waits.incarnation));
     let shield = defer(move || {
         if let Some((held, incarnation)) = raised.take() {
             // Released before the wake-up: the woken process must no longer find the shield.

@@ -268,7 +268,7 @@ pub(crate) fn stop() {
 
 #[inline]
 pub(crate) fn is_ending() -> bool {
-    is_stopping() || peek(|waits| waits.is_ending()) == Some(true)
+    is_stopping() || peek(|waits| waits.ending.is_ending()) == Some(true)
 }
 
 pub(crate) fn is_upgrading() -> bool {
@@ -297,7 +297,7 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     let pending = peek(|waits| {
         if !seen_to && waits.is_special() {
             AfterPending::Special
-        } else if waits.wants_message {
+        } else if waits.inbox.wants_message {
             AfterPending::Wants
         } else if by_scheduler && waits.suspend() {
             AfterPending::Again
@@ -318,7 +318,7 @@ pub(crate) fn pending_here() -> AfterPending {
     let Some(waits) = borrowed.table().waits.as_deref_mut() else { return AfterPending::Special };
     if waits.is_special() {
         AfterPending::Special
-    } else if waits.wants_message {
+    } else if waits.inbox.wants_message {
         AfterPending::Wants
     } else if waits.suspend_running() {
         AfterPending::Again
@@ -330,8 +330,7 @@ pub(crate) fn pending_here() -> AfterPending {
 /// Returns whether other processes must run first: the time slice is used up, and the remaining input consists of
 /// stashed messages or stream items, which are not limited by the mailbox. Always false for a machine driven by hand.
 pub(crate) fn is_to_pause() -> bool {
-    peek(|waits| waits.owner.is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
-        && is_slice_over()
+    peek(|waits| waits.owner.is_some() && waits.inbox.has_messages()) == Some(true) && is_slice_over()
 }
 
 pub(crate) fn wake_self() {
@@ -355,7 +354,7 @@ pub(crate) fn take_end() -> Option<ExitReason> {
         return None;
     }
     ACTIVE.with(|active| active.stop.set(false));
-    Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
+    Some(peek(|waits| waits.ending.take()).flatten().unwrap_or(ExitReason::Normal))
 }
 
 /// Stores an answer in its row. Returns the waker to wake.
@@ -410,7 +409,7 @@ impl Wanting {
     /// Stores the waker to wake when there is input, unless it is the process's own.
     pub(crate) fn keep_waker(&self, context: &Context<'_>) {
         let waker = foreign_waker(context, peek(|waits| waits.incarnation).unwrap_or(0));
-        let before = peek(|waits| std::mem::replace(&mut waits.serve_waker, waker));
+        let before = peek(|waits| std::mem::replace(&mut waits.inbox.waker, waker));
         drop(before);
     }
 }
@@ -418,8 +417,8 @@ impl Wanting {
 impl Drop for Wanting {
     fn drop(&mut self) {
         let waker = peek(|waits| {
-            waits.wants_message = false;
-            waits.serve_waker.take()
+            waits.inbox.wants_message = false;
+            waits.inbox.waker.take()
         });
         drop(waker);
     }
@@ -428,7 +427,7 @@ impl Drop for Wanting {
 /// Wakes the future that waits for input, if there is input and the future was polled with a foreign waker: the
 /// process's own polls may not reach it.
 pub(crate) fn wake_server() {
-    let waker = peek(|waits| if waits.has_something_to_serve() { waits.serve_waker.take() } else { None });
+    let waker = peek(|waits| if waits.has_something_to_serve() { waits.inbox.waker.take() } else { None });
     if let Some(waker) = waker.flatten() {
         waker.wake();
     }
@@ -443,8 +442,9 @@ pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dy
     });
     // Dropped with the table installed, so that the waits of these futures are cancelled too.
     drops.drop_each(background.flatten().into_iter().flat_map(|background| background.into_futures()));
-    if peek(|waits| waits.stash.is_empty() && waits.inbox.is_empty()) == Some(false) {
-        let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
+    if peek(|waits| waits.inbox.stash.is_empty() && waits.inbox.messages.is_empty()) == Some(false) {
+        let unhandled =
+            peek(|waits| [std::mem::take(&mut waits.inbox.stash), std::mem::take(&mut waits.inbox.messages)]);
         let packages = unhandled.into_iter().flatten().flatten().map(|stashed| stashed.package);
         drops.run(|| transfer_unhandled(packages));
     }
@@ -469,7 +469,7 @@ pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dy
 /// Takes the next message that comes before the mailbox. The previous one now counts as handled.
 pub(crate) fn next_stashed() -> Option<Package> {
     loop {
-        let (stashed, handled) = peek(Waits::next_stashed)?;
+        let (stashed, handled) = peek(|waits| waits.inbox.next_stashed())?;
         if let Some(stream) = handled {
             stream.handled();
         }
@@ -487,7 +487,7 @@ pub(crate) fn open_stashed(stashed: StashedMessage) -> Option<Package> {
     if stream.is_detached() {
         return None;
     }
-    peek(|waits| waits.handling = Some(stream));
+    peek(|waits| waits.inbox.handling = Some(stream));
     Some(package)
 }
 

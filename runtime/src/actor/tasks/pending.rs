@@ -10,8 +10,9 @@
 //! All deadlines of calls share one timer, which is set for the earliest of them and set again when it fires: a
 //! separate entry in the wheel for each call would cost more than the call.
 
-use super::attachment::{Attachment, StashedMessage};
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
+use super::ending::Ending;
+use super::inbox::Inbox;
 use super::rows::Rows;
 use super::waker::{self, TableOwner};
 use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
@@ -19,12 +20,8 @@ use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Edge, wait_graph::Incarnation};
 use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimerKey};
-use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::Drops;
-use crate::{
-    CallError, CommandError, ExitReason, Payload, Signal, errors::Cycle, mailbox::node_pool,
-    process::handover::Upgrade, time::timers::TimerAction,
-};
+use crate::{CallError, CommandError, Payload, errors::Cycle, process::handover::Upgrade, time::timers::TimerAction};
 use std::task::{Poll, Waker};
 use std::{any::Any, collections::VecDeque};
 
@@ -85,43 +82,23 @@ pub(crate) struct Waits {
     /// The owning incarnation, packed in a word.
     pub(crate) incarnation: Incarnation,
     pub(crate) rows: Rows<PendingWait>,
-    pub(crate) serial: u32,
+    serial: u32,
     /// The due time and the key of the shared timer.
     pub(crate) armed: Option<(Moment, TimerKey)>,
     /// A `Slab<Continuation<P>>`, once there is one.
     pub(crate) continuations: Option<Box<dyn Any + Send>>,
     pub(crate) ready: VecDeque<(usize, CommandResult)>,
-    /// Allocated on first use, as are the shields.
+    /// Allocated on first use.
     pub(crate) background: Option<Box<BackgroundFutures>>,
-    /// Messages to be handled before those in the mailbox: messages that were taken out of the mailbox, items of
-    /// attached streams, and results that arrived after an upgrade.
-    pub(crate) inbox: VecDeque<StashedMessage>,
-    /// Signals that have arrived and have not been handled.
-    pub(crate) signals: VecDeque<Signal>,
-    /// Whether a future waits for the next message. `serve_waker` is its waker, unless that is the process's own.
-    pub(crate) wants_message: bool,
-    pub(crate) serve_waker: Option<Waker>,
-    /// Whether the mailbox was empty when it was last checked.
-    pub(crate) seen_empty: bool,
     /// Whether a background future has not been polled yet.
     pub(crate) new_background: bool,
-    pub(crate) stash: VecDeque<StashedMessage>,
-    pub(crate) handling: Option<Arc<Attachment>>,
-    /// Whether an async entry awaits an async method that is handling a message.
-    pub(crate) in_method: bool,
+    pub(crate) inbox: Inbox,
     /// Whether the slot shows the process as working on messages: see [`note_work`](Self::note_work).
     works: bool,
-    pub(crate) cancelled: Option<ExitReason>,
-    /// Futures that wait for a request to end, and requests with which no future has completed.
-    pub(crate) cancel_waits: Vec<Arc<CancelWait>>,
-    /// Cloned by each shielded future, which a cancellation must not cut short.
-    pub(crate) shields: Option<Arc<()>>,
+    pub(crate) ending: Ending,
     /// The requested upgrades; never empty.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     upgrades: Option<Box<VecDeque<Upgrade>>>,
-    pub(crate) end: Option<ExitReason>,
-    /// The reason to end with after the last shielded future.
-    pub(crate) end_after_shield: Option<ExitReason>,
     /// The row of the last polled call, if it is pending and was polled with the process's own waker.
     polled: Option<u32>,
     /// Published while the process waits for the answer to one call and nothing else.
@@ -275,9 +252,9 @@ impl Waits {
     /// streams, which are sources of messages, do not.
     #[inline]
     pub(crate) fn note_work(&mut self, in_method: bool) {
-        let has_messages = !(self.inbox.is_empty() && self.stash.is_empty());
+        let has_messages = self.inbox.has_messages();
         let works = in_method
-            || self.in_method
+            || self.inbox.in_method
             || has_messages
             || self.background.as_ref().is_some_and(|background| background.works());
         if works != self.works {
@@ -295,8 +272,7 @@ impl Waits {
     /// Returns whether a poll needs more than answers and messages.
     #[inline(always)]
     pub(crate) fn is_special(&self) -> bool {
-        let ends = self.end.is_some() || self.end_after_shield.is_some();
-        ends || self.wants_background() || self.serve_waker.is_some()
+        self.ending.is_begun() || self.wants_background() || self.inbox.waker.is_some()
     }
 
     /// Sets a timer that answers the row at `due`.
@@ -461,95 +437,8 @@ impl Waits {
         self.new_background = true;
     }
 
-    pub(crate) fn add_cancel_wait(&mut self, wait: &Arc<CancelWait>) {
-        // Finished waits are removed whenever the list would grow.
-        if self.cancel_waits.len() == self.cancel_waits.capacity() {
-            self.cancel_waits.retain(|wait| !wait.is_over());
-        }
-        self.cancel_waits.push(wait.clone());
-    }
-
-    /// Passes a request to end to the futures that wait for one, and returns their wakers; `None` if no future waits.
-    /// Also returns an earlier request that this one replaces, to be dropped after the table is released.
-    ///
-    /// Each request completes each of these futures once. A future may be dropped after it was given a request and
-    /// before it has completed with it, when another branch of a `select!` was ready too: the request then remains
-    /// for the next future.
-    pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<(Vec<Waker>, Option<Arc<CancelWait>>)> {
-        let (mut is_awaited, mut is_given, mut wakers) = (false, false, Vec::new());
-        for wait in &self.cancel_waits {
-            let is_held = Arc::strong_count(wait) > 1;
-            match &mut *lock(&wait.0) {
-                state @ CancelState::Waits(_) if is_held => {
-                    let CancelState::Waits(waker) = std::mem::replace(state, CancelState::Given(reason.clone())) else {
-                        continue;
-                    };
-                    wakers.extend(waker);
-                    (is_awaited, is_given) = (true, true);
-                }
-                // This future is about to complete with an earlier request.
-                CancelState::Given(_) if is_held => is_awaited = true,
-                _ => {}
-            }
-        }
-        let before = if is_awaited && !is_given { self.leave_request(reason.clone()) } else { None };
-        is_awaited.then_some((wakers, before))
-    }
-
-    /// Stores a request for the next future that waits for one, at the end of the list: the latest request counts.
-    /// Returns the stored request that it replaces.
-    pub(crate) fn leave_request(&mut self, reason: ExitReason) -> Option<Arc<CancelWait>> {
-        let before = self.cancel_waits.iter().rposition(CancelWait::is_left);
-        let before = before.map(|at| self.cancel_waits.remove(at));
-        self.cancel_waits.push(Arc::new(CancelWait(Mutex::new(CancelState::Given(reason)))));
-        before
-    }
-
-    /// Takes the requests with which no future has completed or will complete; the last of them is the latest. A
-    /// request that arrived while a future was shielded is thereby reported, so it must not end the process after the
-    /// shield: its reason is taken too, and is not set at all if a future was already waiting for the request. The
-    /// result must be dropped after the table is released.
-    pub(crate) fn take_left_requests(&mut self) -> (Vec<Arc<CancelWait>>, Option<ExitReason>) {
-        let left: Vec<_> = self.cancel_waits.extract_if(.., |wait| CancelWait::is_left(wait)).collect();
-        let is_told = !left.is_empty() && self.is_shielded();
-        (left, self.end_after_shield.take_if(|_| is_told))
-    }
-
-    /// Returns the guard of a shielded future, which must not be cut short.
-    pub(crate) fn shield(&mut self) -> Arc<()> {
-        self.shields.get_or_insert_default().clone()
-    }
-
-    pub(crate) fn is_shielded(&self) -> bool {
-        self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
-    }
-
-    pub(crate) fn is_ending(&self) -> bool {
-        self.end.is_some() || (self.end_after_shield.is_some() && !self.is_shielded())
-    }
-
-    pub(crate) fn take_end(&mut self) -> Option<ExitReason> {
-        if self.end.is_none() && !self.is_shielded() {
-            self.end = self.end_after_shield.take();
-        }
-        self.end.take()
-    }
-
     pub(crate) fn has_something_to_serve(&self) -> bool {
-        !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
-    }
-
-    /// Takes the next message outside of the mailbox, and the stream whose previous item has now been handled.
-    pub(crate) fn next_stashed(&mut self) -> (Option<StashedMessage>, Option<Arc<Attachment>>) {
-        let handled = self.handling.take();
-        // Stashed messages and stream items are charged to the budget here; messages from the mailbox were charged
-        // when taken.
-        let aside = self.stash.pop_front().inspect(|_| node_pool::spend(1));
-        let next = aside.or_else(|| {
-            let stashed = self.inbox.pop_front();
-            stashed.inspect(|stashed| node_pool::spend(u32::from(stashed.from.is_some())))
-        });
-        (next, handled)
+        !(self.inbox.messages.is_empty() && self.ready.is_empty() && self.inbox.signals.is_empty())
     }
 
     pub(crate) fn is_upgrading(&self) -> bool {
@@ -573,19 +462,17 @@ impl Waits {
     /// Returns whether the table of an ended process still holds user values, apart from those in its rows, its
     /// futures and its messages.
     pub(crate) fn has_rest(&self) -> bool {
-        let ends = [&self.cancelled, &self.end, &self.end_after_shield];
-        !(self.ready.is_empty() && self.signals.is_empty())
+        !(self.ready.is_empty() && self.inbox.signals.is_empty())
             || self.upgrades.is_some()
-            || self.serve_waker.is_some()
-            || ends.iter().any(|end| end.is_some())
+            || self.inbox.waker.is_some()
+            || self.ending.has_reasons()
     }
 
     /// Takes the values that [`has_rest`](Self::has_rest) reports; the result drops each of them separately.
     pub(crate) fn take_rest(&mut self) -> impl FnOnce(&mut Drops) + use<> {
         let (ready, signals, upgrades) =
-            (std::mem::take(&mut self.ready), std::mem::take(&mut self.signals), self.upgrades.take());
-        let (waker, ends) =
-            (self.serve_waker.take(), [self.cancelled.take(), self.end.take(), self.end_after_shield.take()]);
+            (std::mem::take(&mut self.ready), std::mem::take(&mut self.inbox.signals), self.upgrades.take());
+        let (waker, ends) = (self.inbox.waker.take(), self.ending.take_reasons());
         move |drops| {
             drops.drop_each(ready);
             drops.drop_each(signals);
@@ -604,91 +491,16 @@ impl Waits {
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.has_something_to_serve()
-            || !self.stash.is_empty()
-            || self.handling.is_some()
+            || !self.inbox.stash.is_empty()
+            || self.inbox.handling.is_some()
             || self.wants_background()
             || self.is_upgrading()
-            || self.end.is_some()
-            || self.end_after_shield.is_some()
+            || self.ending.is_begun()
     }
 
     /// Returns whether the process waits for nothing and has no work.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && !self.has_background();
-        nothing_waits && !self.has_something_to_serve() && self.end.is_none() && !self.is_upgrading()
-    }
-}
-
-/// A wait for a request to end, shared by the table of the process and the future, which may be dropped on any
-/// thread.
-pub(crate) struct CancelWait(Mutex<CancelState>);
-
-enum CancelState {
-    /// No request yet; holds the waker of the future once that has been polled.
-    Waits(Option<Waker>),
-    /// A request with which the future has not completed.
-    Given(ExitReason),
-    /// The future has completed, or was dropped before it was given a request.
-    Over,
-}
-
-impl Default for CancelWait {
-    fn default() -> Self {
-        Self(Mutex::new(CancelState::Waits(None)))
-    }
-}
-
-impl CancelWait {
-    /// Returns whether this holds a request with which no future will complete.
-    fn is_left(wait: &Arc<Self>) -> bool {
-        Arc::strong_count(wait) == 1 && matches!(*lock(&wait.0), CancelState::Given(_))
-    }
-
-    fn is_over(&self) -> bool {
-        matches!(*lock(&self.0), CancelState::Over)
-    }
-
-    /// Returns the request, if there is one; otherwise stores the waker.
-    pub(crate) fn poll(&self, waker: &Waker) -> Poll<ExitReason> {
-        let waker = waker.clone();
-        let mut state = lock(&self.0);
-        let next = if let CancelState::Given(_) = *state { CancelState::Over } else { CancelState::Waits(Some(waker)) };
-        let before = std::mem::replace(&mut *state, next);
-        drop(state);
-        // A previous waker is dropped outside the lock.
-        if let CancelState::Given(reason) = before { Poll::Ready(reason) } else { Poll::Pending }
-    }
-
-    /// Called when the future is dropped. A request that it was already given remains.
-    pub(crate) fn leave(&self) {
-        let mut state = lock(&self.0);
-        let before = match *state {
-            CancelState::Waits(_) => std::mem::replace(&mut *state, CancelState::Over),
-            _ => CancelState::Over,
-        };
-        drop(state);
-        drop(before);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_the_requests_that_are_left_the_latest_is_last_and_they_do_not_pile_up() {
-        let mut waits = Waits::default();
-        let dropped = Arc::new(CancelWait::default());
-        waits.add_cancel_wait(&dropped);
-        assert!(waits.leave_request("one".into()).is_none());
-        assert!(waits.give_request(&"two".into()).is_some());
-        drop(dropped);
-        for reason in ["three", "four", "five"] {
-            assert!(waits.leave_request(reason.into()).is_some());
-        }
-        let (left, _) = waits.take_left_requests();
-        assert_eq!(left.len(), 2);
-        let Some(Poll::Ready(latest)) = left.last().map(|wait| wait.poll(Waker::noop())) else { panic!("one is left") };
-        assert_eq!(latest, ExitReason::from("five"));
+        nothing_waits && !self.has_something_to_serve() && !self.ending.has_reason() && !self.is_upgrading()
     }
 }
