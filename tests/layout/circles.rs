@@ -33,7 +33,6 @@ const LEFT: [(&str, &[&[&str]]); 4] = [
             ],
             &["recorder/session.rs", "recorder/track.rs"],
             &["routing/connection.rs", "routing/joins.rs", "routing/router.rs", "routing/transport.rs"],
-            &["simulation/baton.rs", "simulation/run.rs"],
             &["util/log.rs", "util/notifiers.rs", "util/panics.rs"],
         ],
     ),

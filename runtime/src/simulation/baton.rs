@@ -3,7 +3,6 @@
 //! The thread of the test runs the body. Processes run on another thread, the driver, so that the body can continue
 //! while a step of a process waits on its stack (`.wait()`): that step keeps its thread, and another driver takes over.
 
-use super::run::SimRun;
 use crate::sync::{Arc, Condvar, Mutex, ThreadHandle, ThreadKind, current_thread, lock, spawn_thread, wait};
 use std::thread::ThreadId;
 
@@ -12,9 +11,15 @@ pub(crate) enum Instruction {
     /// Continue with the baton.
     Go,
     /// Drive this run, beginning with the baton.
-    Drive(Arc<SimRun>),
+    Drive(Arc<dyn Drive>),
     /// Leave the run; a thread that is in no run ends.
     Leave,
+}
+
+/// A run of a simulation.
+pub(crate) trait Drive: Send + Sync {
+    /// Drives the run on the calling thread, which has received the baton at `seat`, until it is told to leave.
+    fn drive(self: Arc<Self>, seat: &Arc<Seat>);
 }
 
 /// The place at which a thread waits for the baton.

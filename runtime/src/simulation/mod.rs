@@ -7,21 +7,26 @@
 //!
 //! From the bottom up: [`strategy`], [`choices`] and [`explore`] make the decisions; [`faults`] are part of what they
 //! decide on; [`trace`] records the outcome; [`livelock`] bounds the timers that fire in vain; [`baton`] manages the
-//! threads; [`run`] is one run; [`invariants`] are checked after each run; [`campaign`] makes many runs, and [`report`]
-//! describes the result; [`shrink`] makes a failing schedule smaller; [`trace_file`] writes it to a file and reads it;
-//! [`sim`] is the API for the body of a test.
+//! threads; [`run`] is one run, whose [`state`] the others change: [`next`] chooses what continues, [`hosts`] adds
+//! nodes, [`simulator`] answers the runtime; [`invariants`] are checked after each run; [`campaign`] makes many runs,
+//! and [`report`] describes the result; [`shrink`] makes a failing schedule smaller; [`trace_file`] writes it to a file
+//! and reads it; [`sim`] is the API for the body of a test.
 
 pub(crate) mod baton;
 pub(crate) mod campaign;
 pub(crate) mod choices;
 pub(crate) mod explore;
 pub(crate) mod faults;
+mod hosts;
 pub(crate) mod invariants;
 pub(crate) mod livelock;
+mod next;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod sim;
+mod simulator;
+mod state;
 pub(crate) mod strategy;
 pub(crate) mod trace;
 pub(crate) mod trace_file;

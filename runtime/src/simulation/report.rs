@@ -1,6 +1,6 @@
 //! The result of a simulation.
 
-use super::run::Abort;
+use super::state::Abort;
 use super::trace::Listed;
 use std::collections::BTreeMap;
 use std::fmt;

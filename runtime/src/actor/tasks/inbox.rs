@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 #[derive(Default)]
-pub(crate) struct Inbox {
+pub(crate) struct ProcessInbox {
     /// Messages to be handled before those in the mailbox: messages that were taken out of the mailbox, items of
     /// attached streams, and results that arrived after an upgrade.
     pub(crate) messages: VecDeque<StashedMessage>,
@@ -28,7 +28,7 @@ pub(crate) struct Inbox {
     pub(crate) in_method: bool,
 }
 
-impl Inbox {
+impl ProcessInbox {
     /// Returns whether it holds messages.
     #[inline]
     pub(crate) fn has_messages(&self) -> bool {

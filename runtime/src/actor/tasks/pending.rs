@@ -12,7 +12,7 @@
 
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
 use super::ending::Ending;
-use super::inbox::Inbox;
+use super::inbox::ProcessInbox;
 use super::rows::Rows;
 use super::waker::{self, TableOwner};
 use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
@@ -92,7 +92,7 @@ pub(crate) struct Waits {
     pub(crate) background: Option<Box<BackgroundFutures>>,
     /// Whether a background future has not been polled yet.
     pub(crate) new_background: bool,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: ProcessInbox,
     /// Whether the slot shows the process as working on messages: see [`note_work`](Self::note_work).
     works: bool,
     pub(crate) ending: Ending,
