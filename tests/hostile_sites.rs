@@ -91,7 +91,7 @@ const KINDS: [(&[ThreadKind], &[&str]); 3] = [
     (&[ThreadKind::Notifier], &["StallHook", "DumpHook", "OutsideTimer"]),
 ];
 
-/// Checks on which kinds of threads the code of all cases has run. Only a debug build of the runtime records that.
+/// Checks the kinds of threads that the code of all cases has run on. Only a debug build of the runtime records that.
 fn each_ran_where_it_may() {
     if !cfg!(debug_assertions) {
         return println!("NOT CHECKED: on which threads users' code runs, which only a debug build notes");

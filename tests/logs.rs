@@ -394,7 +394,7 @@ impl fmt::Display for Unspeakable {
 
 impl std::error::Error for Unspeakable {}
 
-/// Spawns a process that fails with that error on its first message.
+/// Spawns a process that fails with an [`Unspeakable`] error on its first message.
 fn unspeakable(spawn: ChildSpawn) -> Result<Pid, SpawnError> {
     let fails = act(|events, _| events.next().map_or(Ok(()), |_| Err(ProcessError::new(Unspeakable))));
     spawn.process(fails).start()
@@ -448,7 +448,7 @@ fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
     });
 }
 
-/// As above for a pool.
+/// Same as above, for a pool.
 #[test]
 fn a_pool_survives_a_failure_that_cannot_be_displayed() {
     soon(|| {
@@ -495,8 +495,8 @@ impl Drop for Bomb {
     }
 }
 
-/// Catches the drop of a user value being logged without a guard, so that a panic of the subscriber unwinds from the
-/// function that dropped the last reference: the second of two such drops would abort the program.
+/// Catches a log line about the drop of a user value that is written without a guard: a panic of the subscriber then
+/// unwinds from the function that dropped the last reference, and the second of two such drops aborts the program.
 #[test]
 fn a_subscriber_that_panics_at_the_log_of_a_drop_is_contained() {
     let (one, two) = (Bomb, Bomb);

@@ -41,7 +41,7 @@ const PER_RUNTIME: i64 = 512;
 /// The number of bytes in small blocks that ten thousand runtimes may leave together: a few records.
 const MORE_SMALL: i64 = 256 << 10;
 /// The number of additional bytes in large blocks at the end: slots, nodes and blocks are reused, but a thread that
-/// ends late may hold some, so that another region is taken.
+/// ends late may hold some, in which case another region is taken.
 const MORE_LARGE: i64 = 4 << 20;
 
 /// The number of additional memory mappings at the end: the C library caches some stacks for later threads, and has an

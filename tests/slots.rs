@@ -1,4 +1,4 @@
-//! PIDs: unique for ever, readable, and routable while their process is alive; and the table behind them, whose slots
+//! PIDs: unique forever, readable, and routable while their process is alive; and the table behind them, whose slots
 //! are reused.
 
 use postroom::error::SendFailure;
@@ -167,9 +167,9 @@ fn no_pid_is_reused() {
 }
 
 /// 50,000 processes, only a few at a time: slots are reused, whichever thread ended their process. (Each thread caches
-/// some, so that a few hundred slots per thread are in use.)
+/// some, so a few hundred slots per thread are in use.)
 ///
-/// Mutation: in `slot/release.rs`, `release`, do not return the index.
+/// Mutation: in `slot/release.rs`, `vacate`, do not return the index.
 #[test]
 fn slots_are_used_again() {
     within(Duration::from_secs(60), || {

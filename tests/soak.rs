@@ -14,7 +14,7 @@
 //! It runs for three seconds, or for `POSTROOM_SOAK_SECONDS`; the seed is printed, and `POSTROOM_SOAK_SEED` sets it.
 //! The counts cover the whole program, so this binary has only this test.
 //!
-//! Each of these faults alone makes it fail: a job forgotten by the method that handles it, so that its value is never
+//! Each of these faults alone makes it fail: a job forgotten by the method that handles it, whose value is then never
 //! dropped; 100 KB forgotten in each round; the end of a call not counted.
 //!
 //! Blind spots: the seed determines the acts but not their order; pools, upgrades, timers and Tokio are not included;
@@ -49,7 +49,7 @@ const MORE_BUSY: i64 = 512 << 10;
 const MORE_LARGE: i64 = 16 << 20;
 /// The number of rounds before the first count, after which all global state exists.
 const FIRST: u64 = 5;
-/// The length from which on the watchdog calls a step stalled.
+/// The duration after which the watchdog calls a step stalled.
 const STALL_LIMIT: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
@@ -94,9 +94,9 @@ impl Dice {
     }
 }
 
-/// The number of jobs that were dropped without being recorded, and of dead letters that were reported to another
-/// host.
+/// The number of jobs that were dropped without being recorded.
 static LOST: AtomicU64 = AtomicU64::new(0);
+/// The number of dead letters that were reported to another host.
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
 
 /// A message that causes `left` more generations of messages.

@@ -40,7 +40,7 @@ struct Books {
     calls: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Yields whose process exited before the answer arrived, so that no process counts the answer.
+    /// Yields whose process exited before the answer arrived, so no process counts the answer.
     widowed: AtomicU64,
     highest_slot: AtomicU64,
     panics: AtomicU64,

@@ -20,7 +20,7 @@ const CALLS: usize = 5_000;
 /// The subject that the child answers on without Postroom.
 const BARE: &str = "figures.bare";
 
-/// 64 bytes: what a message of the benchmarks carries.
+/// 64 bytes, like the content of a message of the benchmarks.
 type Cargo = [u64; 8];
 
 #[process]
@@ -98,7 +98,7 @@ struct Ends(Child);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -45,7 +45,7 @@ fn ready(from: &NatsEngine, lane: Lane, subject: &str, heard: &mpsc::Receiver<()
             return Err("nothing arrives".into());
         }
     }
-    // What was published in vain arrives before what is measured.
+    // Messages that were published in vain arrive before the measured ones.
     std::thread::sleep(Duration::from_millis(200));
     while heard.try_recv().is_ok() {}
     Ok(())

@@ -67,8 +67,8 @@ impl Rig<'_> {
         let calling = Arc::new(Mutex::new(()));
         let lock = Arc::clone(&calling);
         let guard = calling.lock().unwrap();
-        // On another thread, the lock below waits for the call to return; on this thread it would deadlock, hence the
-        // check.
+        // On another thread, the lock below waits for the call to return; on this thread it would deadlock, so the
+        // check comes first.
         let here = std::thread::current().id();
         call(Box::new(move |value| {
             assert!(std::thread::current().id() != here || lock.try_lock().is_ok(), "it ran inside the call");

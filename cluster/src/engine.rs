@@ -344,8 +344,8 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// The argument of [`Builder::join`](crate::Builder::join): an engine, or settings from which one is made when the
-/// cluster's name is known.
+/// The argument of [`Builder::join`](crate::Builder::join): an engine, or settings that create one when the cluster's
+/// name is known.
 pub trait Connect {
     /// The engine.
     type Engine: Engine + 'static;

@@ -104,7 +104,7 @@ messages! {
         KeyTaken = 42 {
             /// The number of the request.
             number: u64,
-            /// The type of that process.
+            /// The type of the process that the key belongs to.
             process: String,
         },
         /// A request to start the child of a supervisor, which ends with the session. Answered like a start, in the
@@ -163,7 +163,7 @@ pub struct Content {
 }
 
 impl Envelope {
-    /// Any fields that can be decoded are an envelope.
+    /// Accepts all envelopes whose fields could be decoded.
     fn check(&self) -> Result<(), WireError> {
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Field for Content {
     }
 }
 
-/// In milliseconds. Zero stands for none, so a time that is nearly over is one.
+/// Encoded in milliseconds. Zero stands for `None`, so a time of less than a millisecond is encoded as one.
 impl Field for Option<Duration> {
     fn length(&self) -> usize {
         8

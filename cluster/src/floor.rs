@@ -49,7 +49,7 @@ use crate::engine::{Bucket, Revision};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bound on the number of revisions that a node has not been told of when the store is lost: far more than a
+/// Upper bound on the number of revisions that are not reported to a node yet when the store is lost: far more than a
 /// watch lags behind. In microseconds of the clock it is half a second, which also passes before a table that begins
 /// there can be lost.
 const MARGIN: u64 = 1 << 19;

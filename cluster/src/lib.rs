@@ -1,11 +1,11 @@
 //! Postroom across machines: the protocols between the nodes of a cluster, and the agreement on its members.
 //!
 //! Nodes communicate through a message broker, the [`engine`], which is operated separately; they open no connections
-//! to each other. The parts of this crate are **pure state machines**: they have no thread, no clock, no socket and
-//! no lock. The caller passes in each input and the current time, and asks for the output and for the time of the
-//! next call. The same code therefore runs over a real broker and under a simulator that controls every delay. The
-//! one exception is [`codec`], which runs the code of user types, and keeps the names in errors from other nodes
-//! under a lock.
+//! to each other. The parts of this crate are **pure state machines**: they have no thread, no clock, no socket and no
+//! lock. The caller passes in each input and the current time, and asks for the output and for the time of the next
+//! call. The same code therefore runs over a real broker and under a simulator that controls every delay. The one
+//! exception is [`codec`], which runs user code of message types, and keeps the names in errors from other nodes under
+//! a lock.
 //!
 //! | module | responsibility |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | [`envelope`] | the content of one message of a session |
 //! | [`eventual`] | names that need no majority: their holders, once all nodes have met |
 //! | [`frame`] | the meaning of the bytes between two nodes |
-//! | [`groups`] | the nodes that have members of a group, and the nodes that are told of them |
+//! | [`groups`] | the nodes that have members of a group, and the nodes that are notified of them |
 //! | [`keyed`] | the node and the process of a key |
 //! | [`lease`] | how long a node may act as a member |
 //! | [`membership`] | the nodes of the cluster, and when one counts as lost |

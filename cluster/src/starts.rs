@@ -33,7 +33,7 @@ pub enum StartError {
         /// The name of the node.
         node: String,
     },
-    /// Too many starts of this node are waiting at that node. The process was not started.
+    /// Too many starts of this node are waiting at the other node. The process was not started.
     #[error("node `{node}` has 4,096 starts of this node waiting, or 16 MiB of inputs; try again when some are made")]
     Full {
         /// The name of the node.

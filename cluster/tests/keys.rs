@@ -141,7 +141,7 @@ mod nats {
         Ok((runtime, cluster))
     }
 
-    /// From the keys to the nodes, but without TLS, for which the engine's tests create certificates.
+    /// Covers everything from the keys to the nodes, except TLS, for which the engine's tests create certificates.
     #[test]
     fn a_server_with_the_configuration_takes_the_nodes_with_their_keys() {
         let folder = Folder::new();

@@ -7,9 +7,9 @@ use postroom_cluster::envelope::{AskKind, Content, Envelope, LinkKind, ToldKind,
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The number of inputs of each kind, indexed by its byte, that were accepted, and those refused because of the bytes
-/// after the kind.
+/// The number of accepted inputs of each kind, indexed by the byte of the kind.
 static ACCEPTED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+/// The number of inputs of each kind that were refused because of the bytes after the kind.
 static REFUSED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 /// The same counts for messages of the directory, indexed by their codes.
 static DIRECTORY: [[AtomicU64; 256]; 2] = [const { [const { AtomicU64::new(0) }; 256] }; 2];

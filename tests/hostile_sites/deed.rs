@@ -34,8 +34,9 @@ pub(crate) struct Hostile {
     is_over: AtomicBool,
     runtime: Mutex<Option<Runtime>>,
     host: OnceLock<Host>,
-    /// Processes that live as long as the runtime.
+    /// A process that lives as long as the runtime.
     target: OnceLock<Pid>,
+    /// Another such process, which answers calls.
     answers: OnceLock<Address<Sleeper>>,
 }
 

@@ -153,7 +153,7 @@ fn method(way: Way) -> &'static str {
 #[track_caller]
 fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     let count = ring.len();
-    // The first process is called in the way in which it calls the next one.
+    // The first process is called in the same way as it calls the next one.
     let path: Path = (1..=count).map(|place| (ring[place % count], ways[place % count])).collect();
     let out = match ways[0] {
         Way::Await => ring[0].pass(path).timeout(LONG).wait(),
@@ -165,8 +165,8 @@ fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     assert_eq!(out, Ok(Out::Cycle(Cycle { calls })));
 }
 
-/// Runs `body` with one worker. In a cycle, the call of the process that waits last fails, and its message is never
-/// handled. With one worker that is the last caller: a step ends before the next begins, even if the thread is
+/// Runs `body` with one worker. In a cycle, the call from the last process that begins to wait fails, and its message
+/// is never handled. With one worker that is the last caller: a step ends before the next begins, even if the thread is
 /// preempted, since there is no stall detection.
 fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(|| {

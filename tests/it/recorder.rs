@@ -37,7 +37,7 @@ impl Counter {
     }
 }
 
-/// A process that adds to a counter as often as it is told.
+/// A process that adds to a counter as often as requested.
 #[process]
 struct Client {
     counter: Address<Counter>,

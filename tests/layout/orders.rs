@@ -17,7 +17,7 @@ const IN_ORDER: [(&str, &str, &str, &str, &str); 7] = [
     ("links/registrations.rs", "lives", "slots/slot/mod.rs", "is_living_in_order", "SeqCst"),
 ];
 
-/// Orderings with which an access has no place in the total order.
+/// Orderings that exclude an access from the total order.
 const WEAKER: [&str; 4] = ["Relaxed", "Acquire", "Release", "AcqRel"];
 
 /// If a hardware barrier follows, the access needs no order.

@@ -217,7 +217,7 @@ fn statics(tokens: &[TokenTree], is_local: bool, visit: &mut impl FnMut(&str, &s
     }
 }
 
-/// Returns whether the word at that position is the name of a lifetime.
+/// Returns whether the word at the given position is the name of a lifetime.
 fn follows_quote(tokens: &[TokenTree], at: usize) -> bool {
     matches!(at.checked_sub(1).and_then(|at| tokens.get(at)), Some(TokenTree::Punct(quote)) if quote.as_char() == '\'')
 }

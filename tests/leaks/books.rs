@@ -32,8 +32,9 @@ pub struct Books {
     pub vanished: Each,
     /// Messages that were withdrawn with their timers.
     pub withdrawn: AtomicU64,
-    /// Calls that were made, and calls that were answered.
+    /// Calls that were made.
     pub asked: AtomicU64,
+    /// Calls that were answered.
     pub answered: AtomicU64,
     /// Dead letters of any type, counted by the hook.
     pub letters: AtomicU64,

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// The maximum number of simultaneous trees and pools, without the permanent tree, which is the first.
+/// The maximum number of trees at a time, including the permanent one, which is the first.
 const TREES: usize = 5;
+/// The maximum number of pools at a time.
 const POOLS: usize = 4;
 
 /// Returns the factory of a child that is a citizen.

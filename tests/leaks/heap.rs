@@ -12,7 +12,7 @@ pub static BYTES: [AtomicI64; 3] = [AtomicI64::new(0), AtomicI64::new(0), Atomic
 /// The minimum size of a large block: that of a region of the runtime.
 const LARGE: usize = 256 << 10;
 
-/// As in the runtime's `mem/large_blocks.rs`.
+/// The block sizes of the runtime's `mem/large_blocks.rs`.
 const RECYCLED: [usize; 4] = [1_088, 2_112, 4_160, 8_256];
 
 fn count(layout: &Layout) -> &'static AtomicI64 {

@@ -62,7 +62,7 @@ pub type Stash = Arc<Mutex<Vec<Completion<u64>>>>;
 /// The maximum number of commands that wait for their answers.
 const STASHED: usize = 16;
 
-/// The handler of [`Later`].
+/// Handles [`Later`]: stores the command, and answers the oldest one if there are too many.
 pub fn put_off(stash: &Stash, completion: Completion<u64>) {
     let first = {
         let mut stash = lock(stash);

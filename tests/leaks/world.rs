@@ -17,9 +17,11 @@ use std::time::Duration;
 pub const PLACES: u64 = 96;
 /// The approximate limit of live processes.
 const CROWD: u64 = 1_500;
-/// The number of names, groups and topics.
+/// The number of names.
 pub const NAMES: u64 = 24;
+/// The number of groups.
 pub const ROOMS: u64 = 8;
+/// The number of topics.
 pub const TOPICS: u64 = 4;
 /// The maximum number of timers of delayed and of repeated messages that are kept to be cancelled.
 const TIMERS: usize = 64;
@@ -55,7 +57,7 @@ pub enum End {
 pub struct Own {
     /// Whether the process never exits by itself.
     pub permanent: bool,
-    /// Whether the process may outlive all others, so that it must not wait for anything that takes long.
+    /// Whether the process may outlive all others, in which case it must not wait for anything that takes long.
     pub lasts: bool,
     pub monitors: Vec<Monitor>,
 }

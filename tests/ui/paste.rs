@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 pub struct Error {
     /// The help line; empty if it has none.
     pub help: String,
-    /// The line and column, from 1, and the number of underlined characters.
+    /// The line, from 1.
     line: usize,
+    /// The column, from 1.
     column: usize,
+    /// The number of underlined characters.
     width: usize,
 }
 

@@ -11,8 +11,9 @@ pub struct Case {
     /// The name in the table.
     pub name: String,
     pub workload: Workload,
-    /// Size and width, if other than those of [`crate::sizes`].
+    /// The size, if other than that of [`crate::sizes`].
     pub size: Option<u64>,
+    /// The width, if other than that of [`crate::sizes`].
     pub width: Option<u64>,
     pub payload: usize,
     pub bound: Option<usize>,

@@ -22,7 +22,7 @@ const MEASURE: &str = "measure-one-run";
 /// The only argument of a child that runs the checks of [`features`].
 const CHECK: &str = "check-features";
 
-/// The reply of a child to a plan that its system has no natural way to do.
+/// A child's reply to a plan that its system has no natural way to carry out.
 const UNSUPPORTED: &str = "unsupported";
 
 /// Time limit for the checks of features, which take some milliseconds.

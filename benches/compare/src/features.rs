@@ -83,7 +83,7 @@ impl Stalled {
     fn more(&mut self) {}
 }
 
-/// A process that throws each ball back to its sender, for ever.
+/// A process that throws each ball back to its sender, forever.
 #[process]
 struct Thrower;
 

@@ -5,7 +5,7 @@ use crate::plan::Workload;
 use crate::system::System;
 use std::time::Duration;
 
-/// The scale of a comparison, on which its duration depends.
+/// The scale of a comparison, which determines its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// For figures to publish.

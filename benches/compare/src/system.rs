@@ -85,14 +85,14 @@ impl System {
         !matches!(self, Self::Postroom | Self::Tokio) && !self.is_anchor()
     }
 
-    /// Returns whether the system takes many times as long as the others to start a process, so that it has fewer to
-    /// start. (Results are per process.)
+    /// Returns whether the system takes many times as long as the others to start a process, in which case it has fewer
+    /// to start. (Results are per process.)
     pub fn is_slow_to_spawn(self) -> bool {
         matches!(self, Self::Kameo | Self::Ractor)
     }
 
     /// Returns whether two of its processes that wait for each other on two threads sometimes take a hundred times as
-    /// long as on one thread, so that it has fewer such operations to do.
+    /// long as on one thread, in which case it has fewer such operations to do.
     pub fn is_slow_across_threads(self) -> bool {
         self == Self::Xtra
     }

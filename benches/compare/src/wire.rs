@@ -16,9 +16,11 @@ pub struct Measured {
     pub elapsed: Duration,
     pub operations: u64,
     pub check: u64,
-    /// Percentiles of the latencies of single operations, in nanoseconds.
+    /// The median of the latencies of single operations, in nanoseconds.
     pub p50_ns: Option<u64>,
+    /// The 99th percentile of these latencies.
     pub p99_ns: Option<u64>,
+    /// The 99.9th percentile of these latencies.
     pub p999_ns: Option<u64>,
     /// The work that the load of a probe did meanwhile.
     pub load: Option<u64>,

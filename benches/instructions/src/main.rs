@@ -1,5 +1,5 @@
 //! Counts the instructions that an operation of the runtime costs, and among them the atomic ones: numbers that a busy
-//! machine does not change, so that a check can compare them with recorded ones.
+//! machine does not change, so a check can compare them with recorded ones.
 //!
 //! * `check` measures every operation and compares it with `recorded.txt`.
 //! * `record` writes the measured values to `recorded.txt`, and keeps the reasons there.

@@ -62,7 +62,7 @@ impl Cluster {
     }
 
     /// Asks a process on any node to stop. Unlike that of [`Pid::stop`], the pending result reports the outcome: `Ok`
-    /// if the process was told to stop.
+    /// if the process was asked to stop.
     ///
     /// # Errors
     /// The pending result is an [`AskError`], such as [`AskError::Denied`] if the process's node does not allow the
@@ -74,7 +74,7 @@ impl Cluster {
     /// Cancels a process on any node, as [`Pid::cancel`] does. The pending result reports the outcome.
     ///
     /// # Errors
-    /// As for [`stop`](Self::stop).
+    /// The same as for [`stop`](Self::stop).
     pub fn cancel(
         &self,
         process: impl Into<Pid>,
@@ -88,7 +88,7 @@ impl Cluster {
     /// Kills a process on any node, as [`Pid::kill`] does. The pending result reports the outcome.
     ///
     /// # Errors
-    /// As for [`stop`](Self::stop).
+    /// The same as for [`stop`](Self::stop).
     pub fn kill(&self, process: impl Into<Pid>, within: Duration) -> Pending<Result<(), AskError>> {
         self.end(process.into(), AskKind::Kill, Bytes::new(), within, Pid::kill)
     }

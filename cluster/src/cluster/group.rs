@@ -153,7 +153,7 @@ impl ClusterGroup {
     }
 
     /// Asks each node that has members to list them. The pending result contains them in the order of their PIDs,
-    /// without those of nodes to which there is no session, either not yet or no longer.
+    /// without those of nodes that have no session with this one, either not yet or no longer.
     pub fn members(&self) -> Pending<Result<Vec<Pid>, MembershipError>> {
         self.directory.members(&self.name)
     }
@@ -243,7 +243,7 @@ impl ClusterGroup {
     /// the net change instead of each event.
     ///
     /// # Errors
-    /// As for [`join`](Self::join).
+    /// The same as for [`join`](Self::join).
     pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Vec<Pid>, MembershipError> {
         let pid = super::held_by(subscriber.target());
         self.enter(pid, |directory| directory.change(|state| state.groups.subscribe(&self.name, pid)))

@@ -142,7 +142,7 @@ impl<P: Remote + Addressed> Starting<P> {
     /// Waits until the process has been started. If the caller is a process, its worker runs other processes meanwhile.
     ///
     /// # Errors
-    /// As for [`RemoteNode::start`].
+    /// The same as for [`RemoteNode::start`].
     pub fn wait(self) -> Result<Address<P>, StartError> {
         let (begun, node) = self.begin();
         let started = begun?.wait();

@@ -25,11 +25,11 @@ pub struct Statistics {
     /// session. Nodes send a frame again when they miss its acknowledgement, which costs only the frame; many such
     /// frames without a loss mean that some program records frames and sends them again.
     pub replayed_frames: u64,
-    /// Requests of other nodes that this node's [policy](crate::Builder::allow) refused.
+    /// Requests from other nodes that this node's [policy](crate::Builder::allow) refused.
     pub refused: u64,
     /// Refused requests for which the policy panicked.
     pub policy_panics: u64,
-    /// Requests that the policy allowed after the session with the requesting node had ended, so that nothing was done.
+    /// Requests that the policy allowed after the session with the requesting node had ended, so nothing was done.
     pub late_decisions: u64,
     /// Starts that this node refused because too many starts from the same node were waiting: at most 4,096, or 16 MiB
     /// of inputs.

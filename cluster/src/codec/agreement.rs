@@ -149,7 +149,7 @@ impl Agreement {
         Ok((id, payload))
     }
 
-    /// Encodes the answer to a call of the peer with the message `asked`. The payload keeps the answer.
+    /// Encodes the answer to the peer's call with the message `asked`. The payload keeps the answer.
     ///
     /// # Errors
     /// If no process answers that message with this type, or the answer cannot be encoded.
@@ -228,7 +228,7 @@ impl Agreement {
         }
     }
 
-    /// Returns the position of a message of the peer in this node's table.
+    /// Returns the position of one of the peer's messages in this node's table.
     fn here(&self, theirs: MessageId) -> Result<MessageId, CodecError> {
         match self.theirs.get(usize::from(theirs.0)) {
             Some((_, Ok(id))) => Ok(*id),

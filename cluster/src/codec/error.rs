@@ -57,7 +57,7 @@ pub enum CodecError {
         name: String,
         /// Either "a message" or "an entry".
         expected: &'static str,
-        /// What arrived: the other of the two.
+        /// The other of the two, which arrived.
         came: &'static str,
     },
     /// The value is too long.

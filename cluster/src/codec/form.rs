@@ -58,8 +58,8 @@ impl ValueForm {
         }
     }
 
-    /// Returns the functions for an answer that cannot be an error. The payload holds a `Result`, of which only the
-    /// value travels.
+    /// Returns the functions for an answer that cannot be an error. The payload contains a `Result`; only its value is
+    /// sent.
     pub(super) fn infallible<T: RemoteValue>() -> Self {
         Self {
             type_id: TypeId::of::<Result<T, Infallible>>(),
@@ -109,7 +109,7 @@ impl Form {
         }
     }
 
-    /// Returns what an error about two forms with one name calls this form.
+    /// Returns the name of this form in an error about two forms with one name.
     pub(super) fn type_name(&self) -> &'static str {
         match &self.kind {
             FormKind::Message { message, .. } => message.type_name,

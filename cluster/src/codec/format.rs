@@ -118,7 +118,7 @@ impl Write for Limited {
     }
 }
 
-/// Runs user code of a type, so that a panic costs only one message and not those that others wait for.
+/// Runs user code of a type and contains its panic, which costs only one message and not those that others wait for.
 pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = match panic.downcast::<String>() {

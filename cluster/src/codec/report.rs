@@ -20,7 +20,7 @@ impl Reports {
         let key = match error {
             // The line includes the hashes of both builds.
             CodecError::NotRemote { .. } | CodecError::Unknown { .. } | CodecError::Incompatible { .. } => line.clone(),
-            // The other lines vary with the value, of which there may be any number.
+            // The other lines depend on the value, so there may be any number of them.
             error => format!("{:?} {}", discriminant(error), error.name().unwrap_or_default()),
         };
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 //! [`shape_of`] has the type deserialize itself from a source that records each question and answers it with a harmless
 //! value. Two builds that ask the same questions read the same bytes alike, as far as the questions show: an enum shows
 //! the names of all variants, but the fields of only the first; a sequence shows one element; and a type that contains
-//! itself, or rejects the harmless value, shows only what comes before that.
+//! itself, or rejects the harmless value, shows only what comes before that point.
 
 use super::format::contain;
 use serde::de::{DeserializeOwned, value::U32Deserializer};
@@ -13,8 +13,9 @@ use serde::de::{
 };
 use std::cell::Cell;
 
-/// Limits on the nesting depth and on the number of questions. A guess: more than any sensible event has.
+/// Maximum nesting depth. A guess: more than any sensible event has.
 const MAX_DEPTH: u32 = 16;
+/// Maximum number of questions. Likewise a guess.
 const MAX_QUESTIONS: u32 = 10_000;
 
 /// Returns the hash of a type's shape. If the type's code panics, the shape is what came before the panic.
@@ -174,7 +175,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor.visit_enum(self.inner(0))
     }
 
-    /// As in the codec of events.
+    /// Same as in the codec of events.
     fn is_human_readable(&self) -> bool {
         false
     }

@@ -400,7 +400,7 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     assert_eq!(fault, [const { format::Fault::TooDeep }; 3]);
 }
 
-/// The hostile bytes as they would arrive: as the message of a process.
+/// The hostile bytes as they would arrive: as a message to a process.
 #[test]
 fn a_deep_message_is_a_typed_error() {
     let (_, to_here) = pair();

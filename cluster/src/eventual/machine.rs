@@ -46,7 +46,7 @@ struct Claim {
 /// A node that this node has a session with.
 #[derive(Default)]
 struct Listener {
-    /// Names that are claimed here, and that the peer has not been told of.
+    /// Names claimed here whose claims are not reported to the peer yet.
     due: BTreeSet<String>,
     /// Names that the peer knows as claimed here, but that no longer are. They are sent first, since the peer accepts
     /// only a limited number of claims from a node.
@@ -62,7 +62,7 @@ impl Listener {
     fn changed(&mut self, name: &str, is_claimed: bool) {
         let (now, before) = if is_claimed { (&mut self.due, &mut self.gone) } else { (&mut self.gone, &mut self.due) };
         before.remove(name);
-        // A peer that was never told of a claim need not hear that it is gone.
+        // A claim that was never reported to the peer need not be withdrawn there.
         if is_claimed || self.told.contains(name) {
             now.insert(name.to_owned());
         }
@@ -235,7 +235,7 @@ impl EventualNames {
         self.notices.poll()
     }
 
-    /// Reports that a process was told, except for the `refused` messages, for which it has no room.
+    /// Reports that a process has received its messages, except for those in `refused`, for which it has no room.
     pub fn told(&mut self, now: Moment, pid: Pid, refused: Vec<NameLost>) {
         self.notices.back(now, pid, refused);
     }

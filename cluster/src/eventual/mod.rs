@@ -10,7 +10,7 @@
 //! # Protocol
 //! * **claim.** A claim has a **stamp**: one more than the greatest that this node has seen (Lamport 1978). If this
 //!   node knows of a holder of the name, the claim is refused. Otherwise it holds on this node at once, and the peers
-//!   are told.
+//!   are notified.
 //! * **win.** Of several claims, the one with the smallest stamp wins; among equal stamps, the smallest PID. So a
 //!   holder wins against every claim that could have known of it.
 //! * **lose.** A node that learns of a better claim than its own withdraws its own, sends its process a [`NameLost`],
@@ -22,11 +22,11 @@
 //! 1. Once all nodes have sessions with each other and no message is in flight, all see the same holder of each name.
 //! 2. The best claim is never withdrawn in favor of another. If a process loses to a claim that is just being released,
 //!    the name becomes free.
-//! 3. A process that loses a name is told once.
+//! 3. A process that loses a name is notified once.
 //!
 //! # Bounds
 //! A node knows the claims of the nodes that it has a session with. All members of a cluster have sessions with each
-//! other, so a split heals when these sessions open. Each node may have [`MAX_CLAIMS`] claims. A slow peer is told only
+//! other, so a split heals when these sessions open. Each node may have [`MAX_CLAIMS`] claims. A slow peer is sent only
 //! the latest state of each name.
 
 mod machine;

@@ -85,7 +85,8 @@ impl World {
 }
 
 /// Processes claim, release and end while sessions come and go. Once all nodes have met, all see the same holder of
-/// each name, one of those that held it before; and each process that lost a name without releasing it was told once.
+/// each name, one of those that held it before; and each process that lost a name without releasing it was notified
+/// once.
 #[test]
 fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {
     let (mut splits, mut losers, mut free) = (0, 0, 0);

@@ -131,7 +131,7 @@ pub enum Body {
     End(EndCode),
 }
 
-/// What a node says about itself at the start of a session.
+/// A node's description of itself at the start of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The protocol versions that the node speaks.
@@ -155,8 +155,8 @@ pub struct Segment {
     pub ask: bool,
     /// The number of the next expected parcel: all parcels before it have arrived.
     pub ack: u64,
-    /// The total cost of parcels that the peer may send in this session. It only grows, so that a lost or late frame
-    /// cannot withdraw credit.
+    /// The total cost of parcels that the peer may send in this session. It only grows, so a lost or late frame cannot
+    /// withdraw credit.
     pub credit: u64,
     /// The number of the first parcel; without parcels, that of the next one to be sent.
     pub first: u64,

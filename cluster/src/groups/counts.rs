@@ -49,7 +49,7 @@ struct OwnCount {
     /// The revision up to which the watch has reported the entry as gone, perhaps before the answer to the write
     /// arrives.
     gone: Revision,
-    /// Whether the store could not be reached, so that the entry has to wait for the next timeout.
+    /// Whether the store could not be reached, in which case the entry waits for the next timeout.
     rests: bool,
 }
 
@@ -153,7 +153,7 @@ impl GroupCounts {
         true
     }
 
-    /// Requests the access to the store that brings the entry to this node's count.
+    /// Requests the access to the store that makes the entry match this node's count.
     fn write(&mut self, key: &str) {
         let (Some(epoch), Some(count)) = (self.epoch, self.own.get_mut(key)) else { return };
         if count.is_asked || count.rests {

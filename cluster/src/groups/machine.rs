@@ -47,7 +47,7 @@ pub struct Groups {
 struct Follower {
     follows: BTreeSet<String>,
     queue: VecDeque<DirectoryMessage>,
-    /// Groups whose list of members is to be sent after the queue.
+    /// Groups whose list of members has to be sent after the queue.
     due: BTreeSet<String>,
 }
 
@@ -62,9 +62,10 @@ struct Followed {
 }
 
 struct GroupSubscriber {
-    /// The number of the subscription, so that events of an earlier one are dropped.
+    /// The number of the subscription: events with another number belong to an earlier one, and are dropped.
     number: u64,
-    /// The members that the subscriber will know of after its queue, once that was too long; otherwise `None`.
+    /// The members that the subscriber will know once it has received its queue, if the queue was too long for further
+    /// changes; otherwise `None`.
     told: Option<BTreeSet<Pid>>,
 }
 
@@ -247,7 +248,8 @@ impl Groups {
         self.counts.nodes_with(group).filter(|node| self.peers.contains_key(node)).collect()
     }
 
-    /// Returns the other nodes with members that this node has no session with: it is about to open, or was lost.
+    /// Returns the other nodes with members that this node has no session with: the session is about to open, or was
+    /// lost.
     pub fn nodes_out_of_reach(&self, group: &str) -> Vec<NodeId> {
         self.counts.nodes_with(group).filter(|node| !self.peers.contains_key(node)).collect()
     }
@@ -256,7 +258,7 @@ impl Groups {
     /// nodes that are not followed yet are reported as changes.
     ///
     /// # Errors
-    /// As for [`join`](Self::join).
+    /// The same as for [`join`](Self::join).
     pub fn subscribe(&mut self, group: &str, pid: Pid) -> Result<Vec<Pid>, MembershipError> {
         self.check(group, pid)?;
         self.groups_of.entry(pid).or_default().insert(group.to_owned());
@@ -470,7 +472,7 @@ impl Groups {
         self.notices.poll()
     }
 
-    /// Reports that a subscriber was told, except for the `refused` events, for which it has no room.
+    /// Reports that a subscriber has received its events, except for those in `refused`, for which it has no room.
     pub fn told(&mut self, now: Moment, subscriber: Pid, mut refused: Vec<(u64, GroupEvent)>) {
         let numbers = self.groups_of.get(&subscriber).into_iter().flatten();
         let numbers = numbers.filter_map(|group| Some(self.followed.get(group)?.subscribers.get(&subscriber)?.number));

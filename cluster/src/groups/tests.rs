@@ -28,7 +28,7 @@ struct Node {
     groups: Groups,
     /// How often each process has joined each group.
     joined: BTreeMap<(String, Pid), u32>,
-    /// The members of which each subscriber knows from what it was told.
+    /// The members that each subscriber knows from its events.
     believes: BTreeMap<(String, Pid), BTreeSet<Pid>>,
     asked: BTreeMap<u64, String>,
     listed: BTreeMap<String, Vec<Pid>>,
@@ -224,9 +224,9 @@ impl World {
 }
 
 /// Processes join, leave, end and subscribe on three nodes, while sessions come and go, nodes are fenced and join
-/// again, and answers of the store are lost. At rest, the store has the counts, each node knows which others have
-/// members, and each subscriber knows all members. On the way, no subscriber is told twice in a row that a process has
-/// joined, or has left; and each question for the members is answered once.
+/// again, and answers from the store are lost. At rest, the store has the counts, each node knows which others have
+/// members, and each subscriber knows all members. On the way, no subscriber is notified twice in a row that a process
+/// has joined, or has left; and each question for the members is answered once.
 #[test]
 fn at_rest_counts_and_subscribers_have_the_members() {
     let (mut ends, mut fences, mut found) = (0, 0, 0);

@@ -73,7 +73,7 @@ const REMEMBERED: usize = 32;
 /// The times at which a lease is renewed and given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Time after a write at which the broker deletes the entry.
+    /// Time from a write until the broker deletes the entry.
     pub ttl: Duration,
     /// Time from sending a write to sending the next one.
     pub renew: Duration,
@@ -212,11 +212,11 @@ pub struct Lease {
     timing: Timing,
     /// The value of the entry, which is different for each holder and for each run of a holder.
     holder: Bytes,
-    /// The revision of the entry, if it belongs to this holder as far as is known.
+    /// The revision of the entry, if it belongs to this holder as far as this node knows.
     revision: Option<Revision>,
     /// When the last successful write was sent.
     written: Option<Moment>,
-    /// Whether a write has conflicted, so that the entry has to be read.
+    /// Whether a write has conflicted, in which case the entry has to be read.
     must_read: bool,
     /// Whether the last read returned an earlier revision than was written.
     was_older: bool,
@@ -225,7 +225,7 @@ pub struct Lease {
     last_attempt: u64,
     /// When to make the next request; `None` means at once.
     next_at: Option<Moment>,
-    /// Whether the entry is to be deleted.
+    /// Whether the entry has to be deleted.
     delete: bool,
     fence: Option<Fence>,
     events: VecDeque<LeaseEvent>,

@@ -65,7 +65,7 @@ impl KnownNames {
         self.names.get(&node).map(String::as_str)
     }
 
-    /// Returns whether an ID belongs to this name.
+    /// Returns whether the ID of `identity` is bound to its name.
     pub fn has(&self, identity: &Identity) -> bool {
         self.name_of(identity.id) == Some(&identity.name)
     }
@@ -94,10 +94,10 @@ struct Proof {
 /// The state of this node itself.
 struct Own {
     identity: Identity,
-    /// Whether this node joins for the first time, so that no other node has seen its ID.
+    /// Whether this node joins for the first time, so no other node has seen its ID.
     is_new: bool,
     step: OwnStep,
-    /// The number of the request that is to be answered; answers to any other are late.
+    /// The number of the request that awaits its answer; answers to any other are late.
     pending: u64,
     /// The last revision of this node's key that the watch has reported, perhaps before the answer to the creation
     /// arrives.
@@ -561,8 +561,8 @@ impl Membership {
                     return self.enter(entry.revision);
                 }
                 if !self.own.is_new {
-                    // This key belongs to this node: no other node with its name has drawn the same ID. The delay keeps
-                    // a program that rewrites the record again and again from being answered as fast as the store can.
+                    // This key belongs to this node: no other node with its name has drawn the same ID. The delay
+                    // limits the requests that a program which rewrites the record again and again can cause.
                     self.own.step = OwnStep::Remove(entry.revision);
                     return self.wait_own(now);
                 }
@@ -601,7 +601,7 @@ impl Membership {
         }
     }
 
-    /// The proof has been found: the store is the same one.
+    /// Records that the proof has been found: the store is the same one.
     fn proved(&mut self) {
         self.proof = None;
         if self.own.step == OwnStep::Create && self.own.pending == 0 {

@@ -16,7 +16,7 @@
 //!   record of that time before it creates its own: without one, the store may be a different one.
 //! * **watch.** A record that appears means that a member has joined; one that disappears, that a member is lost. After
 //!   an interruption the watch reports a snapshot (*resync*): a record that is missing from it is **read again** before
-//!   the member counts as lost, since the snapshot may be older than what is known of that member.
+//!   the member counts as lost, since the snapshot may be older than this node's last report of the member.
 //! * **suspect.** A hint says that a node may be down: its session is silent, or the broker saw its connection close.
 //!   Hints may be wrong, so the suspect is **probed**: a node that runs subscribes to its subject. If the broker says
 //!   that there is no subscriber, the node is probed again after a **grace** of [`GRACE`], when an interrupted
@@ -38,7 +38,7 @@
 //! 2. A node that restarts is a different node, since it has drawn a new ID. A node that joins again with its ID has
 //!    another revision, and its peers first hear that the old membership is lost.
 //! 3. Other nodes delete a record only after two probes, [`GRACE`] apart, found no subscriber, or after its lease was
-//!    over; and only in the revision for which that was found.
+//!    over; and they delete only the revision for which they found this.
 //! 4. Once nothing changes any more, the members are those with records, except this node and those that said goodbye.
 //! 5. While this node runs, an ID belongs to one name.
 //!
@@ -52,7 +52,7 @@
 //! | [`PROBE_AGAIN`] | 0.2 s | delay after a probe without an answer, which has already taken time |
 //!
 //! A node costs one record, and a few words for each member. A suspect costs each node that was given the hint two
-//! probes and one deletion, of which only the first succeeds.
+//! probes and one deletion; only the first deletion succeeds.
 
 mod machine;
 mod record;

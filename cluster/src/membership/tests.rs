@@ -38,7 +38,7 @@ fn act(world: &mut World, next_id: &mut u64) {
         3 if runs => {
             world.leave(at);
             if world.random.chance(30) {
-                // It may not get to deleting its record.
+                // The node may crash before it deletes its record.
                 world.crash(at);
             }
         }
@@ -601,7 +601,7 @@ fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over()
     }
 }
 
-/// What a node with a key of its own can write, and must not gain by that.
+/// Records written by a node with a key of its own must not give it the ID of another node.
 #[test]
 fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     let claim = |revision| {

@@ -1,6 +1,6 @@
 //! The broker in memory as part of a simulated test. It takes turns with the processes of the test, in virtual time,
 //! and delays, loses, duplicates or cuts off messages as the test asks, at random as determined by the seed. It checks
-//! by itself what holds for every cluster: see [`SimulatedBroker`].
+//! by itself the rules that hold for every cluster: see [`SimulatedBroker`].
 
 mod network;
 
@@ -26,8 +26,8 @@ use std::time::Duration;
 /// * A node publishes nothing while it has no lease, whether it was paused, was cut off, or has left. A lease in a lost
 ///   store counts for as long as it would have lasted.
 /// * A name changes its holder only after the last holder has ended, its own node has given the name up (which is
-///   believed), or its node is paused; and only with a larger token. This is no longer checked once the store is
-///   lost or replaced, since the store then differs from what holders were told.
+///   believed), or its node is paused; and only with a larger token. This is no longer checked once the store is lost
+///   or replaced, since the store then differs from what was reported to holders.
 /// * No callback panics.
 ///
 /// If a check has failed, the test panics when it next calls the broker, or at its end.

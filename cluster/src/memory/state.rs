@@ -38,7 +38,7 @@ pub(super) struct BrokerState {
 
 pub(super) struct Connection {
     pub(super) state: ConnectionState,
-    /// Number of disconnects, so that nothing in flight at a disconnect is delivered after it.
+    /// Number of disconnects. Anything in flight that carries an earlier number is dropped.
     pub(super) breaks: u64,
     /// Number of unprocessed messages, by lane.
     pub(super) queued: BTreeMap<Lane, usize>,

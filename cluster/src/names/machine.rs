@@ -13,9 +13,9 @@ use std::time::Duration;
 /// with [`memberships`](Names::memberships).
 const MAX_OVER: usize = 1_024;
 
-/// The wait before a deletion is repeated, if the store was not available, and if it refused the deletion: then an
-/// operator has to correct the cause.
+/// The delay before a deletion is repeated if the store was not available.
 const REPEAT: Duration = Duration::from_secs(1);
+/// The delay before a deletion is repeated if the store refused it: an operator has to correct the cause.
 const REPEAT_REFUSED: Duration = Duration::from_secs(30);
 
 /// One node's view of the names of its cluster. The head of the [module](super) describes the protocol.

@@ -118,7 +118,7 @@ pub struct NameRequest {
 }
 
 fn within(time: Option<Duration>) -> String {
-    // Rounded up, so that the lease is over by then.
+    // Rounded up, so that the lease is over after this time.
     time.map_or_else(String::new, |time| format!(", in at most {} s", time.as_millis().div_ceil(1_000)))
 }
 

@@ -22,8 +22,9 @@ const CONNECTIONS: usize = 2;
 /// and one for each topic.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
-/// The paths in the configuration if no others are set.
+/// The path of the certificate in the configuration, if no other is set.
 const CERTIFICATE: &str = "/etc/nats/server.pem";
+/// The path of the private key in the configuration, if no other is set.
 const PRIVATE_KEY: &str = "/etc/nats/server-key.pem";
 
 /// The cluster and the nodes to make keys for.

@@ -1,11 +1,11 @@
 //! Connects a lane, reconnects it when the connection breaks, and sends the queued messages.
 //!
 //! # A client for each connection
-//! The client library reconnects by itself, and then sends the messages that it has kept meanwhile. That would be
-//! wrong for accesses to the store: the caller was told long ago that the access may have happened, has read the key,
-//! and has acted on the result. So each connection has its own client. When the connection breaks, the client ends,
-//! and drops everything that it has kept: its second attempt to connect goes to an unreachable address ([`NOWHERE`]),
-//! and only one is allowed.
+//! The client library reconnects by itself, and then sends the messages that it has kept meanwhile. That would be wrong
+//! for accesses to the store: the caller was informed long ago that the access may have happened, has read the key, and
+//! has acted on the result. So each connection has its own client. When the connection breaks, the client ends, and
+//! drops everything that it has kept: its second attempt to connect goes to an unreachable address ([`NOWHERE`]), and
+//! only one is allowed.
 
 use super::connection::{LAST_WORDS, LaneConnection, OutgoingMessage};
 use super::problem::{OLDEST_SERVER, Problem, Violation};

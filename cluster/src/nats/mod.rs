@@ -34,7 +34,7 @@
 //!
 //! The first term is that of a server with `ping_interval: "1s"` and `ping_max: 2`, which checks once a second and
 //! gives up after two missing answers. If only the node hears nothing, the server does not notice, and the node gives
-//! up the connection after 3.75 s. The sessions delay none of that: a neighbour is probed all the time, whether or
+//! up the connection after 3.75 s. The sessions do not add to this time: a neighbour is probed all the time, whether or
 //! not it is suspected.
 //!
 //! # The server

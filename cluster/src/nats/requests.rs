@@ -28,7 +28,7 @@ pub(super) enum Failure {
     Exists,
     /// The message does not exist.
     NoMessage,
-    /// The account may not use the store.
+    /// The account is not allowed to use the store.
     NotEnabled,
     /// The store cannot have the requested number of replicas.
     NoReplicas(String),
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error of the server. Its numbers are listed in the server's file `errors.json`.
+    /// Converts an error from the server. Its numbers are listed in the server's file `errors.json`.
     fn of_error(error: &Value) -> Self {
         let description = error["description"].as_str().unwrap_or("no reason given").to_owned();
         match error["err_code"].as_u64() {
@@ -178,7 +178,7 @@ fn stored(answer: &Value) -> Option<StoredMessage> {
     Some(StoredMessage { revision: message["seq"].as_u64()?, value: (!is_deletion).then(|| value.into()) })
 }
 
-/// The header that names the operation of an entry, unless a value was put.
+/// The header that names the operation that wrote an entry. Usually absent if a value was put.
 pub(super) const OPERATION_HEADER: &str = "KV-Operation";
 /// The header of the marker with which the server replaces an entry that it has deleted.
 pub(super) const MARKER_HEADER: &str = "Nats-Marker-Reason";

@@ -18,7 +18,7 @@ const DEFAULT_MAX_NAMES: u64 = 100_000;
 /// Maximum number of records of nodes and leases: those of the nodes, and of their last runs.
 const MAX_RECORDS: u64 = 65_536;
 
-/// The name in probe answers of an engine without a name.
+/// The name that an engine without a name gives in its answers to probes.
 const ANYONE: &str = "anyone";
 
 /// The length of the seed of a user's nkey, which begins with `SU`.
@@ -85,10 +85,10 @@ pub enum NatsError {
     Exposed {
         /// The address.
         address: String,
-        /// TLS is not required: [`Nats::tls_required`] is missing.
+        /// Whether [`Nats::tls_required`] is missing.
         needs_tls: bool,
-        /// There is no key: [`Nats::nkey`] or [`Nats::credentials`] is missing. A token is not enough, since all
-        /// nodes would have the same one.
+        /// Whether there is no key: [`Nats::nkey`] or [`Nats::credentials`] is missing. A token is not enough, since
+        /// all nodes would have the same one.
         needs_key: bool,
     },
     /// The name of the cluster cannot be part of the names of the store's tables.

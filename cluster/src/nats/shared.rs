@@ -132,7 +132,7 @@ impl EngineShared {
     }
 
     /// Marks the store as doubtful: it may no longer be the one that was prepared on this connection. It is prepared
-    /// again, and accesses and watches wait for that.
+    /// again, and accesses and watches wait until then.
     pub(super) fn doubt_store(&self, connected: &LaneConnection) {
         self.store.send_if_modified(|store| {
             let is_doubted = store.as_ref().is_some_and(|in_use| in_use.number == connected.number);

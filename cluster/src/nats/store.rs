@@ -14,8 +14,8 @@
 //! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, so that the server can
 //!   check who may write it: see [`rights`]. A message of any writer other than the node itself is a tombstone,
 //!   whatever it contains.
-//! * **No foreign subjects**: a table that mirrors another, or is published on other subjects, is not used. Otherwise
-//!   a node could make the server publish messages that the node itself may not publish.
+//! * **No foreign subjects**: a table that mirrors another, or is published on other subjects, is not used. Otherwise a
+//!   node could make the server publish messages that the node itself is not allowed to publish.
 //!
 //! # A replaced store
 //! A table begins above all revisions that this engine has seen of it, and at the clock: [`floor`](crate::floor)
@@ -200,7 +200,7 @@ impl<'a> Preparing<'a> {
     }
 }
 
-/// Returns the time since 1970, in microseconds; zero if the clock is before that.
+/// Returns the time since 1970, in microseconds; zero if the clock is earlier.
 fn clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

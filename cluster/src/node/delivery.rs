@@ -205,7 +205,7 @@ impl Delivery {
         peer.release(lane, cost);
     }
 
-    /// Handles an envelope. Returns whether the envelope is stored, so that its credit must not be returned yet.
+    /// Handles an envelope. Returns whether the envelope is stored, in which case its credit must not be returned yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {
             Envelope::Message { to, content } => return self.message(peer, to, content, lane, cost),
@@ -290,7 +290,7 @@ impl Delivery {
         }
     }
 
-    /// Decodes a message of the link protocol. `None`: the peer may not send it.
+    /// Decodes a message of the link protocol. Returns `None` if the peer must not send it.
     fn linked(
         &self,
         peer: &Arc<Peer>,

@@ -33,7 +33,7 @@ pub(crate) const STARTERS: u64 = 8;
 struct Porters {
     /// Delivers messages to processes, and watches processes.
     hands_out: Address<Porter>,
-    /// Start processes by key, in which an entry may take its time.
+    /// Start processes by key. There are several, since an entry may take long.
     starters: Vec<Address<Porter>>,
 }
 
@@ -299,7 +299,7 @@ impl Directory {
         drop(peer);
     }
 
-    /// Handles a message of a peer. Returns false if the peer may not send it.
+    /// Handles a message from a peer. Returns false if the peer must not send it.
     pub(crate) fn on_message(&self, from: NodeId, message: DirectoryMessage) -> bool {
         self.change(|state| match message {
             DirectoryMessage::Claim { .. } | DirectoryMessage::Unclaim { .. } => {
@@ -327,7 +327,7 @@ impl Directory {
         self.lock().next_timeout()
     }
 
-    /// Answers all pending requests, and ends what it has begun: the node has left.
+    /// Answers all pending requests, and stops the processes by key and the porters: the node has left.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_over = true;

@@ -194,7 +194,7 @@ impl Inbox {
         }
     }
 
-    /// Returns the peers of which the driver was reminded, and clears them.
+    /// Returns the peers that the driver was reminded of, and clears them.
     pub(crate) fn take_reminded(&self) -> BTreeMap<NodeId, Moment> {
         std::mem::take(&mut self.lock().reminders)
     }

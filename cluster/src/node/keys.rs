@@ -1,7 +1,7 @@
 //! Starts with a key: a repetition returns the process of the first start.
 //!
 //! Each node has one table, for its own starts and those of its peers. A key belongs to the first start with it from
-//! the moment at which that begins: concurrent repetitions wait for its result (single flight). A start that fails
+//! the moment when that start begins: concurrent repetitions wait for its result (single flight). A start that fails
 //! frees its key. The table does not forget a process when an answer is lost, nor when a session ends.
 //!
 //! [`keyed`](crate::keyed) uses keys differently: there, a key has a live process, which gets a successor when it

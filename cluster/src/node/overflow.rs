@@ -1,6 +1,6 @@
 //! Messages for which the session's queue had no room, and senders that wait for room in it.
 //!
-//! Four kinds of messages do not go straight into the session: answers, links and controls, which may not be refused;
+//! Four kinds of messages do not go straight into the session: answers, links and controls, which must not be refused;
 //! messages that a process sends beyond the bound, for which it is suspended after its step, as at a full mailbox;
 //! messages to a process that has fallen behind, whose senders wait for that process alone; and messages that were
 //! accepted before the session opened, which are limited by their number.
@@ -40,7 +40,7 @@ pub(super) const SLOW_BYTES: u64 = 1 << 20;
 #[derive(Default)]
 pub(super) struct Overflow {
     lanes: [VecDeque<Excess>; 2],
-    /// The length of the messages in the data lane that may not be refused.
+    /// The length of the messages in the data lane that must not be refused.
     owed: usize,
     /// The length of the messages that processes have sent beyond the bound.
     beyond: usize,
@@ -68,7 +68,7 @@ struct Excess {
 /// Why a message waits here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The message may not be refused.
+    /// The message must not be refused.
     Owed,
     /// A process sent the message beyond the bound.
     Beyond,
@@ -80,8 +80,9 @@ pub(super) enum Why {
 #[derive(Default)]
 struct SlowThere {
     queue: TransportQueue,
-    /// The number and length of the messages accepted for it since then.
+    /// Number of messages accepted for it since then.
     messages: usize,
+    /// Total length of these messages.
     bytes: u64,
 }
 
@@ -265,7 +266,7 @@ mod tests {
         room.map(|room| room.most)
     }
 
-    /// Returns an overflow to which 100 bytes were accepted beyond the bound, and have since moved into the session.
+    /// Returns an overflow that has accepted 100 bytes beyond the bound, which have since moved into the session.
     fn congested() -> Overflow {
         let mut overflow = Overflow::default();
         overflow.refuse(Lane::Data, pid(1));

@@ -41,10 +41,11 @@ struct PeerState {
     session: Session,
     phase: Phase,
     calls: BTreeMap<u64, Answerer>,
-    /// When to search for calls whose callers have given up, and the number after which to continue.
+    /// When to search for calls whose callers have given up.
     look_at: Option<Moment>,
+    /// The number of the call after which the next search begins.
     looked_to: u64,
-    /// Calls of the peer that are not answered yet.
+    /// Calls from the peer that are not answered yet.
     answering: BTreeMap<u64, Abandonment>,
     starts: BTreeMap<u64, Completer<Started>>,
     children: children::Children,
@@ -415,7 +416,7 @@ impl Peer {
         unconfirmed
     }
 
-    /// Logs why a message of the peer could not be decoded, if its build differs.
+    /// Logs why a message from the peer could not be decoded, if its build differs.
     pub(crate) fn report(&self, error: &CodecError) {
         self.codecs.report(error);
     }

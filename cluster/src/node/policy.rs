@@ -12,9 +12,9 @@
 //! # Execution
 //! A user's closure may block, and panic. So it runs in a process of its own on the node's runtime, one request after
 //! the other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests wait;
-//! further ones are refused. An allowed request is executed after the messages that have arrived meanwhile, so that a
-//! process that is asked to stop first handles the messages sent to it before; if the session with the peer is over
-//! by then, the request is ignored.
+//! further ones are refused. An allowed request is executed after the messages that have arrived meanwhile, so a
+//! process that is asked to stop first handles the messages sent to it before the request; if the session with the peer
+//! is over by then, the request is ignored.
 
 use crate::node::porter::{Job, Porter};
 use crate::node::view::{Member, View};
@@ -27,10 +27,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Maximum number of requests that wait for the user's closure.
 const MAX_WAITING: usize = 1_024;
 
-/// The closure with which a user decides.
+/// A user's closure that decides on requests.
 pub(crate) type Allow = dyn Fn(&Member, &Ask) -> bool + Send + Sync;
 
-/// A request of a peer to this node: see [`Builder::allow`](crate::Builder::allow).
+/// A request from a peer to this node: see [`Builder::allow`](crate::Builder::allow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ask {
@@ -41,7 +41,7 @@ pub enum Ask {
         process: &'static str,
         /// The name of the entry.
         entry: &'static str,
-        /// Whether the process becomes the child of a supervisor of the peer, so that it ends with the session.
+        /// Whether the process becomes the child of a supervisor of the peer, in which case it ends with the session.
         is_child: bool,
     },
     /// Stops a process.
@@ -90,7 +90,7 @@ pub(crate) struct Policy {
 /// Counters of refused requests.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyCounts {
-    /// Requests of peers that this node refused.
+    /// Requests from peers that this node refused.
     pub(crate) refused: AtomicU64,
     /// Refused requests for which the user's closure panicked.
     pub(crate) panicked: AtomicU64,
@@ -164,14 +164,14 @@ impl Policy {
         }
     }
 
-    /// Describes a process for a request of a peer. Must be called on behalf of this node.
+    /// Describes a process for a request from a peer. Must be called on behalf of this node.
     pub(crate) fn subject(&self, peer: NodeId, pid: Pid) -> Subject {
         let is_own = self.wards().peers.get(&pid) == Some(&peer);
         let process = if self.allow.is_some() { pid.info().map(|info| info.process) } else { None };
         Subject { pid, process, is_own }
     }
 
-    /// Decides on a request of a peer.
+    /// Decides on a request from a peer.
     pub(crate) fn verdict(&self, peer: NodeId, ask: Ask) -> Verdict {
         let Some((allow, judge)) = &self.allow else { return self.now(ask.is_usual()) };
         // A node that is no longer a member may do nothing.

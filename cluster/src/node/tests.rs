@@ -607,7 +607,7 @@ fn a_join_that_fails_half_way_leaves_nothing_behind() {
     assert_eq!(refused, crate::JoinError::Subscribe(engine::SubscribeError::Closed));
     none_left(&host);
 
-    // As if no thread could be created for the delivery, or for the driver.
+    // Simulates that no thread could be created for the delivery, or for the driver.
     for is_first in [true, false] {
         let host = runtime().build().unwrap();
         let clock = Arc::new(|| Moment::START);

@@ -20,8 +20,8 @@ pub struct Member {
     pub id: NodeId,
     /// The name of the node.
     pub name: String,
-    /// Whether there is a session with the node, so that messages get through. Always true of this node while it is a
-    /// member.
+    /// Whether there is a session with the node, which means that messages get through. Always true of this node while
+    /// it is a member.
     pub is_connected: bool,
 }
 
@@ -128,7 +128,7 @@ impl View {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the driver's names, in which users look up holders.
+    /// Locks the driver's names, where users look up holders.
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -27,7 +27,7 @@ pub(super) struct Incoming {
     received: u64,
     /// The cost of all complete messages and notices that are not released.
     held: u64,
-    /// The total credit that the peer has been told.
+    /// The total credit that has been announced to the peer.
     granted: u64,
     /// The gap that has been reported to the peer.
     told_gap: Option<u64>,

@@ -76,7 +76,7 @@ pub struct Session {
     events: VecDeque<SessionEvent>,
     end: Option<SessionEnd>,
     end_reported: bool,
-    /// The answer to frames of the peer after the end.
+    /// The answer to frames from the peer after the end.
     parting: EndCode,
     /// Number of messages of the data lane that were not acknowledged at the end.
     unconfirmed: u64,
@@ -166,7 +166,7 @@ impl Session {
         self.replayed
     }
 
-    /// Handles a frame of the peer. The caller knows its sender from the subject.
+    /// Handles a frame from the peer. The caller knows its sender from the subject.
     ///
     /// # Errors
     /// If the payload is not a valid frame, which then changes nothing. A frame of another major version ends a
@@ -397,7 +397,7 @@ impl Session {
         Transmit { lane, payload: Frame { from: self.handshake.local(), to, body }.encode() }
     }
 
-    /// Returns the next message of the peer, those of the control lane first. It must be [released](Self::release).
+    /// Returns the next message from the peer, those of the control lane first. It must be [released](Self::release).
     pub fn poll_item(&mut self) -> Option<Item> {
         let [data, control] = &mut self.incoming;
         control.next_item().or_else(|| data.next_item())

@@ -6,7 +6,7 @@
 //! ended; the next one is a new value with a greater [`Epoch`], and starts empty.
 //!
 //! It is a state machine without clock, thread or socket. The caller
-//! * passes each frame of the peer to [`handle`](Session::handle), and calls
+//! * passes each frame from the peer to [`handle`](Session::handle), and calls
 //!   [`handle_timeout`](Session::handle_timeout) at the time that [`next_timeout`](Session::next_timeout) returns;
 //! * after each call, publishes the frames that [`poll_transmit`](Session::poll_transmit) returns until it returns
 //!   `None`, takes messages with [`poll_item`](Session::poll_item) and events with
@@ -20,9 +20,9 @@
 //!   200 ms, doubling up to 2 s) until it knows that the peer has received it. A hello contains the peer's epoch if
 //!   it is known. A hello without the receiver's epoch is answered with a hello, one with it by an acknowledgement.
 //! * **confirm.** A side is *open* when it has received a frame with both epochs. Until then it sends nothing but
-//!   hellos, so no message can belong to half a session. A hello with an older epoch is ignored. One with a newer
-//!   epoch replaces the peer's epoch before the session is open, and ends the session after that: the peer has begun
-//!   a new one.
+//!   hellos, so no message can belong to half a session. A hello with an older epoch is ignored. One with a newer epoch
+//!   means that the peer has begun a new session: before this session is open, it replaces the peer's epoch;
+//!   afterwards, it ends the session.
 //! * **send.** A message is cut into parcels of 64 KiB. Parcels, not frames, are numbered, per lane, so that they can
 //!   be sent again in other frames. At most a window of them is in flight without an acknowledgement.
 //! * **acknowledge.** The receiver reports which parcel it expects next: in segments that it sends anyway, after 10

@@ -17,7 +17,7 @@ pub(super) struct Faults {
     pub(super) drop: u64,
     /// Percentage of frames that arrive twice.
     pub(super) duplicate: u64,
-    /// The longest delay, in milliseconds. It is drawn for each frame, so that frames overtake each other.
+    /// The longest delay, in milliseconds. It is drawn for each frame, so frames overtake each other.
     pub(super) delay: u64,
 }
 

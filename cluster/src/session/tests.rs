@@ -366,7 +366,7 @@ fn a_peer_that_does_not_acknowledge_is_suspected_sooner() {
     assert_eq!(wait_in_silence(&mut session, Moment::START, Moment::START + Duration::from_secs(60)), expected);
 }
 
-/// Both sides leave. The peer has received everything; a message of the peer has not arrived here.
+/// Both sides leave. The peer has received everything; a message from the peer has not arrived here.
 #[test]
 fn a_side_that_leaves_waits_for_what_a_peer_that_leaves_has_sent() {
     let mut session = alone_and_open();
@@ -425,7 +425,7 @@ fn nothing_but_hellos_is_sent_before_the_peer_knows_this_side() {
     assert_eq!(frames.len(), 2, "{frames:?}");
 }
 
-/// Frames of the peer arrive here, but none arrive there.
+/// Frames from the peer arrive here, but none arrive there.
 #[test]
 fn a_side_that_never_becomes_known_to_the_peer_ends() {
     let mut world = World::new(1, small());

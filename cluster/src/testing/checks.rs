@@ -186,7 +186,7 @@ impl<K: Ord + Debug> Once<K> {
     }
 }
 
-/// A store to which holders of a name write, and which checks their tokens, as a store outside of the cluster should.
+/// A store that holders of a name write to. It checks their tokens, as a store outside of the cluster should.
 #[derive(Debug)]
 pub struct FencedStore<H>(SharedValue<FencedState<H>>);
 

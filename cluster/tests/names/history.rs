@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
     Token,
-    /// For a test that shows the need for tokens.
+    /// Nothing is checked: for a test that shows the need for tokens.
     Nothing,
 }
 

@@ -251,7 +251,7 @@ fn replace_the_store(has_copy: bool) {
         token = next;
         (pid, token)
     };
-    // An entry in the copy that is out of date by then.
+    // An entry in the copy, which will be out of date when the copy is restored.
     let old = register(&one, "acct-6");
     scene.back_up();
     let renewed = Instant::now();

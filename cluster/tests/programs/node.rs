@@ -13,16 +13,18 @@ use std::io::{BufRead, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The server's address and the node's name. A program with both is a node.
+/// The variable for the server's address. A program that has this and [`NAME`] is a node.
 pub(crate) const URL: &str = "POSTROOM_TEST_NODE_URL";
+/// The variable for the node's name.
 pub(crate) const NAME: &str = "POSTROOM_TEST_NODE_NAME";
 /// The test that acts as the node in such a program.
 pub(crate) const TEST: &str = "node::a_program_joins_and_leaves";
 
 /// The time for which a program must have been stopped to count as paused beyond its lease.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Number of messages that a source sends at a time, and the pause after them.
+/// Number of messages that a source sends at a time.
 const BATCH: u64 = 20;
+/// The pause after these messages.
 const REST: Duration = Duration::from_millis(1);
 
 /// A run of numbers without gaps: the first and the last.

@@ -13,8 +13,9 @@ pub(crate) enum Direction {
     ToNode,
 }
 
-/// The chunk size of a slow network, and the delay of each chunk: 200 KB a second.
+/// The chunk size of a slow network.
 const SLOW_CHUNK: usize = 4_096;
+/// The delay of each chunk on a slow network, which carries 200 KB a second.
 const SLOW_DELAY: Duration = Duration::from_millis(20);
 
 /// Forwards all connections of one node to the server. Its threads end with the test program.

@@ -11,7 +11,7 @@ fn acts(default: u8) -> u8 {
     default.saturating_add_signed(more)
 }
 
-/// Three unrelated processes.
+/// Returns a scenario with three unrelated processes.
 fn strangers(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario {
         start: World::new(self::acts(acts)),
@@ -23,7 +23,7 @@ fn strangers(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     }
 }
 
-/// Three processes, each of which is linked to the others and monitors them.
+/// Returns a scenario with three processes. Each is linked to the others and monitors them.
 fn bound(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(self::acts(acts));
     for (one, other) in [(0, 1), (1, 2), (2, 0)] {
@@ -33,7 +33,7 @@ fn bound(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario { start, is_symmetric: true, ..strangers(acts, allowed) }
 }
 
-/// Three processes, of which the first owns the second and the second owns the third.
+/// Returns a scenario with three processes: the first owns the second, and the second owns the third.
 fn owners(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(self::acts(acts));
     start.bind_spawned(0, 1, true, true, true);
@@ -41,14 +41,15 @@ fn owners(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario { start, is_symmetric: false, ..strangers(acts, allowed) }
 }
 
-/// Unrelated processes: the first two on one node, the third on another. The nodes have at most two sessions.
+/// Returns a scenario with unrelated processes: the first two are on one node, the third is on another. The nodes have
+/// at most two sessions.
 fn apart(acts: u8, actors: &'static [usize], refuses: bool, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(acts);
     start.sessions = Some(Box::new(Sessions::new([0, 0, 1], 2, refuses)));
     Scenario { start, actors, is_symmetric: false, ..strangers(acts, allowed) }
 }
 
-/// As above, with all processes trapping exits.
+/// Returns the scenario with all processes trapping exits.
 fn trapping(mut scenario: Scenario) -> Scenario {
     (0..COUNT).for_each(|process| scenario.start.trap(process));
     scenario

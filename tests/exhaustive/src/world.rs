@@ -42,7 +42,7 @@ pub(crate) enum Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Act(Index, Act),
-    /// The second process receives the message of the first at that place of the control lane.
+    /// The second process receives a message from the first one: the one at the given place in the control lane.
     Receive(Index, Index, usize),
     /// The second process receives the first's notice.
     ReceiveNotice(Index, Index),
@@ -174,7 +174,7 @@ impl World {
         self.fault = Some(fault);
     }
 
-    /// Mirrors `engine/context/own.rs`.
+    /// Mirrors `send_link_message` of `engine/context/own.rs`.
     fn send(&mut self, from: Index, to: Index, message: LinkMessage<Why>) {
         match &mut self.sessions {
             Some(sessions) if sessions.is_elsewhere(from, to) => sessions.sends(from, to, message, None),
@@ -275,7 +275,7 @@ impl World {
         true
     }
 
-    /// Mirrors `StepInput::receive`, or `receive` of `exit.rs` for an exiting process.
+    /// Mirrors `StepInput::receive`, or `receive` of `engine/lifecycle/exit.rs` for an exiting process.
     pub(crate) fn receive(&mut self, from: Index, process: Index, place: usize) {
         let Some(control) = self.control[from][process].remove(place) else { return };
         let Control::Link(by, message) = control else {
@@ -351,8 +351,8 @@ impl World {
         if !why.is_quiet() {
             for other in links.links() {
                 self.failure_pending[other][process] = match &self.states[other] {
-                    // It has unlinked, and this process has not received that yet. Notifications of a process on
-                    // another node are observed in `routing`.
+                    // The other process has unlinked, and this process has not received the unlink yet. Notifications
+                    // of a process on another node are observed in `routing`.
                     State::Running(links) => {
                         let has_unlinked = links.links_with(process).count() == 0 && is_unlinking(links, process);
                         !has_unlinked && self.elsewhere(other, process).is_none()
@@ -376,7 +376,7 @@ impl World {
         }
     }
 
-    /// The drop of a `SentLinkMessage` that reached no process.
+    /// Mirrors the drop of a `SentLinkMessage` that reached no process.
     pub(crate) fn answer_for_dead(&mut self, from: Index, dead: Index, place: usize) {
         if let Some(Control::Link(_, message)) = self.control[from][dead].remove(place)
             && let Some(answer) = answer_for_the_dead(&message)

@@ -51,7 +51,7 @@ impl Tests {
         })
     }
 
-    /// Returns whether the program links the whole crate in that folder, so that a fault in it can be switched on at
+    /// Returns whether the program links the whole crate in `folder`, in which case a fault in it can be switched on at
     /// run time.
     pub fn links(&self, folder: &str) -> bool {
         match folder {

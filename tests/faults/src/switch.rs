@@ -41,7 +41,7 @@ pub fn line(before: &str, faults: &[(usize, &str)]) -> Option<String> {
     })
 }
 
-/// Returns whether the shape is a whole statement or expression, so that the two lines need no common parts.
+/// Returns whether the shape is a whole statement or expression, in which case the two lines need no common parts.
 fn is_statement(start: &str, end: &str) -> bool {
     start.is_empty() && end.is_empty()
 }

@@ -61,7 +61,7 @@ impl Awaiting {
     }
 }
 
-/// Awaits a job in each way in which a process can await a future, and returns the results.
+/// Awaits a job in each way that a process can await a future, and returns the results.
 fn in_each_way(runtime: &Runtime, mut job: impl FnMut() -> Job) -> Vec<usize> {
     let serving = runtime.spawn(Awaiting::default()).serve().unwrap();
     vec![

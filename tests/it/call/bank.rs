@@ -14,14 +14,17 @@ include!("bank/program.rs");
 pub(crate) enum Fault {
     /// The account refuses: `Failed`.
     Refuse,
-    /// The account's process panics before or after the booking: `Died`.
+    /// The account's process panics before the booking: `Died`.
     PanicBefore,
+    /// The account's process panics after the booking: `Died`.
     PanicAfter,
-    /// The account's process is killed while it holds the reply, before or after the booking: `Died`.
+    /// The account's process is killed before the booking, while it holds the reply: `Died`.
     KilledBefore,
+    /// The account's process is killed after the booking, while it holds the reply: `Died`.
     KilledAfter,
-    /// The reply is dropped before or after the booking: `Dropped`.
+    /// The reply is dropped before the booking: `Dropped`.
     DropBefore,
+    /// The reply is dropped after the booking: `Dropped`.
     DropAfter,
     /// The call times out, and the booking is made afterwards: `Timeout`.
     Late,

@@ -56,7 +56,7 @@ impl Asker {
     }
 }
 
-/// The callee usually runs on the caller's worker, so that the caller continues on the other one.
+/// The callee usually runs on the caller's worker, so the caller continues on the other one.
 #[test]
 fn each_call_is_answered_once_wherever_its_caller_continues() {
     soon(|| {

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Numbers of callees and callers at a time.
+/// Number of callees at a time.
 const CALLEES: usize = 4;
+/// Number of callers at a time.
 const CALLERS: usize = 16;
 /// Approximate number of calls in total.
 const CALLS: u64 = 20_000;

@@ -42,11 +42,12 @@ pub(crate) struct Town {
     pub(crate) waits: Mutex<HashMap<Pid, Pid>>,
     pub(crate) calls: AtomicU64,
     pub(crate) cycles: AtomicU64,
-    /// The numbers of the calls that failed. `handled`: those of the messages that were handled.
+    /// The numbers of the calls that failed.
     pub(crate) failed: Mutex<HashSet<u64>>,
+    /// The numbers of the messages that were handled.
     pub(crate) handled: Mutex<HashSet<u64>>,
     pub(crate) over: AtomicU64,
-    /// Whether each process calls only later ones, so that no cycle is possible.
+    /// Whether each process calls only later ones, which means that no cycle is possible.
     pub(crate) forward: bool,
 }
 

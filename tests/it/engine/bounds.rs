@@ -1,4 +1,4 @@
-//! Mailbox bounds: which senders are suspended, which get their message back, and that none waits for ever.
+//! Mailbox bounds: which senders are suspended, which get their message back, and that none waits forever.
 
 mod churn;
 mod congested;

@@ -1,7 +1,7 @@
 //! Keeping mailboxes short: a sender that exceeds its time slice has a deficit, and is suspended.
 //!
 //! A deficit is bounded in time, so its effect alone depends on the speed of the machine; here senders are also
-//! suspended, so that the bounds hold on every machine. All tests use one worker, where the scheduler alone decides the
+//! suspended, so the bounds hold on every machine. All tests use one worker, where the scheduler alone decides the
 //! order. Not covered: deficits without suspension, and two workers, where producers on one core feed a consumer on
 //! another.
 
@@ -11,7 +11,7 @@ use postroom_tests::{eventually, soon};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// Builds a runtime on which time stands still and no worker is taken over: a suspension ends when there is room, and
+/// Builds a runtime in which time stands still and no worker is taken over: a suspension ends when there is room, and
 /// does not time out.
 fn one_worker() -> Runtime {
     Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX).build().unwrap()
@@ -173,7 +173,7 @@ fn a_process_with_a_deficit_can_be_killed() {
 
 /// A slot counts steps and messages in a few bits, which overflow into larger counters without losing any.
 ///
-/// Mutation: in `slot/counts.rs`, `carry`, forget the messages.
+/// Mutation: in `slot/state.rs`, `carry`, forget the messages.
 #[test]
 fn steps_and_messages_are_counted_beyond_what_the_first_line_holds() {
     #[process]

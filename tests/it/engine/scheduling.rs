@@ -113,7 +113,7 @@ fn places_under_the_limit_are_freed_in_every_case() {
     });
 }
 
-/// The busy step wakes a thousand processes and returns when all have run: it would wait for ever for a process that
+/// The busy step wakes a thousand processes and returns when all have run: it would wait forever for a process that
 /// stays in its worker's deque or run-next slot.
 ///
 /// Mutation: in `detector.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
@@ -435,7 +435,7 @@ fn own_work_comes_first() -> bool {
     true
 }
 
-/// Two workers, of which one is busy and has work in its deque.
+/// Two workers: one is busy, and has work in its deque.
 #[cfg(not(postroom_no_local))]
 #[test]
 fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {

@@ -391,7 +391,7 @@ fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
     soon(|| {
         let stalls = StallLog::default();
         let runtime = stalls.by(one_worker()).build().unwrap();
-        // Two processes, of which one always waits for the worker.
+        // Two processes: one of them always waits for the worker.
         for _ in 0..2 {
             let restless = act(|_, out| {
                 out.go_on();

@@ -198,7 +198,7 @@ impl Hog {
     }
 }
 
-/// Catches a process that is kept warm for ever by a thread that is stuck in the step of another process.
+/// Catches a process that is kept warm forever by a thread that is stuck in the step of another process.
 #[test]
 fn a_warm_process_behind_a_step_that_does_not_end_is_found() {
     soon(|| {
@@ -340,8 +340,8 @@ fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
     });
 }
 
-/// Catches processes that stay for ever in the cache of a thread that is stuck in the step of another process. That
-/// step ends only when all of them have been reached.
+/// Catches processes that stay forever in the cache of a thread that is stuck in the step of another process. That step
+/// ends only when all of them have been reached.
 #[test]
 fn cached_processes_behind_a_step_that_does_not_end_are_found() {
     soon(|| {

@@ -18,8 +18,9 @@ use std::time::Duration;
 const PLACES: usize = 24;
 /// The number of processes that are inspected in the end.
 const SURVIVORS: usize = 10;
-/// The number of threads that make the processes act, and the rounds of each thread.
+/// The number of threads that make the processes act.
 const DRIVERS: u64 = 4;
+/// The number of rounds of each thread.
 const ROUNDS: u64 = 5_000;
 /// The number of acts in each round.
 const ACTS: usize = 6;

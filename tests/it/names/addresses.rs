@@ -120,7 +120,7 @@ fn addresses_of_free_names_do_not_pile_up() {
     });
 }
 
-/// Catches a registered name that still counts as free, so that another address is retired too early.
+/// Catches a registered name that still counts as free, which retires another address too early.
 #[test]
 fn a_name_that_is_registered_again_does_not_count_as_free() {
     with_runtime(|runtime| {

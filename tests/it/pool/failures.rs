@@ -7,7 +7,7 @@ use postroom::{NodeId, Package};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 
-/// Returns the reason for which a pool gave up.
+/// Returns the reason why a pool gave up.
 fn gave_up(reason: &ExitReason) -> &PoolGaveUp {
     match reason {
         ExitReason::Error(error) => error.downcast_ref().unwrap_or_else(|| panic!("{error}")),
@@ -190,7 +190,7 @@ fn a_key_whose_process_fails_backs_off_by_itself() {
 
 /// No message is retried: those in the mailbox of an exiting member are lost, and the next member does not get them.
 ///
-/// Catches a message that vanishes without being counted, or whose caller waits for ever.
+/// Catches a message that vanishes without being counted, or whose caller waits forever.
 #[test]
 fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
     watched(|| {

@@ -261,7 +261,7 @@ impl Talker {
     }
 }
 
-/// Catches key code that runs under a lock of the pool, so that using the pool there deadlocks.
+/// Catches key code that runs under a lock of the pool: using the pool there would deadlock.
 #[test]
 fn keys_may_use_their_pool_in_all_their_code() {
     watched(|| {

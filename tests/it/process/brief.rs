@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Number of runtimes that are started and shut down, and number of parents that each has at a time.
+/// Number of runtimes that are started and shut down.
 const ROUNDS: u64 = 60;
+/// Number of parents that each runtime has at a time.
 const PARENTS: usize = 8;
 /// Minimum number of children in a round before its runtime is shut down.
 const CHILDREN: u64 = 400;

@@ -125,7 +125,7 @@ fn late_answers_are_counted_wherever_their_process_ran() {
                 }
                 Comes::Afterwards => {
                     pid.kill();
-                    // Killed, or already gone.
+                    // Returns once the process has been killed, or if it is already gone.
                     pid.join().wait();
                     completion.complete(1);
                 }
@@ -380,7 +380,7 @@ fn cancel_without_a_handler_exits_with_its_reason() {
 
 /// A join from before the exit, and one during `close`, are both answered after the state has been dropped.
 ///
-/// Mutation: in `exit.rs`, answer joins before `close`; or in `slot/control.rs`, `post_control`, accept signals for
+/// Mutation: in `exit.rs`, answer joins before `close`; or in `slot/requests.rs`, `push_request`, accept requests for
 /// live processes only.
 #[test]
 fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {

@@ -103,7 +103,8 @@ fn a_thousand_processes_are_closed_once_each_and_none_is_left() {
     });
 }
 
-/// Mutation: in `step.rs`, turn `Continue` into `AfterStep::Again`, so that no other process runs in between.
+/// Mutation: in `step.rs`, `after_all`, return `AfterStep::Again` for `StepOutcome::Requeue`: no other process runs in
+/// between.
 #[test]
 fn three_steps_of_continue_are_three_steps_with_others_between() {
     // A step that is preempted for long loses its permit. The other process then runs alone, and the order differs.
@@ -181,7 +182,7 @@ enum Beside {
     Error,
 }
 
-/// Mutation: in `step.rs`, move `yields.into_iter()…` below the `return After::End(reason, None)`.
+/// Mutation: in `step.rs`, `after_all`, do not dispatch the yields of a step that has failed.
 #[test]
 fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
     soon(|| {
@@ -247,7 +248,7 @@ fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
     });
 }
 
-/// Catches a process that hangs for ever.
+/// Catches a process that hangs forever.
 #[test]
 fn waiting_without_a_yield_ends_the_process_with_an_error() {
     soon(|| {

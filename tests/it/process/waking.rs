@@ -24,7 +24,7 @@ fn note(results: &Results, event: Event) {
     }
 }
 
-/// Mutation: in `step.rs`, park the token of a waiting process as idle, so that each message causes a step.
+/// Mutation: in `step.rs`, park the token of a waiting process as idle: each message then causes a step.
 #[test]
 fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive_later() {
     soon(|| {
@@ -252,7 +252,7 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
 /// The answer arrives after the exit, and then after the slot was reused by another process, which must not see it. (A
 /// second answer cannot be written: answering consumes the completion.)
 ///
-/// Mutation: in `slot/control.rs`, `post_control`, accept controls for any generation, and in `event.rs`, `absorb`,
+/// Mutation: in `slot/control.rs`, `complete`, accept completions for any generation, and in `event.rs`, `absorb`,
 /// leave out the comparison: the other process gets the answer. (Here either check is sufficient; the models show that
 /// both are needed when a completion is accepted and then delayed.)
 #[test]

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// Minimum memory per thread, and the number of records that fit into it: one less than its ring has.
+/// Minimum memory per thread.
 const LEAST: usize = 4096;
+/// Number of records that fit into the minimum: one less than the cells of its ring.
 const KEPT: u64 = 127;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Flight recorders that take samples: what they record in a sample, and what between two samples.
+//! Flight recorders that take samples: the records that they make during a sample, and between two samples.
 
 use super::{Client, Counter, Failing, Stuck, check, count, handled, record, with_fate};
 use postroom::prelude::*;

@@ -369,7 +369,7 @@ fn park(mailbox: &mut Mailbox, waker: &std::task::Waker) {
     assert!(waiting.poll(&mut std::task::Context::from_waker(waker)).is_pending());
 }
 
-/// Catches a waker that waits for ever when it drops another subscriber that has not been woken yet.
+/// Catches a waker that waits forever when it drops another subscriber that has not been woken yet.
 #[test]
 fn the_waker_of_a_subscriber_may_drop_another() {
     struct Drops(Mutex<Option<Mailbox>>);
@@ -395,7 +395,7 @@ fn the_waker_of_a_subscriber_may_drop_another() {
     });
 }
 
-/// Catches a waker that waits for ever for a process that has not been woken yet.
+/// Catches a waker that waits forever for a process that has not been woken yet.
 #[test]
 fn the_waker_of_a_subscriber_may_wait_for_another() {
     struct Calls(Address<Member>, Mutex<Option<Vec<u32>>>);
@@ -425,7 +425,7 @@ fn the_waker_of_a_subscriber_may_wait_for_another() {
 /// watcher's list and events must lead to the final set of members, and no event may contradict the known state. Not
 /// covered: changes of different members that are reported in another order than they happened in.
 ///
-/// Mutation: in `group_table.rs`, `watch`, make the list before `come`, outside of the lock.
+/// Mutation: in `group_table.rs`, `watch`, make the list before `enter`, outside of the lock.
 #[test]
 fn a_list_and_the_events_after_it_have_no_gap_and_no_double() {
     watched(|| {

@@ -91,7 +91,7 @@ fn without_a_transport_nothing_leaves_a_logical_node_and_an_observer_reaches_all
     });
 }
 
-/// Catches a transport that is kept for ever, with the messages waiting in it, although its node has ended.
+/// Catches a transport that is kept forever, with the messages waiting in it, although its node has ended.
 #[test]
 fn the_transports_of_a_logical_node_end_with_it() {
     struct Refuses;

@@ -1,5 +1,4 @@
-//! Senders to another node whose transport has no room. The hosts' clocks stand still, so that no suspended process
-//! continues because its suspension has timed out.
+//! Senders to another node whose transport has no room. The hosts' clocks stand still, so no suspension times out.
 
 use postroom::error::SendFailure;
 use postroom::inspect::ProcessState;

@@ -45,7 +45,7 @@ enum Heard {
     Answer(u64, Result<u64, CallError>),
 }
 
-/// A process that acts on others as it is told, and logs the events that it receives.
+/// A process that acts on others when requested, and logs the events that it receives.
 #[process]
 #[derive(Default)]
 struct Peer {
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Checks that each call of a live process has exactly one answer.
+    /// Checks that each call from a live process has exactly one answer.
     fn check_calls(&self) {
         let heard = self.heard.all();
         for (me, number) in self.asked.all() {
@@ -298,7 +298,7 @@ fn a_message_for_later_goes_through_the_transport(sim: Sim) {
     assert_eq!(net.under_way(), 1);
 }
 
-/// Catches a simulation that ignores the timers of further nodes, so that it hangs or ends too early.
+/// Catches a simulation that ignores the timers of further nodes, and so hangs or ends too early.
 #[postroom::test(seeds = 10)]
 fn nodes_share_the_time_of_the_simulation(sim: Sim) {
     #[process]

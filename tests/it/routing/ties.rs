@@ -416,7 +416,7 @@ fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
     });
 }
 
-/// Catches notices about a tie with an alias that go to the process that the alias means by then.
+/// Catches notices about a tie with an alias that go to the process that the alias refers to when they arrive.
 #[test]
 fn ties_with_a_name_stay_with_the_process_that_had_it() {
     with_pair(|pair| {

@@ -206,8 +206,8 @@ impl Worker {
     }
 }
 
-/// Catches a shutdown that waits in the simulation's time, which passes at once, so that all processes are reported as
-/// stuck; or a drain that does not handle queued messages.
+/// Catches a shutdown that waits in the simulation's time, which passes at once, and so reports all processes as stuck;
+/// or a drain that does not handle queued messages.
 #[test]
 fn a_simulated_test_cannot_wait_for_the_end_of_a_runtime() {
     for drains in [false, true] {

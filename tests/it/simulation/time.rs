@@ -53,7 +53,7 @@ fn time_stands_still_while_there_is_something_to_do(sim: Sim) {
     assert!(!nap.pid().is_alive());
 }
 
-/// A blocking call of the test has its deadline in the simulation's time.
+/// A blocking call from the test has its deadline in the simulation's time.
 #[postroom::test(seeds = 50)]
 fn calls_time_out_in_the_time_of_the_simulation(sim: Sim) {
     let deaf = sim.spawn(Sleeper).nap(1000 * HOUR).expect("it starts");

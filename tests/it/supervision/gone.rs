@@ -103,7 +103,7 @@ fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     });
 }
 
-/// Catches a child that loses its registrations although it may be restarted, or keeps them although it may not.
+/// Catches a child that loses its registrations although it may be restarted, or keeps them although it cannot be.
 #[test]
 fn a_restartable_child_keeps_its_registrations_and_a_dynamic_one_that_is_gone_does_not() {
     soon(|| {

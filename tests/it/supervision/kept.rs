@@ -402,7 +402,7 @@ impl Metronome {
         ctx.address().small().send_every(PERIOD).unwrap();
     }
 
-    /// Larger than what a message stores inline.
+    /// A message whose argument is too large to be stored inline.
     #[message]
     #[derive(Clone)]
     fn tick(&mut self, _large: [u64; 8]) {

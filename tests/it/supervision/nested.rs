@@ -183,7 +183,7 @@ fn a_child_may_have_the_handle_of_its_own_tree() {
         let boss: Address<Boss> = tree.child("boss").unwrap();
         assert_eq!(boss.restart("a".to_string()).wait(), Ok(true));
         eventually(|| lines(&log) == ["a starts", "a ends", "a starts"]);
-        // It may restart itself, too.
+        // A child may restart itself, too.
         let life = boss.pid().join();
         assert_eq!(boss.restart("boss".to_string()).wait(), Ok(true));
         assert_eq!(life.wait(), ExitReason::Shutdown);

@@ -395,7 +395,7 @@ fn a_link_with_a_child_is_removed_by_whatever_name_it_was_made() {
     });
 }
 
-/// A process that links, sees the end of its partner and unlinks in one step, so that it handles no signals meanwhile.
+/// A process that links, sees the end of its partner and unlinks in one step, so it handles no signals meanwhile.
 #[process]
 struct UnlinksLate {
     exits: Log<Pid>,

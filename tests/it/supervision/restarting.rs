@@ -162,7 +162,7 @@ fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     });
 }
 
-/// Catches a call that waits for ever, or whose error after the deadline leaves delivery unknown.
+/// Catches a call that waits forever, or whose error after the deadline leaves delivery unknown.
 #[test]
 fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
     soon(|| {

@@ -139,7 +139,7 @@ fn a_first_start_that_fails_is_retried_as_any_other_failure() {
             .spawn(&runtime)
             .unwrap();
         let b: Address<Worker> = tree.child("b").unwrap();
-        // It has never been started, so messages to it wait.
+        // `b` has not been started yet, so messages to it wait.
         assert_eq!(b.add(3).wait(), Ok(3));
         let starts: Vec<_> = lines(&log).into_iter().filter(|line| !line.ends_with("ends")).collect();
         assert_eq!(starts, ["a fails to start", "a fails to start", "a fails to start", "a starts", "b starts"]);

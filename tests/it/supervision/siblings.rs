@@ -119,7 +119,7 @@ fn a_nested_tree_gets_the_address_of_its_sibling() {
     });
 }
 
-/// The closure returns the error that it gets, so that the child does not start.
+/// The closure returns the error that it gets, so the child does not start.
 #[test]
 fn a_sibling_that_there_is_not_is_an_error_of_the_start() {
     soon(|| {

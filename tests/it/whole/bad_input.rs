@@ -1,4 +1,4 @@
-//! Misuse that some program will try: each has a defined result, and none harms another process.
+//! Mistakes that some program will make: each has a defined result, and none harms another process.
 
 use postroom::error::{BuildError, SendFailure};
 use postroom::manual::{Event, Events, Process, StepOutput};
@@ -447,7 +447,7 @@ fn panics_of_every_kind_are_contained() {
 
 /// A value whose drop panics, at each place where the runtime drops an unwanted value.
 ///
-/// Mutation: in `payload.rs`, `drop`, leave out the `catch_unwind`: a worker is lost, and with the only one all others.
+/// Mutation: in `payload.rs`, `drop`, leave out the guard `ignore`: a worker is lost, and with the only one all others.
 #[test]
 fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
     #[derive(Default)]

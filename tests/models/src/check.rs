@@ -1,8 +1,8 @@
 //! Runs a model: all its executions, up to a bound on preemptions.
 //!
-//! An execution must not leak into the next one, whereas production code keeps its slots and nodes for ever. So a
-//! value made with [`keep`] is dropped at the end of the execution. A model that never reaches its race proves
-//! nothing, so a test names the places that some execution must reach, and [`check`] counts them.
+//! An execution must not leak into the next one, whereas production code keeps its slots and nodes forever. So a value
+//! made with [`keep`] is dropped at the end of the execution. A model that never reaches its race proves nothing, so a
+//! test names the places that some execution must reach, and [`check`] counts them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

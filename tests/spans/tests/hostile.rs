@@ -14,8 +14,9 @@ use tracing_subscriber::Registry;
 const METHODS: [&str; 8] =
     ["enabled", "new_span", "record_follows_from", "enter", "exit", "try_close", "clone_span", "current_span"];
 
-/// The method that misbehaves: its index in `METHODS` plus one, or 0. It panics if `PANICS` is 1, and sends otherwise.
+/// The method that misbehaves: its index in `METHODS` plus one, or 0 if none does.
 static MISBEHAVES: AtomicUsize = AtomicUsize::new(0);
+/// The way in which it misbehaves: it panics if this is 1, and sends a message otherwise.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 static STRUCK: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);

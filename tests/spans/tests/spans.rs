@@ -39,7 +39,7 @@ fn closed(number: usize) -> Recorded {
     span
 }
 
-/// A process that forwards or calls as it is told.
+/// A process that forwards or calls, as requested.
 #[process]
 struct Clerk {
     next: Option<Address<Clerk>>,

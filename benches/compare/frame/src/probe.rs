@@ -61,13 +61,13 @@ impl Load {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The step of `ProbeBlocking` and of `ProbeTold`: a system call that takes as long as the plan says.
+    /// Performs the step of `ProbeBlocking` and of `ProbeTold`: a system call that takes as long as the plan says.
     pub fn block(&self) {
         self.count();
         thread::sleep(self.period);
     }
 
-    /// The step of `ProbeLooping`.
+    /// Performs the step of `ProbeLooping`.
     pub fn spin(&self) {
         self.count();
         let begin = Instant::now();
@@ -151,7 +151,7 @@ impl Notes {
         (Self { latencies: Vec::with_capacity(all), all, finished }, noted)
     }
 
-    /// Notes a message that was sent at this time.
+    /// Records the latency of a message that was sent at this time.
     #[inline]
     pub fn note(&mut self, sent: Instant) {
         self.latencies.push(sent.elapsed().as_nanos() as u64);

@@ -3,7 +3,8 @@
 //! # Order
 //! Everything that travels in one direction between two endpoints arrives in order, as on one connection, except for
 //! messages that are reordered. The reports of a watch share one connection, which is lost as a whole: they are never
-//! reordered, lost or duplicated individually. An answer of the store may be lost, but is not reordered or duplicated.
+//! reordered, lost or duplicated individually. An answer from the store may be lost, but is not reordered or
+//! duplicated.
 
 use crate::clock::Moment;
 use crate::memory::state::BrokerJob;
@@ -173,5 +174,5 @@ impl Network {
     }
 }
 
-/// How long a client waits for an answer of the store before the outcome counts as unknown.
+/// How long a client waits for an answer from the store before the outcome counts as unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);

@@ -96,7 +96,7 @@ fn what_a_consumer_delivers_is_no_frame() {
     assert!(exact.try_recv().is_err());
 }
 
-/// A consumer cannot write where its creator may not write either.
+/// A consumer cannot write where its creator is not allowed to write.
 #[test]
 fn what_a_consumer_delivers_is_no_lease() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2"]) else { return };
@@ -120,7 +120,8 @@ fn what_a_consumer_delivers_is_no_lease() {
     }
 }
 
-/// A node answers a probe on the subject that the asker chooses. It must not be made to publish where only it may.
+/// A node answers a probe on the subject that the asker chooses. The asker must not be able to make it publish where
+/// only the node itself may publish.
 #[test]
 fn no_node_publishes_for_another() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2"]) else { return };

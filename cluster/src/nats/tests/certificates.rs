@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// The algorithm of the signatures and of the keys: `id-Ed25519`.
 const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
-/// `id-at-commonName`, `id-ce-subjectAltName`, `id-ce-basicConstraints`.
+/// `id-at-commonName`.
 const COMMON_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x04, 0x03];
+/// `id-ce-subjectAltName`.
 const ALTERNATIVE_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
+/// `id-ce-basicConstraints`.
 const BASIC_CONSTRAINTS: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x13];
 
 const INTEGER: u8 = 0x02;

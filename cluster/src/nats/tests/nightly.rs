@@ -102,7 +102,7 @@ fn the_store_survives_the_loss_of_its_leaders() {
                     true
                 }
                 Err(StoreError::Unavailable) => false,
-                // The answer of an earlier attempt was lost.
+                // The answer to an earlier attempt was lost.
                 Err(_) => {
                     if let Ok(Some(entry)) = get(&there, Bucket::Names, "kept") {
                         assert!(entry.revision >= last, "what was confirmed is gone");
@@ -170,7 +170,7 @@ fn tombstones_are_purged_in_time() {
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts the file system. Prints a message and returns `None` where this program may not mount one.
+    /// Mounts the file system. Prints a message and returns `None` if this program is not allowed to mount one.
     fn mount() -> Option<Self> {
         let place = directory();
         let mut mount = Command::new("mount");

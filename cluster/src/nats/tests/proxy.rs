@@ -78,7 +78,7 @@ impl Proxy {
         self.shared.state.lock().unwrap().held = Some(lane);
     }
 
-    /// Forwards what was held up.
+    /// Forwards everything that was held up.
     pub(super) fn release(&self) {
         self.shared.state.lock().unwrap().held = None;
         self.shared.released.notify_all();

@@ -7,8 +7,9 @@ use crate::frame::MAX_FRAME;
 use crate::nats::{Nats, Problem};
 use bytes::Bytes;
 
-/// An nkey of a user, from NATS' documentation.
+/// The seed of a user's nkey, from NATS' documentation.
 const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+/// The public key of that nkey.
 const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
 
 fn problem(nats: Nats) -> Problem {

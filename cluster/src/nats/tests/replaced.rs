@@ -166,8 +166,8 @@ fn while_leases_are_written(here: &NatsEngine, there: &NatsEngine, work: impl Fn
     });
 }
 
-/// Catches: an answer compared with revisions that were seen after the question, which makes a healthy store look
-/// like an older one, so that it is emptied.
+/// Catches: an answer compared with revisions that were seen after the question. A healthy store then looks like an
+/// older one, and is emptied.
 #[test]
 fn a_store_that_is_written_to_while_it_is_prepared_is_kept() {
     let Some(server) = Server::start() else { return };

@@ -259,7 +259,7 @@ fn executable() -> PathBuf {
     found.into_iter().find(|file| file.is_file()).unwrap_or_else(|| panic!("there is no `nats-server`: {INSTALL}"))
 }
 
-/// Returns the file name of the executable, after which the file of ports is named.
+/// Returns the file name of the executable; the file of ports is named after it.
 fn name() -> String {
     executable().file_name().unwrap().to_string_lossy().into_owned()
 }

@@ -24,7 +24,7 @@ pub(crate) enum Arrival {
     Opened(Arc<Peer>, Table),
     /// A message of a session.
     Item(Arc<Peer>, Item),
-    /// The policy has decided whether a request of the peer is allowed; with the continuation.
+    /// The policy has decided whether a request from the peer is allowed; with the continuation.
     Decided(Arc<Peer>, bool, AfterDecision),
     /// There is room for senders that wait.
     Room(Room),
@@ -97,8 +97,8 @@ impl Arrivals {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a guard for a later wake-up. Must be called before the lock is taken after whose release the delivery
-    /// is to wake.
+    /// Returns a guard that wakes the delivery when it is dropped, if a push found it waiting. Callers that take a lock
+    /// create the guard first, so that the delivery is woken after the lock is released.
     pub(crate) fn wake_later(&self) -> WakeLater<'_> {
         WakeLater { arrivals: self, is_due: false }
     }

@@ -1,4 +1,4 @@
-//! Requests of peers to this node: decided by its [`Policy`](crate::node::policy::Policy), and performed.
+//! Requests from peers to this node: decided by its [`Policy`](crate::node::policy::Policy), and performed.
 
 use super::Arrival;
 use super::slow::Kept;
@@ -116,7 +116,7 @@ impl Delivery {
         if is_end && peer.is_charge(pid) { Verdict::Now(true) } else { self.policy.verdict(peer.node(), ask) }
     }
 
-    /// Handles a request of a peer about a process. Returns whether the request is stored, with its credit.
+    /// Handles a request from a peer about a process. Returns whether the request is stored, with its credit.
     pub(super) fn asked(
         &mut self,
         peer: &Arc<Peer>,
@@ -189,7 +189,7 @@ impl Delivery {
         false
     }
 
-    /// Handles the answer of a peer to a request.
+    /// Handles a peer's answer to a request.
     pub(super) fn told(&self, peer: &Arc<Peer>, number: u64, told: ToldKind, bytes: &[u8]) {
         if number == 0 {
             // No one waits for the answer.

@@ -30,7 +30,7 @@ pub(super) struct Slow {
     bytes: u64,
     /// Whether the peer knows that the process has fallen behind.
     is_told: bool,
-    /// Whether a stop is stored, so that no other is needed.
+    /// Whether a stop is stored, in which case no other is needed.
     is_stopping: bool,
 }
 

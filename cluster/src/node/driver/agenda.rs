@@ -1,5 +1,5 @@
-//! The peers that the driver has to check, so that the cost of a turn depends on the work and not on the number of
-//! peers.
+//! The list of the peers that the driver has to check. It makes the cost of a turn depend on the work, and not on the
+//! number of peers.
 //!
 //! # Why no peer is overlooked
 //! A peer has something to do when it has an event, a frame to transmit, or an expired timeout. Events and frames are
@@ -41,7 +41,7 @@ impl Agenda {
         nodes
     }
 
-    /// Records that a peer was changed, so that its timeout has to be read again.
+    /// Records that a peer was changed, and that its timeout has to be read again.
     pub(super) fn changed(&mut self, node: NodeId) {
         self.looked_at.insert(node);
     }

@@ -15,8 +15,8 @@ pub(super) struct Leaving {
     pub(super) awaits_children: bool,
 }
 
-/// The steps, in this order, so that a name has no second holder before its first has ended, and that the last
-/// messages of the holders still arrive.
+/// The steps, in order. The order ensures that a name has no second holder before its first has ended, and that the
+/// last messages of the holders still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeavingStep {
     /// The holders of names end, and their names are released.

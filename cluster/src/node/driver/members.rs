@@ -182,8 +182,8 @@ impl Driver {
                 if let (Some(identity), Ok(epoch)) = (Identity::parse(&entry.key), epoch) {
                     match &mut self.lease_snapshot {
                         Some(snapshot) => _ = snapshot.insert(identity.clone()),
-                        // Written just now, so that node is alive, and its lease is not a leftover of a restarted
-                        // node.
+                        // The lease was written just now: the node is alive, and the lease is not a leftover of a
+                        // restarted node.
                         None => self.note_namesake(&identity),
                     }
                     self.leases.insert(identity, (epoch, self.now()));

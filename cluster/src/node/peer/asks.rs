@@ -68,7 +68,7 @@ impl Peer {
         self.port.inbox.remind(self.node, until);
     }
 
-    /// Handles an answer of the peer. Returns false if no request has its number.
+    /// Handles an answer from the peer. Returns false if no request has its number.
     pub(crate) fn told(&self, number: u64, told: ToldKind, bytes: &[u8]) -> bool {
         let Some(OpenAsk { to: pid, asker, .. }) = self.lock().asks.0.remove(&number) else { return false };
         match (told, asker) {

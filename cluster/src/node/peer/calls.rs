@@ -19,7 +19,7 @@ pub(super) const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
 const LOOK_AT_MOST: usize = 4_096;
 
 impl Peer {
-    /// Records a call of the peer before it is delivered.
+    /// Records a call from the peer before it is delivered.
     pub(crate) fn begin_answering(&self, number: u64, abandonment: Abandonment) {
         self.lock().answering.insert(number, abandonment);
     }
@@ -33,7 +33,7 @@ impl Peer {
         }
     }
 
-    /// Abandons a call of the peer whose caller has given up.
+    /// Abandons a call from the peer whose caller has given up.
     pub(crate) fn abandoned(&self, number: u64) {
         let abandonment = self.lock().answering.remove(&number);
         if let Some(abandonment) = abandonment {
@@ -41,7 +41,7 @@ impl Peer {
         }
     }
 
-    /// Answers a call of the peer for `message`.
+    /// Answers a call from the peer; `message` is the message of the call.
     pub(crate) fn answer(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
         let result = result.and_then(|mut value| {
             // Without a session no one can receive the answer.

@@ -16,7 +16,7 @@ impl Peer {
         self.announce(state);
     }
 
-    /// Returns whether the session was ended for that reason.
+    /// Returns whether the session was ended because the peer requests or sends more than is stored for one.
     pub(crate) fn is_flooding(&self) -> bool {
         self.lock().is_flooding
     }

@@ -166,7 +166,7 @@ impl Peer {
         }
     }
 
-    /// Queues an envelope that may not be refused. Returns false if the session is over.
+    /// Queues an envelope that must not be refused. Returns false if the session is over.
     pub(super) fn must_send(&self, lane: Lane, envelope: Envelope) -> bool {
         let mut state = self.lock();
         let was_idle = state.is_idle();
@@ -214,7 +214,7 @@ impl PeerState {
         }
     }
 
-    /// Queues a message of a process that is suspended for it.
+    /// Queues a message from a process that is suspended for it.
     fn queue_beyond(&mut self, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
         if matches!(self.phase, Phase::Over) || self.session.is_closed() {
             return Err(Refusal::Over);
@@ -232,7 +232,7 @@ impl PeerState {
         Ok(())
     }
 
-    /// Queues an envelope that may not be refused. A peer that takes none of its answers loses the session before the
+    /// Queues an envelope that must not be refused. A peer that takes none of its answers loses the session before the
     /// answers fill the memory.
     pub(super) fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
         if self.overflow.since_opened() > self.most_owed && !self.session.has_ended() {
@@ -247,8 +247,8 @@ impl PeerState {
         true
     }
 
-    /// Like [`put`](Self::put), but ends the session if the envelope is too long, which notifies everyone who waits
-    /// for it. Possible only with very low limits.
+    /// Like [`put`](Self::put), but ends the session if the envelope is too long, which notifies all that wait for it.
+    /// Possible only with very low limits.
     pub(super) fn must_put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
         let is_put = self.put(lane, envelope, why);
         if !is_put {

@@ -165,7 +165,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
 
 /// The messages accepted before the session opened exceed the limit of what a node may owe.
 ///
-/// Catches: a session that its own node ends as a flood, with all that waited.
+/// Catches: a node that treats its own waiting messages as a flood, and ends the session.
 #[test]
 fn what_waits_for_a_session_to_open_is_no_flood() {
     const LIMIT: usize = 512 << 10;

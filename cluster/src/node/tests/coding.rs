@@ -127,7 +127,7 @@ fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     assert_eq!(called, Err(CallError::TooLong { bytes, limit }));
     assert_eq!(archive.count().wait(), Ok(0));
 
-    // Now the answer is too long: beyond the codec's limit, and beyond that of the session alone.
+    // Now the answer is too long: once for the codec's limit, and once only for the session's limit.
     for length in [LENGTH, MAX_MESSAGE - 8] {
         let lost = on(&one, || archive.filled(length as u64).wait()).unwrap_err();
         let CallError::AnswerTooLong { bytes, limit } = lost else { panic!("{lost}") };

@@ -311,7 +311,7 @@ fn an_event_reaches_the_subscribers_of_all_nodes() {
         assert_eq!((topic.subscribe(*teller), topic.subscribe(*teller)), (Ok(true), Ok(false)));
     }
     let topic = nodes[0].cluster.topic::<Price>("prices.gold");
-    // Until the subscriptions have reached the broker.
+    // Publishes until the subscriptions have reached the broker.
     let mut cents = 0;
     until("all have heard one", || {
         cents += 1;
@@ -481,7 +481,7 @@ fn a_key_has_one_process_where_it_is_at_home() {
     }
     assert!(moved > 0, "none of {} keys moves to {new}", keys.len());
 
-    // Without that node, its keys move again, and their processes are started again; the node stops its own
+    // The new node is cut off: its keys move again, and their processes are started elsewhere; the node stops its own
     // processes.
     let there: Vec<_> = keys.iter().filter(|key| home("Till", key, ids.iter().copied()) == Some(new)).collect();
     let before: Vec<_> = there.iter().map(|key| till(&nodes[0], key)).collect();

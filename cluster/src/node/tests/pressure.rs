@@ -1,5 +1,5 @@
 //! Senders to a node, or to a process there, that has no room. The limits of the sessions are small, and the nodes
-//! stand still while their world is locked, so that it does not depend on speed who waits.
+//! stand still while their world is locked, so the speed of the machine does not determine which senders wait.
 //!
 //! The tests were seen to fail with each of these defects: `Overflow::room` returns nothing; rooms are not passed on,
 //! or not at the end of a session; `admit_beyond` is unbounded; sends overtake waiting messages; the peer is not

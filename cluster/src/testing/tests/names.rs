@@ -170,8 +170,8 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     for _ in 0..8 {
         let pid = b.host().spawn(Sink::default()).serve().unwrap().pid();
         unknown += u32::from(matches!(b.register("leader", pid).wait(), Err(RegisterError::Unknown { .. })));
-        // A process that was told `Unknown` may be alive when its node deletes its entry, and another one gets the
-        // name.
+        // A process whose registration returned `Unknown` may be alive when its node deletes its entry, and another one
+        // gets the name.
         let _was_alive = pid.stop();
     }
     broker.faults(Faults::default());

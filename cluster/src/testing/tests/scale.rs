@@ -41,7 +41,7 @@ fn sizes() -> Vec<usize> {
     asked.map_or(vec![4, 12], |text| text.split(',').map(|size| size.trim().parse().unwrap()).collect())
 }
 
-/// The messages of a node to each other node, and its requests to the store, do not depend on the number of nodes:
+/// The messages from a node to each other node, and its requests to the store, do not depend on the number of nodes:
 /// there is one question and one answer for each keepalive of a session. The reports of the store to a node grow with
 /// that number, since each renewal of a lease is reported to all. Its driver checks a peer only when the peer has
 /// something to do, not in each of its turns.

@@ -270,7 +270,7 @@ impl World {
         sessions.noted[from] = Some(side.session);
     }
 
-    /// The remainder of `Way::send`.
+    /// Mirrors the remainder of `Way::send`.
     fn pass(&mut self, from: Pid, accepts: bool) {
         let sessions = self.sessions();
         let session = sessions.noted[from].take().expect("it was noted");

@@ -189,7 +189,7 @@ impl Link {
     }
 }
 
-/// Each process waits for the next, and needs a thread for that. The last one runs, although that exceeds the limit.
+/// Each process waits for the next, and needs a thread to wait. The last one runs, although that exceeds the limit.
 #[test]
 fn waits_for_processes_exceed_the_limit_rather_than_block_the_last_worker() {
     soon(|| {

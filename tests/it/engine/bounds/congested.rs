@@ -85,9 +85,9 @@ fn is_suspended(source: Address<Source>) -> bool {
     matches!(source.pid().info().unwrap().state, ProcessState::Suspended { .. })
 }
 
-/// Catches a process that stays suspended while its own mailbox fills up, so that its senders wait for its receiver; or
-/// that is resumed before its mailbox exceeds its bound; or others that are resumed with it. (Mutation: in
-/// `congestion.rs`, `check_length` does not end the suspension.)
+/// Catches a process that stays suspended while its own mailbox fills up, which makes its senders wait for its
+/// receiver; a process that is resumed before its mailbox exceeds its bound; or others that are resumed with it.
+/// (Mutation: in `congestion.rs`, `check_length` does not end the suspension.)
 #[test]
 fn a_suspended_process_alone_is_resumed_when_its_own_mailbox_exceeds_its_bound() {
     soon(|| {
@@ -119,8 +119,9 @@ fn a_suspended_process_alone_is_resumed_when_its_own_mailbox_exceeds_its_bound()
     });
 }
 
-/// Catches a process that stays suspended while its bounded queue is full, so that its senders wait for its receiver;
-/// or that is resumed while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the suspension.)
+/// Catches a process that stays suspended while its bounded queue is full, which makes its senders wait for its
+/// receiver; or that is resumed while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the
+/// suspension.)
 #[test]
 fn a_suspended_process_is_resumed_when_its_own_bounded_queue_is_full() {
     for overflow in [Overflow::Refuse, Overflow::Wait, Overflow::DropOldest, Overflow::DropNewest] {

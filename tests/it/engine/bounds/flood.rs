@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const SOURCES: usize = 16;
-/// The other senders: a process that sends a million messages in one step, a thread, and a task.
+/// The index of the process that sends a million messages in one step.
 const MILLION: usize = SOURCES;
+/// The index of the sending thread.
 const THREAD: usize = SOURCES + 1;
+/// The index of the sending task.
 const TASK: usize = SOURCES + 2;
 const ALL: usize = SOURCES + 3;
 
@@ -138,11 +140,11 @@ fn a_flood_from_all_kinds_of_senders_keeps_memory_flat_and_loses_nothing() {
         "{total} messages, longest mailbox {longest} in {looks} looks, {} holds",
         statistics.backpressure.suspensions
     );
-    // The bound, one step of each of the sixteen sources, two bounds of the process that sends a million messages in
-    // a step, and the messages in flight. Ten times that is allowed: while a sender is preempted between its exchange
-    // and its number, the length is hidden, so that each of the others may send for one more step, and several
-    // senders may be preempted in this way. (Maximum seen with 25 busy threads on two cores: 21,524. Without bounds
-    // there are millions on a less busy machine.)
+    // The bound, one step of each of the sixteen sources, two bounds of the process that sends a million messages in a
+    // step, and the messages in flight. Ten times that is allowed: while a sender is preempted between its exchange and
+    // its number, the length is hidden, so each of the others may send for one more step, and several senders may be
+    // preempted in this way. (Maximum seen with 25 busy threads on two cores: 21,524. Without bounds there are millions
+    // on a less busy machine.)
     const MOST: u64 = 1_024 + 16 * 1_000 + 2 * 1_024 + 512;
     assert!(longest <= 10 * MOST, "{longest}");
     assert_eq!((statistics.dead_letters.total(), statistics.backpressure.forced_releases), (0, 0));

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const BOUND: u64 = 1_000;
 
-/// A sender that has found the mailbox above its bound, and a receiver that has taken messages since then, so that
-/// there is room for the sender, although the mailbox is still above half of the bound.
+/// A sender that has found the mailbox above its bound, and a receiver that has taken messages since then, so there is
+/// room for the sender, although the mailbox is still above half of the bound.
 struct Pair {
     runtime: Runtime,
     receiver: Pid,
@@ -21,8 +21,9 @@ struct Pair {
     requests: Requests,
     /// Opened when the receiver has taken those messages.
     caught_up: Latch,
-    /// Lets the receiver end its step. `leave` does the same for the sender.
+    /// Lets the receiver end its step.
     end: Latch,
+    /// Lets the sender end its step.
     leave: Latch,
     taken: Arc<AtomicU64>,
 }

@@ -148,7 +148,7 @@ fn drained(runtime: Runtime) -> ShutdownReport {
     report
 }
 
-/// Returns the report of a drain that waits for `pid` in vain.
+/// Returns the report of a drain that waits for `pid` until its deadline.
 pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     let report = runtime.drain(SHORT).unwrap();
     let unfinished: Vec<Pid> = report.unfinished.iter().map(|unfinished| unfinished.pid).collect();
@@ -194,8 +194,9 @@ fn a_drain_finishes_queued_messages_and_a_shutdown_reports_discarded_ones() {
     });
 }
 
-/// Ways to spawn a worker. [`Works`]: ways to occupy it with a message that it cannot finish before its gate opens.
+/// A way to spawn a worker.
 type Spawned = fn(&Runtime, &Worker) -> Address<Worker>;
+/// A way to occupy a worker with a message that it cannot finish before its gate opens.
 type Works = fn(Address<Worker>);
 
 const SPAWNS: [Spawned; 3] = [
@@ -233,7 +234,7 @@ fn a_drain_waits_for_a_method_that_awaits_and_for_background_tasks() {
     });
 }
 
-/// Mutation: in `counts.rs`, `has_work_left`, leave out processes that are running.
+/// Mutation: in `slot/state.rs`, `is_working`, leave out processes that are running.
 #[test]
 fn a_drain_waits_for_a_step_that_blocks_its_thread() {
     soon(|| {
@@ -262,7 +263,7 @@ fn a_drain_waits_for_a_step_that_blocks_its_thread() {
     });
 }
 
-/// Mutation: in `counts.rs`, `has_work_left`, leave out processes that wait for their yields.
+/// Mutation: in `slot/state.rs`, `is_working`, leave out processes that wait for their yields.
 #[test]
 fn a_drain_waits_for_the_yields_of_a_process_written_by_hand() {
     soon(|| {

@@ -15,8 +15,8 @@ fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid
     (links(one), links(other))
 }
 
-/// Checks that both halves agree after each round, in which both partners link and unlink at once as `links`
-/// specifies.
+/// Runs rounds in which both partners link and unlink at the same time, as `links` specifies, and checks after each
+/// that both halves agree.
 fn agree(rounds: u64, links: fn(u64) -> Vec<bool>) {
     with_runtime(move |runtime| {
         let pair = partners(runtime, 2);

@@ -197,7 +197,7 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
             .start()
             .unwrap();
         runtime.send(pid, ()).unwrap();
-        // The process monitors all of them by now; the notice of a process that had exited before could come at any
+        // The process monitors all of them by now; the notice for a process that had exited before could come at any
         // time.
         assert_eq!(receiver.recv_timeout(LONG).unwrap(), (None, None));
         for (number, watched) in watched.iter().enumerate() {

@@ -4,9 +4,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Numbers of names, of groups, and of children of the tree.
+/// Number of names.
 pub(super) const NAMES: usize = 2;
+/// Number of groups.
 pub(super) const GROUPS: usize = 1;
+/// Number of children of the tree.
 pub(super) const CHILDREN: usize = 3;
 
 /// Number of senders of notes. Each pair of a sender and a kind is a message type.
@@ -27,8 +29,9 @@ pub(super) enum Op {
         sender: usize,
         kind: usize,
     },
-    /// `Fail` and `Finish` are messages that cause a panic and a normal exit.
+    /// Sends a message that makes the process panic.
     Fail(usize),
+    /// Sends a message that makes the process exit normally.
     Finish(usize),
     Kill(usize),
     Cancel(usize),
@@ -44,11 +47,12 @@ pub(super) enum Op {
     Unname(usize),
     Join(usize, usize),
     Leave(usize, usize),
-    /// The same operations for children of the tree.
+    /// Like [`Fail`](Self::Fail), for a child of the tree; the next three likewise.
     FailChild(usize),
     KillChild(usize),
     FinishChild(usize),
     StopChild(usize),
+    /// Restarts a child of the tree.
     RestartChild(usize),
     /// Two operations at the same time.
     Both(Box<Op>, Box<Op>),
@@ -93,14 +97,17 @@ pub(super) struct View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ActorView {
     pub(super) end: Option<End>,
-    /// The kinds of the notes in its mailbox, and of those that it has handled, by sender.
+    /// The kinds of the notes in its mailbox, by sender.
     pub(super) queued: Vec<Vec<usize>>,
+    /// The kinds of the notes that it has handled, by sender.
     pub(super) handled: Vec<Vec<usize>>,
     /// The ends of other processes that it was notified of, by a link (`true`) or a monitor; none if it has ended.
     pub(super) heard: Vec<(bool, usize, End)>,
-    /// Its ties with other processes; none if it has ended or is held.
+    /// The processes that it is linked to; none if it has ended or is held.
     pub(super) links: Vec<usize>,
+    /// The processes that it monitors; none if it has ended or is held.
     pub(super) monitors: Vec<usize>,
+    /// The processes that monitor it; none if it has ended or is held.
     pub(super) monitored_by: Vec<usize>,
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// A note. Each pair of a sender and a kind is a type, so that notes can be told apart in the mailbox.
 struct Note<const SENDER: usize, const KIND: usize>;
 
-/// A process that does as it is told.
+/// A process that performs the actions that it receives.
 #[process]
 #[derive(Default)]
 struct Subject {

@@ -36,7 +36,7 @@ struct Actor {
     handled: Vec<(usize, usize)>,
     heard: Vec<(bool, usize, End)>,
     links: BTreeSet<usize>,
-    /// In the order in which they were made; the same process may be monitored twice.
+    /// The monitored processes, in the order of the monitors; the same process may be monitored twice.
     monitors: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ struct Actor {
 struct Child {
     runs: bool,
     restarts: u64,
-    /// Stopped by request.
+    /// Whether the child was stopped by request.
     is_stopped: bool,
 }
 
@@ -268,7 +268,8 @@ impl Model {
         Answer::Yes
     }
 
-    /// The first child is permanent, the second transient, the third temporary.
+    /// Ends a child, and restarts children as the strategy requires. The first child is permanent, the second
+    /// transient, the third temporary.
     fn child_ends(&mut self, of: usize, normally: bool) {
         if !self.children[of].runs {
             return;

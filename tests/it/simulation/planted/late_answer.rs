@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// An answer that is a message of its own, so that only the number ties it to its question.
+/// An answer that is a separate message: only the number ties it to its question.
 struct Squared {
     number: u32,
     square: u32,

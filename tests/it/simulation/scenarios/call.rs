@@ -66,7 +66,7 @@ fn a_caller_that_dies_has_given_up(sim: Sim) {
     assert!(abandoned.iter().all(|abandoned| *abandoned), "{abandoned:?}");
 }
 
-/// The process is slow, so that it gets to its messages at any time from before their deadline to long after.
+/// The process is slow, and gets to its messages at any time from before their deadline to long after.
 #[postroom::test(seeds = 200)]
 fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted(sim: Sim) {
     sim.slow::<Busy>(0.8, 2 * SOON);

@@ -226,7 +226,7 @@ fn a_watcher_that_ends_leaves_nothing_with_those_it_watched(sim: Sim) {
     }
 }
 
-/// The child fails at any time, from before its parent answers to after that.
+/// The child fails at any time, from before its parent's answer to after it.
 #[postroom::test(seeds = 200)]
 fn a_linked_child_that_fails_at_once_takes_its_parent_with_it(sim: Sim) {
     let (parent, _told) = watcher(&sim);

@@ -12,7 +12,7 @@ fn printers(sim: &Sim, count: usize) -> Vec<Address<Printer>> {
     (0..count).map(|_| sim.spawn(Printer::default()).serve().unwrap()).collect()
 }
 
-/// One process gets the name, and the others are told which; if the holder ends meanwhile, another one may get it.
+/// One process gets the name, and the others learn which one; if the holder ends meanwhile, another one may get it.
 #[postroom::test(seeds = 200)]
 fn of_several_that_want_a_name_at_once_one_gets_it(sim: Sim) {
     let all_of_them = printers(&sim, 4);
@@ -193,7 +193,8 @@ impl Heir {
     }
 }
 
-/// Of two processes that are notified of the holder's end, the first takes the name, and the second is told so.
+/// Of two processes that are notified of the holder's end, the first takes the name, and the second learns that it is
+/// taken.
 #[postroom::test(seeds = 200)]
 fn a_name_is_free_when_the_end_of_its_holder_is_told(sim: Sim) {
     let (holder, way) = (printers(&sim, 1)[0].pid(), sim.random());

@@ -66,7 +66,8 @@ fn sleepers_wake_when_their_time_has_come(sim: Sim) {
     assert_eq!((log.all(), sim.elapsed()), (vec![1, 1, 2, 3], 3 * SOON));
 }
 
-/// A process that waits for a message with a time limit, at which the message is sent: this wait gets it, or the next.
+/// A process that waits for a message with a time limit. The message is sent when the limit is reached: either this
+/// wait or the next one gets it.
 #[process]
 struct Waits(Log<Option<char>>);
 

@@ -44,7 +44,8 @@ struct Nosy {
 
 impl Drop for Nosy {
     fn drop(&mut self) {
-        // In a debug build the runtime itself finds that the process's token is not this thread's, and panics.
+        // With the fault, this panics in a debug build: the runtime notices that this thread does not hold the token.
+        // That counts as reached, too.
         let reached = catch_unwind(|| self.other.monitor().is_ok());
         self.reached.fetch_add(usize::from(!matches!(reached, Ok(false))), SeqCst);
         self.dropped.fetch_add(1, SeqCst);
@@ -90,7 +91,7 @@ impl Caller {
 }
 
 /// A hand-written process gave its context to several machines, which published the wait of the process from several
-/// threads, so that method names were read with the length of another name.
+/// threads, so a method name could be read with the length of another.
 #[test]
 fn machines_driven_by_hand_published_the_wait_of_their_process() {
     with_runtime(|runtime| {

@@ -9,7 +9,7 @@ use crate::pid::Pid;
 use std::cell::Cell;
 
 thread_local! {
-    /// All threads of a model run on one system thread. The count is invisible to loom, so that it orders nothing.
+    /// All threads of a model run on one system thread. The count is invisible to loom, so it orders nothing.
     static TOLD: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Mirrors `next`, `search` and `sleep`.
+    /// Mirrors `ThreadContext::next`, `ThreadContext::search` and `ThreadContext::sleep`.
     fn work(&self, me: usize, mut searching: bool) {
         loop {
             if self.take() {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Mirrors `rest`. Returns whether the thread searches again.
+    /// Mirrors `ThreadContext::go_on_resting`, with the park that follows. Returns whether the thread searches again.
     fn rest(&self, me: usize) -> bool {
         let mut looks = !(me == 1 && fault::is(NO_CHECK_AFTER_SEARCH));
         loop {

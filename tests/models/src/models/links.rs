@@ -32,7 +32,7 @@ const NOTICE_TOO_EARLY: Fault = Fault::Driver(0);
 /// A planted fault: an exiting process discards the link messages that arrived while its state was dropped.
 const DISCARDED_AT_EXIT: Fault = Fault::Driver(1);
 
-/// A process that sends link messages to the tested one, and receives the answers. Invisible to loom, so that it orders
+/// A process that sends link messages to the tested one, and receives the answers. Invisible to loom, so it orders
 /// nothing.
 struct Other {
     pid: Pid,
@@ -309,7 +309,7 @@ fn a_monitor_request_to_a_killed_process_is_answered_once() {
     });
 }
 
-/// A partner links to the process and exits at once: a link made after the notice was handled would stay for ever.
+/// A partner links to the process and exits at once: a link made after the notice was handled would stay forever.
 #[test]
 fn a_notice_is_received_after_earlier_messages() {
     check(5, &["a notice waits"], || {

@@ -90,7 +90,7 @@ impl Scene {
         keep(Self { queue, owner, local })
     }
 
-    /// Starts the process of that slot.
+    /// Starts the process of the slot with the given index.
     pub(super) fn start(&self, index: u32) -> (&'static Slot, Token, Pid) {
         let slot: &'static Slot = keep(Slot::unused(index));
         let mut token = Token::claim_free(slot).expect("the slot is free");
@@ -118,7 +118,7 @@ impl Scene {
         }
     }
 
-    /// Mirrors `keep_or_park` for an idle process: keeps the token if its lanes are empty.
+    /// Mirrors `ThreadContext::keep_or_park` for an idle process: keeps the token if its lanes are empty.
     fn keep_idle(&self, token: Token) {
         let mut token = token.acquire();
         if token.lanes().empty_first().is_none() {
@@ -129,7 +129,7 @@ impl Scene {
         }
     }
 
-    /// Mirrors `next_when_called` and `check_cache`.
+    /// Mirrors `ThreadContext::next_when_called` and `ThreadContext::check_cache`.
     fn look_at_cache(&self) {
         if !fault::is(Fault::Driver(IS_NOT_TOLD)) {
             self.see_what_was_told();
@@ -158,7 +158,7 @@ impl Scene {
         }
     }
 
-    /// Mirrors `recall` of `engine/host`.
+    /// Mirrors `Scheduler::move_local`.
     fn recall(&self) -> bool {
         let Some(revoked) = self.local.revoke() else { return false };
         let any = revoked.run_next.is_some() || !revoked.cached.is_empty();
@@ -185,7 +185,7 @@ impl Scene {
         }
     }
 
-    /// Mirrors `keep_or_park` for a process that waits for control only.
+    /// Mirrors `ThreadContext::keep_or_park` for a process that waits for control only.
     fn keep_waiting(&self, token: Token) {
         if token.slot().lanes.has_control() {
             return self.wait(token);
@@ -689,7 +689,7 @@ fn sleeps_while_they_are_taken() {
     });
 }
 
-/// Answers a call of the process.
+/// Answers a call from the process.
 fn answer(slot: &'static Slot, pid: Pid, tag: u32) {
     let word = std::ptr::without_provenance_mut(tag as usize);
     let (kind, payload) = (NodeKind::Completed, Some(Payload::new(tag)));

@@ -55,8 +55,9 @@ struct Mailbox {
 
 #[derive(Default)]
 struct Process {
-    /// The envelopes of each lane, in the order in which they were taken.
+    /// The envelopes of the data lane, in the order in which they were taken.
     data: Vec<u32>,
+    /// The envelopes of the control lane, in the order in which they were taken.
     control: Vec<u32>,
     /// The announcements that have been seen.
     seen: [bool; 2],

@@ -30,8 +30,7 @@ const BATCH: u32 = 2;
 const SLOTS: usize = 2 * BATCH as usize;
 
 struct Host {
-    /// The messages that processes have taken, by the index of their slot. Invisible to loom, so that it orders
-    /// nothing.
+    /// The messages that processes have taken, by the index of their slot. Invisible to loom, so it orders nothing.
     taken: Mutex<Vec<(u32, u32)>>,
     /// One cell per slot, accessed by the token's holder only: two holders would be a race.
     inside: [OwnedCell<u32>; SLOTS],

@@ -15,7 +15,8 @@ fn record(number: u64) -> Record {
     Record { words: [number, number + 10, number + 20], name: Some(&NAMES[number as usize % 2]) }
 }
 
-/// Writes to a ring of two cells, so that the third record overwrites the first one, while it is read `reads` times.
+/// Writes `records` records to a ring of two cells, where the third one overwrites the first, and reads the ring
+/// `reads` times meanwhile.
 fn model(records: u64, reads: usize) {
     let ring = keep(Ring::new(2));
     let writer = thread::spawn(move || (0..records).for_each(|number| ring.write(record(number))));

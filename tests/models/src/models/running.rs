@@ -33,7 +33,8 @@ impl Schedule for Queue {
 
 impl SlotHost for Queue {}
 
-/// Mirrors `with_own`: changes the state of the process that this thread runs. Returns whether there is one.
+/// Mirrors `with_own` of `engine/context/own.rs`: changes the state of the process that this thread runs. Returns
+/// whether there is one.
 fn with_own(running: &RunningProcess) -> bool {
     let Some(slot) = running.slot().filter(|slot| slot.living().is_some()) else { return false };
     // SAFETY: this is the condition that the model checks; loom reports two threads that access the state at once.

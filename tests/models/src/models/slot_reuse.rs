@@ -42,7 +42,7 @@ const NOTIFIED_FIRST: Fault = Fault::Driver(3);
 /// The control that ends a process.
 const KILL: u32 = 99;
 
-/// The fate of each envelope. Invisible to loom, so that it orders nothing.
+/// The fate of each envelope. Invisible to loom, so it orders nothing.
 #[derive(Default)]
 struct Log {
     /// The incarnation and the number of each handled envelope.
@@ -390,7 +390,7 @@ fn three_late_messages() {
         node_pool::share();
         let world = World::new();
         world.host.end(world.open());
-        // As in `Slot::send`, once it has found the process alive.
+        // Mirrors `Slot::send` after it has found the process alive.
         let send = |number: u32| {
             let node = node_pool::message(1, number, ptr::null_mut());
             let mine = node.as_ptr();

@@ -3,8 +3,8 @@
 //! now occupies its slot.
 //!
 //! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/slice/step.rs`,
-//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there, a process withdraws its edge after it has taken
-//! its controls: a call that closes the cycle in between fails, and its message is withdrawn as in any cycle.
+//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As in those files, a process withdraws its edge after it
+//! has taken its controls: a call that closes the cycle in between fails, and its message is withdrawn as in any cycle.
 //!
 //! Not covered: suspensions, foreign wakers.
 
@@ -44,7 +44,7 @@ struct World {
     slots: [&'static Slot; 2],
     edges: [Edge; 2],
     second_look: Mutex<()>,
-    /// Whether the second process has begun to take its controls. Invisible to loom, so that it orders nothing.
+    /// Whether the second process has begun to take its controls. Invisible to loom, so it orders nothing.
     woken: Cell<bool>,
 }
 
@@ -62,7 +62,7 @@ impl Places for World {
         self.edges.get(index_of(incarnation))
     }
 
-    /// The implementation of `deadlock/edges.rs`.
+    /// Mirrors `is_stuck` of `deadlock/edges.rs`.
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {
         self.slots.get(index_of(incarnation)).is_some_and(|slot| slot.is_stuck(incarnation & LAST_GENERATION, blocks))
     }

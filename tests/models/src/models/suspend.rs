@@ -65,7 +65,7 @@ struct Own {
     kept: Vec<u32>,
     /// The messages that its steps have taken.
     seen: Vec<u32>,
-    /// Whether the process was suspended, so that its next time slice begins with a check.
+    /// Whether the process was suspended, in which case its next time slice begins with a check.
     was_suspended: bool,
     /// The number of times that the process has been resumed.
     resumed: u32,
@@ -178,7 +178,7 @@ impl World {
         self.stay_suspended();
     }
 
-    /// Mirrors `wait_at`.
+    /// Mirrors `suspend::wait_at`.
     fn wait_at(&'static self, number: u64) -> bool {
         let at = &self.receiver;
         let mut state = lock(&at.state);
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Mirrors `ThreadContext::run_slice` of the sender, on the thread that has taken its token.
+    /// Mirrors `ThreadContext::run_slice` for the sender, on the thread that has taken its token.
     fn turn(&'static self) {
         if self.sender.own(|own| own.was_suspended) { self.stay_suspended() } else { self.resume_sender() }
     }
@@ -276,20 +276,20 @@ impl World {
         }
     }
 
-    /// A reply arrives for the sender.
+    /// Sends a reply to the sender.
     fn reply(&'static self, number: u32) {
         let claim = self.sender.lanes.push_control(node_pool::node(envelope(number)));
         self.claimed_sender(claim);
     }
 
-    /// Mirrors `end_suspension`.
+    /// Mirrors `suspend::end_suspension`.
     fn end_suspension(&'static self) {
         let Some(number) = lock(&self.sender.state).0.take() else { return };
         lock(&self.receiver.state).1.retain(|other| *other != number);
         self.release();
     }
 
-    /// Mirrors `resume`. Returns whether the suspension was still in effect.
+    /// Mirrors `suspend::resume`. Returns whether the suspension was still in effect.
     fn take_off(&'static self, number: u64) -> bool {
         let mut state = lock(&self.sender.state);
         if state.0 != Some(number) {
@@ -301,7 +301,7 @@ impl World {
         true
     }
 
-    /// Mirrors `release`.
+    /// Mirrors `suspend::release`.
     fn release(&'static self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
         if fault::is(WAKES_THEN_CLEARS_THE_FLAG) {
@@ -317,7 +317,7 @@ impl World {
 
     // The receiver.
 
-    /// Mirrors `resume_waiters`, without its limit of half the bound: a sender may be resumed at any time.
+    /// Mirrors `suspend::resume_waiters`, without its limit of half the bound: a sender may be resumed at any time.
     fn resume_waiters(&'static self, rests: bool) {
         let receiver = &self.receiver;
         loop {
@@ -342,11 +342,11 @@ impl World {
         }
     }
 
-    /// Mirrors `ThreadContext::go_on` of the receiver. The caller holds its token.
+    /// Mirrors `ThreadContext::go_on` for the receiver. The caller holds its token.
     fn run_receiver(&'static self) {
         let receiver = &self.receiver;
         loop {
-            // As in `begin_with_rare_events`.
+            // Mirrors `ThreadContext::begin_with_control`.
             let is_rare = receiver.lanes.has_control() || receiver.congested.load(Ordering::Relaxed);
             if is_rare {
                 let _answer = receiver.take_control();
@@ -358,7 +358,7 @@ impl World {
             if self.rest == Rest::End {
                 return self.end_receiver();
             }
-            // As in `after_all`, which an ordinary step skips.
+            // Mirrors `ThreadContext::after_other`, which an ordinary step skips.
             let waits = self.rest == Rest::Wait;
             let looks = (is_rare || waits) && !(waits && fault::is(WAITS_WITHOUT_A_CHECK));
             if looks && receiver.congested.load(Ordering::SeqCst) {
@@ -373,7 +373,7 @@ impl World {
         }
     }
 
-    /// Mirrors `end`: the receiver is marked as dead before it checks CONGESTED.
+    /// Mirrors the end of a process, up to `suspend::end`: the receiver is marked as dead before it checks CONGESTED.
     fn end_receiver(&'static self) {
         let receiver = &self.receiver;
         receiver.alive.store(false, Ordering::SeqCst);

@@ -133,7 +133,7 @@ impl World {
         match self.jobs[job] {
             Job::Short => {}
             Job::Leaves(other) => self.push_own(me, other),
-            // As in `ThreadContext::push_used`.
+            // Mirrors `ThreadContext::push_used`.
             Job::UsesItsSlice(again) => self.global.push(again),
             Job::Pushes(other) => {
                 self.push_own(me, other);
@@ -145,7 +145,7 @@ impl World {
         }
         self.threads[me].running.store(false, Ordering::Relaxed);
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // As in `Scheduler::stop_threads`.
+            // Mirrors `Scheduler::stop_threads`.
             self.stopped.store(true, Ordering::SeqCst);
             for thread in self.idle.stop() {
                 self.threads[thread].attention.fetch_or(CALLED, Ordering::SeqCst);
@@ -167,7 +167,7 @@ impl World {
     }
 
     fn next_when_called(&self, me: usize) -> Option<usize> {
-        // As in `Worker::acknowledge`.
+        // Mirrors `Worker::acknowledge`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
         match self.idle.yield_permit(me, KeepsNothing::in_a_model()) {
             None => self.take_near(me).or_else(|| self.search(me)),
@@ -202,7 +202,7 @@ impl World {
             if found.is_some() || over {
                 return found;
             }
-            // As in `ThreadContext::sleep`.
+            // Mirrors `ThreadContext::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
             let slept = self.idle.begin_sleep(me, searching, false, KeepsNothing::in_a_model());
             assert!(matches!(slept, Ok(false) | Err(BecameSpare(None))), "no thread waits for a permit");
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Mirrors `ThreadContext::rest`.
+    /// Mirrors `ThreadContext::go_on_resting`, with the park that follows.
     fn rest(&self, me: usize, mut looks_again: bool) -> bool {
         loop {
             let asleep = match self.idle.look(me, false) {
@@ -268,8 +268,7 @@ impl World {
     }
 }
 
-/// Runs two threads, of which the first starts with job 0 and the second is spare, while the main thread runs
-/// `watchdog`.
+/// Runs two threads while the main thread runs `watchdog`. The first starts with job 0, and the second is spare.
 fn model(world: &'static World, watchdog: impl FnOnce()) {
     let first = thread::spawn(move || {
         world.run_slice(0, 0);
@@ -319,7 +318,7 @@ fn a_step_that_ends_while_its_permit_is_taken() {
     });
 }
 
-/// As above, with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
+/// Same as above, with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
 #[test]
 fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
     check(2, &["took the permit", "came too late"], || {
@@ -334,7 +333,7 @@ fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
 }
 
 /// A thread loses its permit while it pushes, without an announcement, a process that has used up its time slice. The
-/// thread that has the permit by then finds the process, or is woken for it when the first thread becomes spare.
+/// thread that then has the permit finds the process, or is woken for it when the first thread becomes spare.
 #[test]
 fn a_used_slice_is_left_by_one_that_loses_its_permit() {
     check(3, &["took the permit", "came too late", "became spare after its step"], || {
@@ -351,8 +350,8 @@ fn fault_left_unannounced() {
     fault::with(LEFT_UNANNOUNCED, a_used_slice_is_left_by_one_that_loses_its_permit);
 }
 
-/// Found by the stress test in `tests/it/engine/stalls.rs`: the sleeper woke up detached, and counted as searching for
-/// ever.
+/// Found by the stress test in `tests/it/engine/stalls.rs`: the sleeper woke up detached, and counted as searching
+/// forever.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_taken_blindly() {

@@ -14,7 +14,7 @@ use loom::thread;
 const IN_PLACE_OF_A_MARK: &str = "a first node in the place of a mark";
 /// A sender's exchange found null without a mark, and the holder looked before the sender had stored its node.
 const BUSY_WITHOUT: &str = "busy without a first node";
-/// As above, when the holder was about to park the token.
+/// Same as above, when the holder was about to park the token.
 const REFUSED_WITHOUT: &str = "refused without a first node";
 /// The holder gave up the first node, could not park the token and took the node back.
 const REFUSED_THE_FIRST: &str = "refused the first node";

@@ -106,7 +106,7 @@ impl Way {
         }
     }
 
-    /// The other node has taken messages.
+    /// Makes room, as when the other node has taken this many messages.
     fn acknowledged(&self, messages: usize) {
         if fault::is(TOLD_THEN_NOTED) {
             self.queue.set_room();
@@ -127,7 +127,7 @@ impl Way {
     }
 }
 
-/// One sender, for which room becomes available later.
+/// Runs one sender; room becomes available later.
 fn one() {
     let way = Way::new(0);
     let sender = thread::spawn(move || way.send());
@@ -141,8 +141,8 @@ fn a_sender_is_resumed_when_there_is_room() {
     check(4, &["there was room between the refusal and the wait", "waited and was resumed"], one);
 }
 
-/// Two senders, and room for one after the other: the sender that comes first may leave no room for the other one,
-/// which was resumed too and waits again.
+/// Runs two senders, with room for one after the other: the sender that comes first may leave no room for the other
+/// one, which was resumed too and waits again.
 fn two() {
     let way = Way::new(0);
     let senders = [(); 2].map(|()| thread::spawn(move || way.send()));
@@ -169,7 +169,7 @@ fn room_for_two_senders_resumes_both() {
     });
 }
 
-/// The end of the connection coincides with a sender that was refused.
+/// Runs a sender that is refused while the connection ends.
 fn end() {
     let way = Way::new(0);
     let sender = thread::spawn(move || way.send());

@@ -31,7 +31,7 @@ use std::sync::Mutex;
 const STOPS_AT_THE_FIRST_NONE: Fault = Fault::Driver(1);
 
 struct Host {
-    /// The number of messages that became dead letters. Invisible to loom, so that it orders nothing.
+    /// The number of messages that became dead letters. Invisible to loom, so it orders nothing.
     dead: Mutex<u32>,
     /// Accessed by the token's holder only: two holders would be a race.
     inside: OwnedCell<u32>,
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Mirrors `take_slot`, except that this waits where `take_slot` tries another slot.
+    /// Mirrors `take_slot` of `engine/context/vacant.rs`, except that this waits where `take_slot` tries another slot.
     fn take(&self) -> Token {
         loop {
             if let Some(token) = self.local.take_vacant() {

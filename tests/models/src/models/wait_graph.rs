@@ -160,7 +160,7 @@ fn three_at_once() {
     check(2, &["closed", "waits"], || cycle(3));
 }
 
-/// The second process has answered the first before it calls it: neither waits for ever, so neither call may fail.
+/// The second process has answered the first before it calls it: neither waits forever, so neither call may fail.
 #[test]
 fn an_answer_on_its_way() {
     check(5, &["waits"], || {

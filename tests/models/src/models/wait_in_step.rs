@@ -43,7 +43,7 @@ impl World {
         keep(world)
     }
 
-    /// Mirrors `wait_in_step`. The caller holds the token.
+    /// Mirrors `suspend::wait_in_step`. The caller holds the token.
     fn wait_in_step(&self) {
         let told = fault::is(CHECKS_THEN_MARKS) && self.is_told_to_end();
         *lock(&self.suspension) = true;
@@ -69,7 +69,7 @@ impl World {
         lanes.has_signal_such(|sent| unsafe { sent.peek::<End>() }.is_some_and(|end| end.0))
     }
 
-    /// Mirrors `tell`.
+    /// Mirrors `send_control` of `engine/shutdown/mod.rs`.
     fn notify(&self, end: End) {
         let is_end = end.0;
         let looked = self.suspended.load(Ordering::SeqCst);
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Mirrors `end_that_suspension` and `release`.
+    /// Mirrors `suspend::end_that_suspension` and `suspend::release`.
     fn end_suspension(&self) {
         if !std::mem::take(&mut *lock(&self.suspension)) {
             return;

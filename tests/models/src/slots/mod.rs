@@ -28,7 +28,7 @@ impl Table {
         }
     }
 
-    /// Returns the slot with that index to the directory.
+    /// Returns the slot with the given index to the directory.
     pub(crate) fn free(&self, _index: u32) {
         FREED.set(FREED.get() + 1);
     }

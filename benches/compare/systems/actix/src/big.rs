@@ -58,7 +58,7 @@ impl Handler<Begin> for Member {
     }
 }
 
-/// With the number of its sender.
+/// A ping, with the number of its sender.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Ping(usize);
@@ -97,7 +97,7 @@ impl Handler<Over> for Member {
     }
 }
 
-/// An actor that waits until all members have received their last pong, since another ping may arrive before that.
+/// An actor that waits until all members have received their last pong: until then, another ping may arrive.
 struct Crowd {
     members: Peers<Member>,
     ready: usize,

@@ -14,14 +14,14 @@ struct Account {
     teller: ActorRef<Collector>,
 }
 
-/// Requests a transfer of 1 to that account.
+/// Requests a transfer of 1 to the given account.
 struct Transfer(ActorRef<Account>);
 
 impl Message<Transfer> for Account {
     type Reply = ();
 
     /// The request and its answer are two messages. If this handler awaited an `ask`, the account could not handle
-    /// requests meanwhile, and two accounts that asked each other would wait for ever.
+    /// requests meanwhile, and two accounts that asked each other would wait forever.
     async fn handle(&mut self, Transfer(destination): Transfer, context: &mut Context<Self, ()>) {
         self.balance -= 1;
         tell(&destination, Take { source: context.actor_ref().clone() }).await;

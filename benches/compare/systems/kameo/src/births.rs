@@ -123,7 +123,7 @@ impl Actor for Node {
         let Branch { bound, above, first, leaves } = branch;
         let part = leaves / 10;
         if part == 0 {
-            // A leaf's address is dropped, so that it stops once it has started.
+            // A leaf's address is dropped, so the leaf stops once it has started.
             above.tell(first).await;
             return Ok(Self { above, missing: 0, sum: 0 });
         }

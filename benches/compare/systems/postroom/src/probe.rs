@@ -7,7 +7,7 @@ use postroom::prelude::*;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// A process that notes the latencies of its messages.
+/// A process that records the latencies of its messages.
 #[process]
 struct Prober {
     notes: Notes,

@@ -12,7 +12,7 @@ pub enum Target<P: postroom::generic::Actor> {
 }
 
 impl<P: postroom::generic::Actor> Target<P> {
-    /// Returns the target for a process that was spawned with that name.
+    /// Returns the target for a process that was spawned as `name`.
     pub fn new(via: Via, address: Address<P>, name: &'static str) -> Self {
         match via {
             Via::Address => Self::Address(address),

@@ -16,7 +16,7 @@ struct Member;
 enum Say {
     Meet(Peers<Say>),
     Begin,
-    /// With the number of its sender.
+    /// A ping, with the number of its sender.
     Ping(usize),
     Pong,
     Over,
@@ -70,7 +70,7 @@ impl Actor for Member {
     }
 }
 
-/// An actor that waits until all members have received their last pong, since another ping may arrive before that.
+/// An actor that waits until all members have received their last pong: until then, another ping may arrive.
 struct Crowd;
 
 enum Gather {

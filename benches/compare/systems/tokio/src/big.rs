@@ -11,7 +11,7 @@ use crate::kernel::Random;
 use crate::plan::Outcome;
 
 enum Message {
-    /// With the sender's number.
+    /// A ping, with the number of its sender.
     Ping(usize),
     Pong,
     /// All processes have received all their pongs.

@@ -39,7 +39,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
 }
 
 /// Runs the workloads whose messages go in circles. With bounded mailboxes, whose sends wait, the processes of a circle
-/// could wait for each other for ever, so these workloads run only without a bound.
+/// could wait for each other forever, so these workloads run only without a bound.
 fn circular(plan: &Plan) -> Option<Outcome> {
     let Plan { workers, size, width, .. } = *plan;
     Some(match plan.workload {

@@ -16,9 +16,9 @@ struct Guest {
 }
 
 enum ToCreature {
-    /// From the mall: this creature has come too.
+    /// Sent by the mall: this creature has come, too.
     Meet(Guest),
-    /// From the creature that the mall sent here.
+    /// A new colour, from the creature that the mall sent here.
     Become(Colour),
     /// The mall is closed.
     Closed,
@@ -72,8 +72,9 @@ async fn creature(mut colour: Colour, mall: UnboundedSender<Guest>) -> u64 {
 }
 
 enum ToArbiter {
-    /// With the philosopher's number.
+    /// The philosopher with this number is hungry.
     Hungry(usize),
+    /// The philosopher with this number has eaten.
     Sated(usize),
 }
 
@@ -139,7 +140,7 @@ async fn philosopher(
 }
 
 enum ToAccount {
-    /// From the teller: pay 1 to this account.
+    /// An order from the teller: pay 1 to this account.
     Pay(UnboundedSender<ToAccount>),
     /// Take 1, and tell this account so.
     Take(UnboundedSender<ToAccount>),

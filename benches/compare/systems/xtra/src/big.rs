@@ -10,7 +10,7 @@ use super::{mailbox, outcome, share, tell};
 use crate::kernel::Random;
 use crate::plan::Outcome;
 
-/// With the sender's number.
+/// A ping, with the number of its sender.
 struct Ping(usize);
 
 struct Pong;

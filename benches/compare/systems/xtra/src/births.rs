@@ -148,7 +148,7 @@ pub async fn skynet(bound: Option<usize>, size: u64) -> Outcome {
     outcome(start.elapsed(), size, sum)
 }
 
-/// A process that adds up the numbers that it gets, for ever.
+/// A process that adds up the numbers that it gets, forever.
 struct Idle {
     sum: u64,
 }

@@ -28,10 +28,12 @@ struct Done {
 struct QueensMaster {
     workers: Vec<Address<QueensWorker>>,
     next: usize,
-    /// Numbers of pieces of work that were reported as sent, that were handed out, and that are done. All work is done
-    /// once the three are equal: a piece can reach the master later than the report that it was sent.
+    /// Number of pieces of work that were reported as sent. All work is done once this, `given` and `done` are equal: a
+    /// piece can reach the master later than the report that it was sent.
     known: u64,
+    /// Number of pieces of work that were handed out.
     given: u64,
+    /// Number of pieces of work that are done.
     done: u64,
     solutions: u64,
 }

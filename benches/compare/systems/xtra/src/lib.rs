@@ -68,7 +68,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
 }
 
 /// Returns whether the messages go in circles. With bounded mailboxes, whose sends wait, the processes of a circle
-/// could wait for each other for ever, so such workloads run only without a bound.
+/// could wait for each other forever, so such workloads run only without a bound.
 fn is_circular(workload: Workload) -> bool {
     use Workload::{Banking, Chameneos, Matrix, NQueens, Philosophers};
     matches!(workload, NQueens | Matrix | Chameneos | Philosophers | Banking)

@@ -15,7 +15,7 @@ struct Guest {
     address: Address<Creature>,
 }
 
-/// From the creature that the mall sent here.
+/// A new colour, from the creature that the mall sent here.
 struct Become(Colour);
 
 struct Closed;
@@ -119,10 +119,10 @@ pub async fn chameneos(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, met)
 }
 
-/// With the philosopher's number.
+/// The philosopher with this number is hungry.
 struct Hungry(usize);
 
-/// With the philosopher's number.
+/// The philosopher with this number has eaten.
 struct Sated(usize);
 
 struct Arbiter {
@@ -234,7 +234,7 @@ pub async fn philosophers(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, meals)
 }
 
-/// From the teller: pay 1 to this account.
+/// An order from the teller: pay 1 to this account.
 struct Pay(Address<Account>);
 
 /// Take 1, and tell this account so.

@@ -37,7 +37,7 @@ const JOBS: usize = 4;
 pub(super) enum Job {
     /// Nothing.
     Short,
-    /// Waits until the job with that number has run.
+    /// Waits until the job with the given number has run.
     WaitsFor(usize),
     /// Puts the first job into its thread's run-next slot, and blocks until the second has run.
     Blocks(usize, usize),
@@ -49,7 +49,7 @@ pub(super) enum Job {
     /// Puts the job into its thread's run-next slot and waits until it has run. The permit is taken over before the
     /// push if `late`, and at any time otherwise.
     Hogs { job: usize, late: bool },
-    /// Runs repeatedly until the job with that number has run.
+    /// Runs repeatedly until the job with the given number has run.
     Restless(usize),
 }
 
@@ -83,16 +83,17 @@ impl Thread {
 pub(super) struct World {
     pub(super) idle: Idle,
     threads: [Thread; THREADS],
-    /// Accessed only by the thread with that permit: two threads with one permit would be a race.
+    /// A cell for each permit. Only the thread with the permit accesses it: two threads with one permit would be a
+    /// race.
     permits: [OwnedCell<u32>; 2],
     global: Queue,
     jobs: &'static [Job],
     run: [Flag; JOBS],
     left: AtomicUsize,
     stopped: AtomicBool,
-    /// Set when the run-next slot of the thread whose permit will be taken over is full, and after the take-over,
-    /// respectively.
+    /// Raised when the run-next slot of the thread whose permit will be taken over is full.
     pub(super) pushed: Flag,
+    /// Raised after the permit has been taken over.
     pub(super) taken_over: Flag,
 }
 
@@ -263,7 +264,7 @@ impl World {
         self.come_back(me, is_async);
     }
 
-    /// Mirrors `ThreadContext::hand_off` and `pass`.
+    /// Mirrors `ThreadContext::hand_off` and `ThreadContext::pass`.
     fn hand_off(&self, me: &Me, need: Need) {
         if !fault::is(KEEPS_RUN_NEXT) {
             self.flush(me);
@@ -289,7 +290,7 @@ impl World {
         self.continue_with(me, back);
     }
 
-    /// The remainder of `ThreadContext::come_back`.
+    /// Mirrors the remainder of `ThreadContext::come_back`.
     pub(super) fn continue_with(&self, me: &Me, mut back: Resumption) {
         if fault::is(KEEPS_ITS_OLD_PERMIT) {
             return self.uses(me);
@@ -381,7 +382,7 @@ impl World {
         self.take_near(me).or_else(|| self.search(me, self.idle.start_searching()))
     }
 
-    /// Mirrors `ThreadContext::next_when_called` and `yield_permit`.
+    /// Mirrors `ThreadContext::next_when_called` and `ThreadContext::yield_permit`.
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         self.flush(me);
@@ -442,7 +443,7 @@ impl World {
         }
     }
 
-    /// One round of `ThreadContext::search_awake`.
+    /// Mirrors one round of `ThreadContext::search_awake`.
     fn look_everywhere(&self, me: &Me) -> Option<usize> {
         let behind = me.behind.take().and_then(|behind| self.threads[behind].deque.pop());
         if behind.is_some() {
@@ -469,7 +470,7 @@ impl World {
         }
     }
 
-    /// Mirrors `ThreadContext::rest`.
+    /// Mirrors `ThreadContext::go_on_resting`, with the park that follows.
     fn rest(&self, me: &Me, is_asleep: bool, poller: bool) -> bool {
         let mut looks_again = is_asleep;
         loop {

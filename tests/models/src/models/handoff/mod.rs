@@ -1,5 +1,5 @@
-//! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads
-//! have a permit at the same time, no thread waits for one for ever, and no work is left.
+//! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads have
+//! a permit at the same time, no thread waits for one forever, and no work is left.
 //!
 //! The driver repeats the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. A thread with a permit touches a
 //! cell of that permit: two threads that have it at the same time, or one after the other without an order, are a
@@ -49,7 +49,7 @@ fn what_a_step_that_blocks_was_to_run_next_runs() {
     );
 }
 
-/// As above, in async code: the next step of the process is queued, or follows at once.
+/// Same as above, in async code: the next step of the process is queued, or follows at once.
 #[test]
 fn what_awaits_comes_back_or_waits_its_turn() {
     check(deep(3, 4), &["came back without a permit", "displaced a sleeper", "was called away"], || {
@@ -97,8 +97,8 @@ fn two_that_block_in_turn() {
 }
 
 /// Two permits. A thread that is about to sleep loses its permit, before its second check of the queues, to a thread
-/// that comes back. A job arrives from outside, for which the step of the returning thread waits: the sleeper must
-/// announce it.
+/// that comes back. The step of the returning thread waits for a job that arrives from outside: the sleeper must
+/// announce the job.
 #[test]
 fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
     check(1, &["announced to others", "displaced a sleeper", "woke a sleeper"], || {

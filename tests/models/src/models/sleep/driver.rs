@@ -122,7 +122,7 @@ impl Flag {
 pub(super) enum Job {
     /// Nothing.
     Short,
-    /// Waits until the job with that number has run.
+    /// Waits until the job with the given number has run.
     WaitsFor(usize),
     /// Puts a job into the run-next slot of its thread, and waits until it has run.
     Wakes(usize),
@@ -135,7 +135,7 @@ pub(super) enum Job {
     UsesItsSlice(usize, Step),
 }
 
-/// The step that a thread runs from its run-next slot after a used time slice.
+/// The step that a thread runs from its run-next slot after a process has used up its time slice.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
     /// A step that ends at once.
@@ -144,19 +144,19 @@ pub(super) enum Step {
     Long,
 }
 
-/// A flag that is invisible to loom, so that it orders nothing. Used to [`reach`] places.
+/// A flag that is invisible to loom, so it orders nothing. Used to [`reach`] places.
 type Unseen = std::sync::atomic::AtomicBool;
 
 /// The behaviour of the threads of a world.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Habits {
-    /// The main thread plays the watchdog.
+    /// Whether the main thread plays the watchdog.
     pub(super) watchdog: bool,
-    /// If no permit is idle, the watchdog has another thread run the waiting jobs.
+    /// Whether the watchdog has another thread run the waiting jobs if no permit is idle.
     pub(super) takes_over: bool,
-    /// Each thread does before every step what production threads do every `FAIR` steps.
+    /// Whether each thread does before every step what production threads do every `FAIR` steps.
     pub(super) fair: bool,
-    /// At most one thread should be awake.
+    /// Whether at most one thread should be awake.
     pub(super) limited: bool,
 }
 
@@ -296,7 +296,7 @@ impl World {
     /// Counts a job, or the timer's action, as done.
     fn done(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // As in `Scheduler::stop_threads`.
+            // Mirrors `Scheduler::stop_threads`.
             self.stopped.store(true, Ordering::SeqCst);
             for thread in self.idle.stop() {
                 self.parked[thread].raise();
@@ -310,7 +310,7 @@ impl World {
     /// Mirrors `ThreadContext::push_next`.
     fn push_next(&self, me: usize, job: usize) {
         let next = &self.next[me];
-        // As in `LocalTokens::put_next`.
+        // Mirrors `LocalTokens::put_next`.
         let displaced = if next.load(Ordering::Relaxed) == 0 {
             next.store(job + 1, Ordering::Release);
             None
@@ -378,7 +378,7 @@ impl World {
                 self.push_next(me, second);
             }
             Job::UsesItsSlice(again, next) => {
-                // As in `ThreadContext::push_used`: without sleep:P2 to P5.
+                // Mirrors `ThreadContext::push_used`: without sleep:P2 to P5.
                 self.push_unannounced(again);
                 self.be_watched(me);
                 if self.asleep[1 - me].load(Ordering::Relaxed) {
@@ -502,7 +502,7 @@ impl World {
         }
     }
 
-    /// One round of `ThreadContext::search_awake`.
+    /// Mirrors one round of `ThreadContext::search_awake`.
     fn look_everywhere(&self, me: usize) -> Option<usize> {
         if self.idle.are_too_many_awake() {
             reach("took from its own queues only");
@@ -520,7 +520,7 @@ impl World {
         self.rest(me, poller);
     }
 
-    /// The remainder of `ThreadContext::sleep`: the thread is on the sleepers' list.
+    /// Mirrors the remainder of `ThreadContext::sleep`: the thread is on the sleepers' list.
     fn rest(&self, me: usize, poller: bool) {
         struct Asleep<'a>(&'a Unseen);
         impl Drop for Asleep<'_> {
@@ -564,7 +564,7 @@ impl World {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
             let counts = self.idle.sample(&mut places);
-            // As in `Scheduler::limit_awake`, for long steps.
+            // Mirrors `Scheduler::limit_awake`, for long steps.
             if !fault::is(LIMITED_FOR_EVER) {
                 self.idle.limit_awake(self.threads);
             }

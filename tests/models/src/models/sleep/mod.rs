@@ -83,7 +83,7 @@ fn own_work_is_not_lost() {
     });
 }
 
-/// As above, but the pusher's next step ends only after the other thread has run that job: the fenced announcement
+/// Same as above, but the pusher's next step ends only after the other thread has run that job: the fenced announcement
 /// before the step finds the sleeper.
 #[test]
 fn own_work_is_announced_before_a_long_step() {
@@ -93,7 +93,7 @@ fn own_work_is_announced_before_a_long_step() {
     });
 }
 
-/// As above, without that announcement: the watchdog makes another one.
+/// Same as above, without that announcement: the watchdog makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
     check(deep(1, 2), &["overlooked a sleeper", "stole", "parked"], || {
@@ -102,8 +102,8 @@ fn own_work_behind_a_long_step() {
     });
 }
 
-/// At most one thread should be awake, but initially both are. The thread that has nothing to run goes to sleep
-/// whatever the other one has, and the other one runs its own work.
+/// At most one thread should be awake, but initially both are. The thread that has nothing to run goes to sleep, even
+/// if the other one has work, and the other one runs its own work.
 #[test]
 fn work_is_not_lost_while_a_thread_is_held_back() {
     check(3, &["took from its own queues only", "parked"], || {
@@ -112,8 +112,8 @@ fn work_is_not_lost_while_a_thread_is_held_back() {
     });
 }
 
-/// As above, but the jobs come from outside while both threads are going to sleep: the last one sees the jobs or is
-/// woken.
+/// Same as above, but the jobs come from outside while both threads are going to sleep: the last one sees the jobs or
+/// is woken.
 #[test]
 fn work_from_outside_is_not_lost_while_a_thread_is_held_back() {
     check(deep(2, 3), &["took from its own queues only", "woke a sleeper", "parked"], || {
@@ -154,8 +154,8 @@ fn a_used_slice_is_not_lost() {
     });
 }
 
-/// As above, but the pusher's next step, from the run-next slot, ends only after another thread has run that process:
-/// the watchdog announces the process.
+/// Same as above, but the pusher's next step, from the run-next slot, ends only after another thread has run that
+/// process: the watchdog announces the process.
 #[test]
 fn a_used_slice_behind_a_long_step() {
     check(deep(1, 2), &["left a sleeper asleep", "parked"], || {
@@ -204,8 +204,8 @@ fn a_job_behind_a_long_step() {
     });
 }
 
-/// As above, with threads that are going to sleep and find the earlier push in their second check, while the watchdog
-/// comes to rest: it sees that a thread has left the list, or is woken (watchdog:G1).
+/// Same as above, with threads that are going to sleep and find the earlier push in their second check, while the
+/// watchdog comes to rest: it sees that a thread has left the list, or is woken (watchdog:G1).
 #[test]
 fn a_job_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -251,7 +251,7 @@ fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// As above, with two threads that find the jobs in their second check: the last searcher announces the remaining
+/// Same as above, with two threads that find the jobs in their second check: the last searcher announces the remaining
 /// work.
 #[test]
 fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
@@ -407,7 +407,7 @@ fn fault_used_slice_left() {
     fault::with(USED_SLICE_LEFT, a_used_slice_is_not_lost);
 }
 
-/// The watchdog checks for ever and finds nothing.
+/// The watchdog checks forever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement_of_a_used_slice() {
@@ -432,7 +432,7 @@ fn fault_fair_without_fence() {
     fault::with(FAIR_WITHOUT_FENCE, own_work_is_announced_before_a_long_step);
 }
 
-/// The watchdog checks for ever and finds nothing.
+/// The watchdog checks forever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement() {
@@ -445,7 +445,7 @@ fn fault_no_look_while_limited() {
     fault::with(NO_LOOK_WHILE_LIMITED, work_from_outside_is_not_lost_while_a_thread_is_held_back);
 }
 
-/// The watchdog checks for ever and finds nothing.
+/// The watchdog checks forever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_limited_for_ever() {

@@ -79,7 +79,7 @@ impl World {
         let slot: &'static Slot = keep(Slot::unused(0));
         let mut token = Token::claim_free(slot).expect("the slot is free");
         let generation = token.open(owner).generation();
-        // As in `keep_or_park`.
+        // Mirrors `ThreadContext::keep_or_park`.
         assert!(world.local.keep(token.release(), ParkKind::Waiting, true).is_none());
         let answer = move || {
             let word = std::ptr::without_provenance_mut(ANSWER as usize);
@@ -260,7 +260,7 @@ fn fault_sleeps_unshared() {
     fault::with(SLEEPS_UNFLUSHED, answered_while_its_thread_goes_to_sleep);
 }
 
-/// The watchdog looks for ever and finds nothing.
+/// The watchdog looks forever and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_left_waiting() {
