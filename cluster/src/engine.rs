@@ -107,9 +107,9 @@ pub struct Entry {
 /// A report of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A snapshot follows, up to [`Synced`](Self::Synced): changes may have been missed. Keys that are not in the
-    /// snapshot may be gone; read them again to be sure, since a key that is written while the snapshot is taken may
-    /// be reported after it.
+    /// A snapshot follows, up to [`Synced`](Self::Synced): changes may have been missed. If it lacks a key, all of the
+    /// key's revisions up to that of `Synced` are gone; a later one, written while the snapshot was taken, is reported
+    /// after it.
     Resync,
     /// An entry was written.
     Put(Entry),

@@ -137,7 +137,7 @@ fn a_node_that_waits_for_a_server_says_so_once() {
         ("node", "eu-1"),
         ("servers", "nats://one:4222, nats://two:4222"),
         ("reason", "tried `nats://one:4222`: nothing listens there; tried `nats://two:4222`: it is too old"),
-        ("message", "the node is no member of its cluster yet; it goes on trying"),
+        ("message", "the node is not a member of its cluster yet; it keeps trying"),
     ];
     assert_eq!(*fields, expected.map(|(name, text)| (name, text.to_owned())).into());
 }

@@ -400,7 +400,7 @@ fn log_if_late(cluster: &Cluster) -> Check {
             users_code(move || {
                 tracing::warn!(
                     target: "postroom", cluster, node, servers, reason,
-                    "the node is no member of its cluster yet; it goes on trying"
+                    "the node is not a member of its cluster yet; it keeps trying"
                 );
             });
         }))

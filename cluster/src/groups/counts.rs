@@ -61,13 +61,11 @@ enum StoredCount {
     Unknown,
 }
 
-enum CountAccess {
-    Count {
-        key: String,
-        wrote: Option<(u32, Revision)>,
-    },
-    /// The deletion of another node's entry.
-    Orphan,
+/// An access to an entry of this node, in progress.
+struct CountAccess {
+    key: String,
+    /// The count and epoch that a successful write leaves; `None` if it deletes the entry.
+    wrote: Option<(u32, Revision)>,
 }
 
 struct KnownCount {
@@ -175,12 +173,12 @@ impl GroupCounts {
         };
         count.is_asked = true;
         let number = self.number();
-        self.asked.insert(number, CountAccess::Count { key: key.to_owned(), wrote });
+        self.asked.insert(number, CountAccess { key: key.to_owned(), wrote });
         self.requests.push_back(CountRequest { number, key: key.to_owned(), access });
     }
 
     pub(super) fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
-        let Some(CountAccess::Count { key, wrote }) = self.asked.remove(&number) else { return };
+        let Some(CountAccess { key, wrote }) = self.asked.remove(&number) else { return };
         let epoch = self.epoch;
         let Some(count) = self.own.get_mut(&key) else { return };
         count.is_asked = false;
@@ -212,41 +210,45 @@ impl GroupCounts {
     pub(super) fn on_change(&mut self, change: Change) -> Option<String> {
         match change {
             Change::Resync => self.snapshot = Some(BTreeSet::new()),
-            Change::Put(entry) => return self.put(entry),
-            Change::Deleted { key, revision } => {
-                if node_of(&key) == Some(self.node) {
-                    self.own_entry_gone(&key, revision);
-                } else if self.known.get(&key).is_some_and(|known| known.revision < revision) {
-                    self.forget(&key);
+            Change::Put(entry) => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.insert(entry.key.clone());
                 }
+                self.note_gone(&entry.key, Revision(entry.revision.0.saturating_sub(1)));
+                return self.put(entry);
             }
+            Change::Deleted { key, revision } => self.note_gone(&key, revision),
             Change::Synced { revision } => {
                 let snapshot = self.snapshot.take()?;
-                let is_gone =
-                    |(key, known): &(&String, &KnownCount)| known.revision <= revision && !snapshot.contains(*key);
-                let gone: Vec<_> = self.known.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
-                gone.into_iter().for_each(|key| self.forget(&key));
-                let own: Vec<_> = self.own.keys().filter(|key| !snapshot.contains(*key)).cloned().collect();
-                own.into_iter().for_each(|key| self.own_entry_gone(&key, revision));
+                let keys = self.known.keys().chain(self.own.keys());
+                let missing: Vec<_> = keys.filter(|key| !snapshot.contains(*key)).cloned().collect();
+                missing.iter().for_each(|key| self.note_gone(key, revision));
             }
         }
         None
     }
 
-    fn put(&mut self, entry: Entry) -> Option<String> {
-        let Entry { key, value, revision } = entry;
-        if let Some(snapshot) = &mut self.snapshot {
-            snapshot.insert(key.clone());
+    /// Records that all revisions of an entry up to this one are gone. If the entry is this node's own, a node that
+    /// took this one for lost may have changed it.
+    fn note_gone(&mut self, key: &str, revision: Revision) {
+        if self.known.get(key).is_some_and(|known| known.revision <= revision) {
+            self.forget(key);
         }
-        let node = node_of(&key)?;
-        if node == self.node {
-            self.own_entry_gone(&key, Revision(revision.0.saturating_sub(1)));
+        let Some(count) = self.own.get_mut(key) else { return };
+        count.gone = revision.max(count.gone);
+        if matches!(count.stored, StoredCount::Count(stored, _) if stored <= revision) && !count.is_asked {
+            count.stored = StoredCount::Unknown;
+            self.write(key);
+        }
+    }
+
+    /// Adds a reported entry of another node, whose earlier revisions are gone.
+    fn put(&mut self, Entry { key, value, revision }: Entry) -> Option<String> {
+        let node = node_of(&key).filter(|node| *node != self.node)?;
+        // It is this entry, or a later one.
+        if self.known.contains_key(&key) {
             return None;
         }
-        if self.known.get(&key).is_some_and(|known| known.revision >= revision) {
-            return None;
-        }
-        self.forget(&key);
         // An entry that cannot be decoded counts as no members.
         let Count { group, epoch, .. } = Count::decode(value)?;
         self.nodes_with.entry(group.clone()).or_default().insert(node);
@@ -265,23 +267,11 @@ impl GroupCounts {
         }
     }
 
-    /// Records that this node's entry is gone up to this revision: a node that took this one for lost may have changed
-    /// it.
-    fn own_entry_gone(&mut self, key: &str, revision: Revision) {
-        let Some(count) = self.own.get_mut(key) else { return };
-        count.gone = revision.max(count.gone);
-        if matches!(count.stored, StoredCount::Count(stored, _) if stored <= revision) && !count.is_asked {
-            count.stored = StoredCount::Unknown;
-            self.write(key);
-        }
-    }
-
     fn delete_orphan(&mut self, key: &str) {
         let Some(revision) = self.known.get(key).map(|known| known.revision) else { return };
         let number = self.number();
-        // A deletion that fails is not repeated, since the orphan will be found again. A conflict means that another
-        // node was faster.
-        self.asked.insert(number, CountAccess::Orphan);
+        // The answer is ignored: a deletion that fails is not repeated, since the orphan will be found again, and a
+        // conflict means that another node was faster.
         self.requests.push_back(CountRequest { number, key: key.to_owned(), access: Access::Delete(revision) });
     }
 
@@ -383,5 +373,29 @@ mod tests {
         assert_eq!(next(&mut counts), None);
         counts.handle_timeout(counts.next_timeout().unwrap());
         assert_eq!(next(&mut counts), Some(Access::Get));
+    }
+
+    /// A watch that starts over may repeat known reports, and a snapshot that is older than they are.
+    #[test]
+    fn what_a_watch_reports_late_takes_nothing_back() {
+        let key = |group: &str| key(NodeId::new(2).unwrap(), group);
+        let put = |group: &str, revision| {
+            let value = Count { group: group.into(), epoch: Revision(1), members: 1 }.encode();
+            Change::Put(Entry { key: key(group), value, revision: Revision(revision) })
+        };
+        let known = |counts: &GroupCounts| ["a", "b", "c"].map(|group| counts.nodes_with(group).count());
+        let mut counts = GroupCounts::new(NodeId::new(1).unwrap());
+        for (group, revision, is_new) in [("a", 7, true), ("a", 5, false), ("b", 3, true), ("c", 9, true)] {
+            assert_eq!(counts.on_change(put(group, revision)).is_some(), is_new, "{group}, {revision}");
+        }
+        counts.on_change(Change::Deleted { key: key("a"), revision: Revision(6) });
+        assert_eq!(known(&counts), [1, 1, 1]);
+        counts.on_change(Change::Resync);
+        counts.on_change(put("a", 7));
+        counts.on_change(Change::Synced { revision: Revision(8) });
+        assert_eq!(known(&counts), [1, 0, 1], "the second is gone, and the third is newer than the snapshot");
+        counts.on_change(Change::Deleted { key: key("a"), revision: Revision(10) });
+        counts.on_change(Change::Put(Entry { key: key("c"), value: "no record".into(), revision: Revision(11) }));
+        assert_eq!(known(&counts), [0, 0, 0]);
     }
 }

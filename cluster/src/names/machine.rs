@@ -209,35 +209,35 @@ impl Names {
     pub fn on_change(&mut self, change: Change) {
         match change {
             Change::Resync => self.snapshot = Some(BTreeSet::new()),
-            Change::Put(entry) => self.put(entry),
-            Change::Deleted { key, revision } => {
-                self.note_gone(&key, revision);
-                if self.known.get(&key).is_some_and(|known| known.revision < revision) {
-                    self.known.remove(&key);
+            Change::Put(entry) => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.insert(entry.key.clone());
                 }
-                if self.held.get(&key).is_some_and(|held| held.token < revision) {
-                    self.lose(&key);
-                }
+                self.note_gone(&entry.key, Revision(entry.revision.0.saturating_sub(1)));
+                self.put(entry);
             }
+            Change::Deleted { key, revision } => self.note_gone(&key, revision),
             Change::Synced { revision } => {
-                if let Some(snapshot) = self.snapshot.take() {
-                    self.known.retain(|key, known| snapshot.contains(key) || known.revision > revision);
-                    let is_gone = |(key, held): &(&String, &Held)| held.token <= revision && !snapshot.contains(*key);
-                    let gone: Vec<_> = self.held.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
-                    gone.iter().for_each(|key| self.lose(key));
-                    let missing = self.pending.keys().filter(|key| !snapshot.contains(*key));
-                    let missing: Vec<_> = missing.cloned().collect();
-                    missing.iter().for_each(|key| self.note_gone(key, revision));
-                }
+                let Some(snapshot) = self.snapshot.take() else { return };
+                let keys = self.known.keys().chain(self.held.keys()).chain(self.pending.keys());
+                let missing: BTreeSet<_> = keys.filter(|key| !snapshot.contains(*key)).cloned().collect();
+                missing.iter().for_each(|key| self.note_gone(key, revision));
             }
         }
     }
 
-    /// Records that earlier revisions of an entry, up to this one, are gone.
+    /// Records that all revisions of an entry up to this one are gone. A name that is held with one of them is lost:
+    /// this node never writes again to an entry that it holds, so the entry is gone, or another node's.
     fn note_gone(&mut self, key: &str, revision: Revision) {
         if self.pending.contains_key(key) {
             let gone = self.gone.entry(key.to_owned()).or_default();
             *gone = revision.max(*gone);
+        }
+        if self.known.get(key).is_some_and(|known| known.revision <= revision) {
+            self.known.remove(key);
+        }
+        if self.held.get(key).is_some_and(|held| held.token <= revision) {
+            self.lose(key);
         }
     }
 
@@ -246,23 +246,14 @@ impl Names {
         self.lost.extend(self.held.remove(key).map(|held| held.pid));
     }
 
+    /// Adds a reported entry, whose earlier revisions are gone.
     fn put(&mut self, entry: Entry) {
-        if let Some(snapshot) = &mut self.snapshot {
-            snapshot.insert(entry.key.clone());
-        }
-        self.note_gone(&entry.key, Revision(entry.revision.0.saturating_sub(1)));
-        if self.known.get(&entry.key).is_some_and(|known| known.revision >= entry.revision) {
+        // It is this entry, or a later one.
+        if self.known.contains_key(&entry.key) {
             return;
-        }
-        // This node never writes again to an entry that it holds, so the newer revision is another node's.
-        if self.held.get(&entry.key).is_some_and(|held| held.token < entry.revision) {
-            self.lose(&entry.key);
         }
         // An unreadable record has no holder that messages could be sent to.
-        let Ok((name, holder)) = decode(entry.value) else {
-            self.known.remove(&entry.key);
-            return;
-        };
+        let Ok((name, holder)) = decode(entry.value) else { return };
         if self.over.contains(&(holder.pid.node(), holder.epoch)) {
             self.operate(entry.key.clone(), NameOperation::Delete(entry.revision));
         }

@@ -66,7 +66,7 @@ impl Driver {
             self.say(move |cluster, node| {
                 tracing::error!(
                     target: "postroom", cluster, node, reason = %outage, ?pause,
-                    "the node could not join its cluster again; it goes on trying"
+                    "the node could not join its cluster again; it keeps trying"
                 );
             });
         }
@@ -129,7 +129,7 @@ impl Driver {
                 self.say(move |cluster, node| {
                     tracing::warn!(
                         target: "postroom", cluster, node, %pid, names, ?lasted,
-                        "a holder of names goes on in its step, though its names may have passed to others"
+                        "a holder of names continues its step, though its names may have passed to others"
                     );
                 });
             } else if !is_alive && is_overdue {

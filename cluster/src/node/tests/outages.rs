@@ -198,7 +198,7 @@ fn a_holder_whose_step_outlives_the_fence_is_named_in_the_log() {
     holder.stand(Arc::clone(&gate)).send().unwrap();
     until("its step has begun", || gate.waiting() == 1);
     two.client.disconnect();
-    until("the log names it", || Log::count("eu-stands", Level::WARN, "goes on in its step") == 1);
+    until("the log names it", || Log::count("eu-stands", Level::WARN, "continues its step") == 1);
     let events = Log::of("eu-stands");
     let (_, said) = events.iter().find(|(_, fields)| fields.contains_key("pid")).unwrap();
     assert_eq!((&*said["pid"], &*said["names"]), (&*pid.to_string(), "acct-7"));
