@@ -31,7 +31,6 @@ const LEFT: [(&str, &[&[&str]]); 4] = [
                 "process/output.rs",
                 "process/resume.rs",
             ],
-            &["recorder/session.rs", "recorder/track.rs"],
             &["routing/connection.rs", "routing/joins.rs", "routing/router.rs", "routing/transport.rs"],
             &["util/log.rs", "util/notifiers.rs", "util/panics.rs"],
         ],

@@ -36,11 +36,12 @@
 //! outside the host keeps its ring until it next sends to a recorded host, or ends.
 //!
 //! * [`ring`]: the ring; [`kind`]: the kinds of records; [`track`]: the ring of a thread, and its clock;
-//! * [`session`]: the recordings of a host that run;
+//! * [`session`]: the recordings of a host that run; [`note`]: writing to the ring of the calling thread;
 //! * [`event`]: the public events; [`recording`]: their reconstruction from the records.
 
 pub(crate) mod event;
 pub(crate) mod kind;
+mod note;
 pub(crate) mod recording;
 pub(crate) mod ring;
 pub(crate) mod session;

@@ -2,14 +2,13 @@
 
 use super::recording::{RawTrack, Recording};
 use super::ring::{RECORD_BYTES, Ring};
-use super::track::{Stamps, Track};
+use super::track::{SessionClock, Stamps, Track};
 use crate::env::clock::{ClockOverride, Moment, instant_now};
 use crate::env::ticks::{TickMark, TickSource};
 use crate::pid::Pid;
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, SyncSender, lock};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
-use std::ptr;
 use std::time::{Duration, Instant};
 
 /// Maximum number of concurrent recordings of a host.
@@ -38,7 +37,7 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
-    current: AtomicU64,
+    pub(super) current: AtomicU64,
     /// The number of the current sample; zero while there is none, in which case slices and messages are not recorded.
     sample: AtomicU64,
     state: Mutex<RecorderState>,
@@ -113,20 +112,9 @@ struct SampleTimes {
     over: VecDeque<(u64, u64)>,
 }
 
-/// The clock that stamps the records of a session. Tracks refer to this instead of the session, which owns the tracks:
-/// a reference cycle would prevent both from being freed.
-pub(super) struct SessionClock {
-    recorder: &'static Recorder,
-    number: u64,
-    pub(super) stamps: Stamps,
-    /// The ticks when the session began; zero with a virtual clock.
-    base: u64,
-    /// With a virtual clock, the last place in the order of all records.
-    order: AtomicU64,
-}
-
 /// The period from the beginning of the first recording to the end of the last.
 pub(crate) struct Session {
+    recorder: &'static Recorder,
     clock: Arc<SessionClock>,
     begin: TickMark,
     memory: Memory,
@@ -195,9 +183,9 @@ impl Recorder {
             None => (Stamps::Ticks(source), TickMark::now(source)),
         };
         let base = if clock.is_some() { 0 } else { begin.ticks };
-        let order = AtomicU64::new(0);
         let session = Arc::new(Session {
-            clock: Arc::new(SessionClock { recorder: self, number: state.sessions, stamps, base, order }),
+            recorder: self,
+            clock: SessionClock::new(&self.current, state.sessions, stamps, base),
             begin,
             memory,
             taken: AtomicUsize::new(0),
@@ -259,25 +247,6 @@ impl Recorder {
     }
 }
 
-impl SessionClock {
-    pub(super) fn is_of(&self, recorder: &Recorder) -> bool {
-        ptr::eq(self.recorder, recorder)
-    }
-
-    #[inline(always)]
-    pub(super) fn is_current(&self) -> bool {
-        self.recorder.current.load(Ordering::Relaxed) == self.number
-    }
-
-    #[inline(always)]
-    pub(super) fn stamp(&self) -> u64 {
-        match self.stamps {
-            Stamps::Ticks(source) => source.read().wrapping_sub(self.base),
-            Stamps::Order(_) => self.order.fetch_add(1, Ordering::Relaxed) + 1,
-        }
-    }
-}
-
 impl Session {
     pub(super) fn clock(&self) -> &Arc<SessionClock> {
         &self.clock
@@ -296,20 +265,20 @@ impl Session {
     /// Opens a sample: slices and messages are recorded until [`close`](Self::close) has been called as often as this.
     /// The caller then arms threads and sends.
     pub(crate) fn open(self: &Arc<Self>) {
-        let mut state = lock(&self.clock.recorder.state);
+        let mut state = lock(&self.recorder.state);
         let mut times = lock(&self.times);
         times.open += 1;
         if times.open == 1 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self)) {
             // Before the threads record, so that all their records are within the sample.
             times.since = self.clock.stamp();
             state.samples += 1;
-            self.clock.recorder.sample.store(state.samples, Ordering::SeqCst);
+            self.recorder.sample.store(state.samples, Ordering::SeqCst);
         }
     }
 
     /// Closes a sample. Returns whether it was the last open one, in which case the caller disarms threads and sends.
     pub(crate) fn close(self: &Arc<Self>) -> bool {
-        let state = lock(&self.clock.recorder.state);
+        let state = lock(&self.recorder.state);
         let mut times = lock(&self.times);
         times.open -= 1;
         let is_last = times.open == 0 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self));
@@ -319,7 +288,7 @@ impl Session {
             if times.over.len() > MOST_SAMPLES {
                 times.over.pop_front();
             }
-            self.clock.recorder.sample.store(0, Ordering::SeqCst);
+            self.recorder.sample.store(0, Ordering::SeqCst);
         }
         is_last
     }
