@@ -99,7 +99,7 @@ impl Pid {
         NodeId(NonZeroU64::new(self.place.get() >> HOST_BITS).expect("a PID is made from a node id"))
     }
 
-    /// Returns whether the process lives on that node.
+    /// Returns whether the process lives on `node`.
     #[inline]
     pub(crate) fn is_of(self, node: NodeId) -> bool {
         self.place.get() >> HOST_BITS == node.0.get()

@@ -76,8 +76,7 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Starts a thread with that name. (Thread names in the system end at a zero byte, on which the standard library
-/// panics.)
+/// Starts a thread named `name`. (Thread names in the system end at a zero byte, on which the standard library panics.)
 pub(crate) fn spawn_thread(
     kind: ThreadKind,
     name: String,

@@ -1,6 +1,6 @@
-//! The answer to something that a process awaits, in the node that brought it.
+//! An answer that a process awaits, in the node that carried it.
 //!
-//! It is looked at where it lies: nothing moves it between the method that wrote it and the future that awaits it.
+//! The answer is read in place: nothing moves it between the method that wrote it and the future that awaits it.
 
 use crate::errors::{CallError, CommandError};
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
@@ -19,7 +19,7 @@ impl AnswerNode {
         Self(ManuallyDrop::new(node))
     }
 
-    /// Makes an answer that no other process or thread has given.
+    /// Creates an answer that does not come from another process or thread.
     pub(crate) fn of(result: Result<Payload, CommandError>) -> Self {
         let (kind, payload) = match result {
             Ok(value) => (NodeKind::Completed, value),
@@ -29,14 +29,14 @@ impl AnswerNode {
         Self::new(node_pool::node(envelope))
     }
 
-    /// Returns its node.
+    /// Returns the node.
     pub(crate) fn into_node(self) -> NodeBox {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so the node is taken once.
         unsafe { ManuallyDrop::take(&mut this.0) }
     }
 
-    /// Returns what it answers.
+    /// Returns the tag of the request that it answers.
     #[inline]
     pub(crate) fn tag(&self) -> u64 {
         self.0.word().addr() as u64
@@ -45,7 +45,7 @@ impl AnswerNode {
     /// Takes the value out of its node, if it is a `T`.
     ///
     /// # Errors
-    /// The answer, untouched.
+    /// The unchanged answer.
     #[inline]
     pub(crate) fn open<T: Send + 'static>(self) -> Result<T, Self> {
         let mut this = ManuallyDrop::new(self);
@@ -77,14 +77,14 @@ impl AnswerNode {
     }
 }
 
-/// An answer that nobody awaits any more.
+/// Disposes of an answer that is no longer awaited.
 impl Drop for AnswerNode {
     fn drop(&mut self) {
         // SAFETY: `self` is being dropped, so its node is taken once.
         let mut node = unsafe { ManuallyDrop::take(&mut self.0) };
         let envelope = node.take();
         node_pool::recycle(node);
-        // Last: it may hold a value of users, whose drop may do anything.
+        // Last, because it may hold a user's value, whose drop may do anything.
         drop(envelope);
     }
 }

@@ -1,21 +1,22 @@
-//! Whether a call's answer is still expected: a word in the node that waits for it, and a unique number.
+//! Tracks whether a call's answer is still expected, by a word in the node that waits for the answer and a unique
+//! number.
 //!
-//! While a node waits for an answer, its `next` holds the call's number above five marks. An answer on its way, and any
-//! later use of the node, store an address or another number there, and nodes are never freed: so code that knows the
-//! word and the number may check at any time, at no cost to the answering side.
+//! While a node waits for an answer, its `next` holds the call's number above five mark bits. When the answer is on its
+//! way, or the node is used for something else, `next` holds an address or another number. Nodes are never freed, so
+//! code that knows the word and the number may check at any time, at no cost to the answering side.
 //!
 //! | mark | set by | means |
 //! |---|---|---|
 //! | [`WANTED`] | the caller, with the number | the word is a number and no address |
-//! | [`UNWANTED`] | a caller that gives up, who cannot reach into the called process | the answer will be thrown away |
-//! | [`KEPT`] | the called side | user code has the right to answer: it is not known who will do so |
+//! | [`UNWANTED`] | a caller that gives up and cannot reach into the called process | the answer will be discarded |
+//! | [`KEPT`] | the called side | user code has the right to answer, so it is not known who will |
 //! | [`TAKEN`] | the called side, right before the method runs | the message is delivered |
-//! | [`WITHDRAWN`] | a process that closes a cycle of calls | it is never delivered: the called side drops it |
+//! | [`WITHDRAWN`] | a process that closes a cycle, or a late caller | never delivered: the called side drops it |
 //!
-//! WITHDRAWN excludes TAKEN and KEPT: each is set by a compare-and-swap on the word, from a value with none of them. So
-//! a call that fails as withdrawn was never handled and never will be. And what the node holds until the answer comes
-//! is read by the process that withdraws the call, or emptied by the called side, and not both: that [claims](claim) it
-//! first, wherever it is answered or failed.
+//! WITHDRAWN excludes TAKEN and KEPT, and they exclude it: each is set by a compare-and-swap, and only if the word has
+//! no opposing mark. So a call that fails as withdrawn was never handled and never will be. The content of the node is
+//! either read by the thread that withdraws the call or emptied by the called side, but not both, because the called
+//! side [claims](claim) the node before it answers or fails the call.
 
 use crate::mailbox::node::MailNode;
 use crate::sync::{AtomicPtr, Ordering};
@@ -28,8 +29,8 @@ const TAKEN: usize = 8;
 const WITHDRAWN: usize = 16;
 const MARK_BITS: u32 = 5;
 
-/// The compared bits of a number: at a hundred million calls a second they last five years; only a word that was left
-/// alone for that long could be mistaken.
+/// Number of bits of a call's number that are compared. At a hundred million calls per second they last five years;
+/// only a word that was left unchanged for that long could be mistaken.
 pub(crate) const NUMBER_BITS: u32 = 54;
 
 /// The word of a node that waits for an answer: its `next`.
@@ -43,7 +44,7 @@ pub(crate) struct CallId {
 }
 
 impl CallId {
-    /// Writes the call's `number`, which is nonzero and unique, into the word of its node.
+    /// Writes the call's `number`, which is nonzero and unique, into the word of `node`.
     #[inline]
     pub(crate) fn issue(node: &'static MailNode, number: u64) -> Self {
         let number = number & ((1 << NUMBER_BITS) - 1);
@@ -57,7 +58,7 @@ impl CallId {
         Self { node, number }
     }
 
-    /// Returns that of the call whose answer `node` waits for.
+    /// Returns the ID of the call whose answer `node` waits for.
     #[inline]
     pub(crate) fn held_by(node: &'static MailNode) -> Self {
         Self { node, number: (node.next.load(Ordering::Relaxed).addr() >> MARK_BITS) as u64 }
@@ -83,8 +84,8 @@ impl CallId {
         ptr::without_provenance_mut((self.number as usize) << MARK_BITS | marks)
     }
 
-    /// Marks the answer as unwanted, if it has not come. Writes nothing if the word is an address or another call's
-    /// number: its answer is on its way then, or the node serves another one.
+    /// Marks the answer as unwanted, if it has not arrived. Writes nothing if the word is an address or another call's
+    /// number: then the answer is on its way, or the node serves another call.
     pub(crate) fn abandon(&self) {
         let wanted = self.marked(WANTED).addr();
         let mut before = self.word().load(Ordering::Relaxed);
@@ -97,7 +98,8 @@ impl CallId {
         }
     }
 
-    /// Withdraws the message, if the called process has not taken it: it will never be handled. Returns whether it has.
+    /// Withdraws the message, which will then never be handled. Returns false if the called side has taken or kept it,
+    /// or the call is no longer open.
     pub(crate) fn withdraw(&self) -> bool {
         let (open, withdrawn) = (self.marked(WANTED), self.marked(WANTED | UNWANTED | WITHDRAWN));
         self.word().compare_exchange(open, withdrawn, Ordering::Release, Ordering::Relaxed).is_ok()
@@ -137,9 +139,10 @@ fn has_mark(word: *mut MailNode, mark: usize) -> bool {
     word.addr() & (WANTED | mark) == WANTED | mark
 }
 
-/// Called by the holder of the node with this word, before it frees the node itself, although the caller may be giving
-/// up on another thread: from here on that writes nothing, and what it has written comes before this. (An answer that
-/// is queued instead is taken out by the one who has the caller's token, and so comes after all that the caller did.)
+/// Called by the holder of the node with this word before it frees the node itself, since the caller may be giving up
+/// on another thread. After this call, the caller writes nothing more to the word; what it has written comes before.
+/// (An answer that is queued instead is taken out by the holder of the caller's token, and so comes after everything
+/// that the caller did.)
 pub(crate) fn close(word: &Word) {
     word.swap(ptr::null_mut(), Ordering::Acquire);
 }
@@ -151,17 +154,17 @@ pub(crate) fn take(word: &Word) -> bool {
     mark_as(word, TAKEN)
 }
 
-/// Called by the holder of the node with this word, before it empties the node to answer or fail the call: also of a
-/// message that was never taken up, since its process has ended or its package was dropped. Returns false if the
-/// message was withdrawn: then another process may be reading what the node holds.
+/// Called by the holder of the node with this word, before it empties the node to answer or fail the call. Also called
+/// for a message that was never taken, because its process has ended or its package was dropped. Returns false if the
+/// message was withdrawn: then another process may be reading the content of the node.
 #[inline]
 pub(crate) fn claim(word: &Word) -> bool {
-    // Nearly always it was taken up.
+    // Nearly always the message was taken.
     word.load(Ordering::Relaxed).addr() & (TAKEN | KEPT) != 0 || take(word)
 }
 
-/// Called by the holder of the node with this word, when the right to answer passes to a program's own code. Returns
-/// false if the message was withdrawn.
+/// Called by the holder of the node with this word, when the right to answer passes to user code. Returns false if the
+/// message was withdrawn.
 pub(crate) fn keep(word: &Word) -> bool {
     mark_as(word, KEPT)
 }

@@ -1,9 +1,10 @@
 //! The caller of a message, as the called side holds it.
 //!
-//! A [`Caller`] is one node: eight bytes in a message, and the node of the answer. Until then its payload identifies
-//! the caller. Answering consumes it; dropping it unanswered reports that, so every caller gets a result.
+//! A [`Caller`] is one node: it takes eight bytes in a message, and becomes the node of the answer. Until then its
+//! payload identifies the caller. Answering consumes the `Caller`; dropping it unanswered fails the call, so every
+//! caller gets a result.
 //!
-//! A caller that gives up cannot reach the called process; it marks the node (see [`call_id`]).
+//! A caller that gives up cannot reach the called process, so it marks the node (see [`call_id`]).
 
 use super::call_id::{self, CallId};
 use crate::env::{clock::Moment, world::World};
@@ -16,18 +17,18 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
-/// The slot of a calling process, seen from below.
+/// The slot of a calling process, as this module sees it.
 pub(crate) trait Port: Send + Sync {
-    /// Takes the answer for the incarnation `generation`, in the node that was sent with the call.
+    /// Delivers the answer to the incarnation `generation`, in the node that was sent with the call.
     fn answer(&'static self, node: NodeBox, generation: u64);
 
-    /// Returns the PID of its incarnation `generation`, if it has one.
+    /// Returns the PID of the incarnation `generation`, if it has one.
     fn pid_of(&self, generation: u64) -> Option<Pid> {
         let _ = generation;
         None
     }
 
-    /// Returns the same, as a port that records the answers.
+    /// Returns a port for the same slot that also records the answers.
     fn recorded(&'static self) -> &'static dyn Port;
 }
 
@@ -37,18 +38,19 @@ pub(crate) trait OutsideCaller: Send + Sync {
 
     fn is_abandoned(&self) -> bool;
 
-    /// Returns whether the message was sent, not called: this caller is only notified when it has been handled.
+    /// Returns whether the message was sent rather than called. Its sender is only notified when the message has been
+    /// handled.
     fn was_sent(&self) -> bool {
         false
     }
 
-    /// Returns the process on whose behalf it waits, if it is known.
+    /// Returns the process on whose behalf the caller waits, if it is known.
     fn pid(&self) -> Option<Pid> {
         None
     }
 }
 
-/// The caller of a call that another process withdraws.
+/// The caller of a call that was withdrawn.
 pub(crate) struct Asker {
     asker: Who,
     tag: *mut MailNode,
@@ -69,9 +71,9 @@ impl Asker {
 /// Whether a process has seen the message of a call, as far as its runtime knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// It is in its package, unopened.
+    /// The message is in its package, unopened.
     No,
-    /// It was given to a method, or taken out of its package.
+    /// The message was passed to a method, or taken out of its package.
     Opened,
 }
 
@@ -99,28 +101,29 @@ enum Who {
     Outside(Arc<dyn OutsideCaller>),
 }
 
-/// Serializes a process that withdraws another one's call, and reads its node to find the caller, with the called
-/// process, which discards the node.
+/// Held by a thread that withdraws a call and reads the node to find the caller. The called process waits for this lock
+/// before it discards the node of a withdrawn call.
 static WITHDRAWING: World<Mutex<()>> = World::new(Mutex::new(()));
 
-/// Withdraws the message of a call, unless the called process has taken it. Returns the caller, to be notified.
+/// Withdraws the message of a call, unless the called process has taken it. Returns the caller, which must be notified.
 pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     let _withdrawing = lock(&WITHDRAWING);
     if !ticket.withdraw() {
         return None;
     }
     let look = |envelope: &EnvelopeContent| {
-        // SAFETY: as below; what is in a call is `Sync`.
+        // SAFETY: as below; everything in a `PendingCall` is `Sync`.
         let call = envelope.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
         call.map(|call| Asker { asker: call.asker.clone(), tag: envelope.word })
     };
-    // SAFETY: the call was waiting for its answer and no thread had claimed it, so its node holds the call. From now on
-    // the thread that reaches its envelope finds it withdrawn (`into_asker`), and empties it under the lock.
+    // SAFETY: the call was waiting for its answer and no thread had claimed it, so its node holds the call. From now
+    // on, a thread that reaches the node's envelope finds it withdrawn (`into_asker`), and waits for the lock before it
+    // empties the node.
     unsafe { ticket.node().peek(look) }
 }
 
-/// Fails a call whose message lies where it will not be handled, unless the process that has it has answered or failed
-/// it, or is about to.
+/// Fails a call whose message ended up where it will not be handled, unless the process there has answered or failed
+/// the call, or is about to.
 #[cold]
 pub(crate) fn fail_stranded(call: CallId, reason: ExitReason) {
     if let Some(asker) = withdraw(call) {
@@ -128,7 +131,7 @@ pub(crate) fn fail_stranded(call: CallId, reason: ExitReason) {
     }
 }
 
-/// What the node holds until the answer arrives.
+/// The content of the node until the answer arrives.
 struct PendingCall {
     asker: Who,
     deadline: Option<Moment>,
@@ -140,14 +143,15 @@ const _: () = assert!(size_of::<PendingCall>() <= 32, "held in the node, without
 #[derive(Debug)]
 pub(crate) struct Caller(ManuallyDrop<NodeBox>);
 
-/// How many call numbers a thread reserves at a time.
+/// Number of call numbers that a thread reserves at a time.
 const NUMBERS: u64 = 1 << 20;
 
 thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// The exit reason of the process that this thread is exiting.
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
-    /// Callers dropped by a panic, and whether their messages had been seen: told once the panic's message is known.
+    /// Callers dropped by a panic, and whether their messages had been seen. They are notified once the panic's message
+    /// is known.
     static ORPHANS: RefCell<Vec<(Caller, Seen)>> = const { RefCell::new(Vec::new()) };
     static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };
     static COLLECTS: Cell<bool> = const { Cell::new(false) };
@@ -162,7 +166,7 @@ pub(crate) fn number() -> u64 {
     next
 }
 
-/// Reserves numbers. Returns the first.
+/// Reserves a block of numbers. Returns the first.
 #[cold]
 #[inline(never)]
 fn next_numbers() -> u64 {
@@ -172,7 +176,7 @@ fn next_numbers() -> u64 {
 }
 
 impl Caller {
-    /// A process, which finds the answer under `tag` in its control lane.
+    /// Creates the caller for a process, which finds the answer under `tag` in its control lane.
     #[inline]
     pub(crate) fn process(
         port: &'static dyn Port,
@@ -183,7 +187,7 @@ impl Caller {
         Self::new(PendingCall { asker: Who::Process { port, generation }, deadline }, tag)
     }
 
-    /// A caller that is not a process, or one that blocks.
+    /// Creates a caller that is not a process, or is a process that blocks.
     pub(crate) fn outside(outside: Arc<dyn OutsideCaller>, deadline: Option<Moment>) -> (Self, CallId) {
         Self::new(PendingCall { asker: Who::Outside(outside), deadline }, 0)
     }
@@ -197,7 +201,8 @@ impl Caller {
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
-    /// Has the answer recorded. Returns the tag under which a process finds it; `None` if the caller is no process.
+    /// Arranges for the answer to be recorded. Returns the tag under which a process finds it; `None` if the caller is
+    /// not a process.
     #[cold]
     pub(crate) fn record(&mut self) -> Option<u64> {
         let mut envelope = self.0.take();
@@ -242,25 +247,25 @@ impl Caller {
         })
     }
 
-    /// Returns whether the message was withdrawn: its caller has been told.
+    /// Returns whether the message was withdrawn, in which case its caller has been notified.
     pub(crate) fn is_withdrawn(&self) -> bool {
         call_id::is_withdrawn(self.0.next())
     }
 
-    /// Called right before the message is handled. Returns whether it may be: see [`call_id::take`].
+    /// Called right before the message is handled. Returns false if it must not be: see [`call_id::take`].
     #[inline]
     pub(crate) fn take(&self) -> bool {
         call_id::take(self.0.next())
     }
 
-    /// Called when the right to answer passes to a program's own code. Returns whether the message may be handled: see
+    /// Called when the right to answer passes to user code. Returns whether the message may be handled: see
     /// [`call_id::keep`].
     pub(crate) fn keep(&self) -> bool {
         call_id::keep(self.0.next())
     }
 
-    /// Returns whether the message was called, and its caller has stopped waiting. Reads no clock: callers mark their
-    /// calls when they give up.
+    /// Returns whether the message is a call whose caller has stopped waiting. Reads no clock: callers mark their calls
+    /// when they give up.
     pub(crate) fn has_given_up(&self) -> bool {
         self.is_abandoned() && !self.was_sent()
     }
@@ -287,7 +292,7 @@ impl Caller {
         self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 
-    /// Answers with a value, which is written where a process finds it.
+    /// Answers with a value. For a process, the value is written directly into the node where the process finds it.
     #[inline]
     pub(crate) fn answer_with<T: Send + 'static>(self, value: T) {
         let asker = self.look(|call| match call.asker {
@@ -300,7 +305,7 @@ impl Caller {
                 // SAFETY: `this` is never dropped, so the node is taken once.
                 let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
                 let tag = node.word();
-                // What is overwritten is the call of a process, which needs no drop.
+                // This overwrites the `PendingCall` of a process, which needs no drop.
                 node.put_value(NodeKind::Completed, generation, tag, value);
                 port.answer(node, generation);
             }
@@ -337,7 +342,8 @@ impl Caller {
         }
     }
 
-    /// Returns who asked, and the emptied node; `None` if the call was withdrawn, so that its caller has been told.
+    /// Returns the emptied node, the caller and its tag; `None` if the call was withdrawn, in which case its caller has
+    /// been notified.
     #[inline]
     fn into_asker(self) -> Option<(NodeBox, Who, *mut MailNode)> {
         let mut this = ManuallyDrop::new(self);
@@ -355,7 +361,7 @@ impl Caller {
     }
 }
 
-/// Brings an answer to a process, in a node without content: that of the call, which is written once more.
+/// Delivers an answer to a process in `node`, which is empty: usually the node of the call, which is reused.
 #[inline]
 fn answer_process(
     port: &'static dyn Port,
@@ -379,12 +385,12 @@ fn answer_outside(asker: Option<(NodeBox, Who, *mut MailNode)>, result: Result<P
     }
 }
 
-/// Disposes of the node of a withdrawn call; its caller has been told.
+/// Disposes of the node of a withdrawn call, whose caller has been notified.
 #[cold]
 fn throw_away(mut node: NodeBox) {
     drop(lock(&WITHDRAWING));
     let call = node.take();
-    // Its caller may have withdrawn it without that lock.
+    // The caller itself may have withdrawn the call, without that lock.
     call_id::close(node.next());
     node_pool::recycle(node);
     // Possibly the last reference to the caller, dropped outside the lock.
@@ -399,7 +405,7 @@ impl Caller {
 
     fn give_up(self, seen: Seen) {
         if std::thread::panicking() && COLLECTS.try_with(Cell::get).unwrap_or(false) {
-            // Told where the panic is caught, in `blame`.
+            // Notified where the panic is caught, by `blame`.
             let orphan = ManuallyDrop::new(self);
             let word = orphan.0.as_ptr();
             let _ = ORPHANS.try_with(|orphans| {
@@ -412,7 +418,7 @@ impl Caller {
         }
         let error = match (ending(), seen) {
             (Some(reason), seen) => seen.ended(reason),
-            // On a thread outside, which panics while it holds a package.
+            // A thread outside the runtime panics while it holds a package.
             (None, Seen::No) => CallError::Gone(ExitReason::NoProcess),
             (None, Seen::Opened) => CallError::Dropped,
         };
@@ -428,17 +434,17 @@ impl Drop for Caller {
     }
 }
 
-/// From here on this thread collects the callers that a panic drops, for [`blame`].
+/// Makes the calling thread collect the callers that a panic drops, for [`blame`].
 pub(crate) fn collect_orphans() {
     COLLECTS.set(true);
 }
 
-/// Fails the callers that a panic dropped with the exit reason.
+/// Fails the callers that a panic dropped, with `reason` as the exit reason.
 pub(crate) fn blame(reason: &ExitReason) {
     blame_with(|seen| CommandError::Call(seen.ended(reason.clone())));
 }
 
-/// Fails the callers that a panic dropped, without a reason: it has ended no process.
+/// Fails the callers that a panic dropped, without an exit reason: the panic has ended no process.
 pub(crate) fn blame_nobody() {
     blame_with(|seen| CommandError::Call(seen.dropped()));
 }
@@ -448,7 +454,7 @@ pub(crate) fn has_orphans() -> bool {
     HAS_ORPHANS.get()
 }
 
-/// Fails the callers that a panic dropped with that error.
+/// Fails the callers that a panic dropped, each with the result of `error`.
 pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
     if !HAS_ORPHANS.try_with(Cell::get).unwrap_or(false) {
         return;
@@ -470,7 +476,7 @@ fn ending() -> Option<ExitReason> {
     unsafe { reason.as_ref() }.cloned()
 }
 
-/// Runs `body`, in which a process exits: callers that it leaves unanswered are told its reason.
+/// Runs `body`, in which a process exits. Calls that it leaves unanswered fail with its exit reason.
 #[inline(always)]
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
     // Inaccessible in the destructors of a thread's own thread-locals, where a failed start may exit too.
@@ -498,7 +504,7 @@ mod tests {
         }
     }
 
-    /// For Miri: who throws the message of a withdrawn call away takes its node to pieces with a plain read.
+    /// For Miri: the thread that discards the message of a withdrawn call reads the node with plain loads.
     #[test]
     fn the_node_of_a_withdrawn_call_is_free_after_the_withdrawal() {
         let (caller, call) = Caller::outside(Arc::new(NoCaller), None);

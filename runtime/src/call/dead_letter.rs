@@ -10,16 +10,16 @@ use std::{cell::Cell, fmt};
 pub struct DeadLetter {
     /// The PID that it was sent to.
     pub to: Pid,
-    /// The process that sent it, if the runtime knows it: a process that awaits the answer of its call. A message that
+    /// The process that sent it, if the runtime knows it: a process that awaits the answer to its call. A message that
     /// was sent, not called, carries its sender only with the feature `spans`, while a subscriber wants those.
     pub from: Option<Pid>,
     /// The message.
     pub message: Payload,
     /// The reason.
     pub reason: DeadLetterReason,
-    /// Whether a caller learns of it, by an error.
+    /// Whether a caller learns of the dead letter by an error.
     pub(crate) is_told: bool,
-    /// Why the process that it was sent to has ended, if that is known.
+    /// The exit reason of the process that the message was sent to, if it is known.
     pub(crate) exit: Option<ExitReason>,
 }
 
@@ -41,10 +41,10 @@ pub enum DeadLetterReason {
     Ended,
     /// The process has no method for messages of this type.
     Unhandled,
-    /// The mailbox was full, and its bound says to drop the message.
+    /// The mailbox was full, and its bound is one that drops messages.
     Overflow,
-    /// It expired: in the queue of a pool, or because its caller had stopped waiting when a process declared
-    /// `skip_abandoned` came to it.
+    /// The message expired in the queue of a pool, or its caller had stopped waiting when a process declared
+    /// `skip_abandoned` reached it.
     Expired,
     /// Its call failed as a cycle before the process took the message.
     Withdrawn,
@@ -66,7 +66,7 @@ impl fmt::Display for DeadLetterReason {
     }
 }
 
-/// A message between parts of the runtime, which is not a dead letter if its process has ended.
+/// A message between parts of the runtime. If its process has ended, it does not become a dead letter.
 pub(crate) struct Internal(pub(crate) Payload);
 
 /// Receives dead letters, on any thread: the hook and the counters of a host.

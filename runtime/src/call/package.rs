@@ -10,8 +10,8 @@ use std::mem::ManuallyDrop;
 
 /// A message with its destination, and its caller if it has one.
 ///
-/// A package that is dropped unopened becomes a dead letter and was not delivered: its caller is told that the message
-/// was unhandled or, if the process ends while it holds the package, why it ended.
+/// A package that is dropped unopened counts as not delivered, and becomes a dead letter. Its caller gets an error:
+/// that the message was unhandled or, if the process ends while it holds the package, why the process ended.
 pub struct Package {
     to: Pid,
     payload: ManuallyDrop<Payload>,
@@ -41,7 +41,8 @@ impl Package {
         self
     }
 
-    /// Makes a dead letter of it in `sink`. After that, its caller is told: it finds the dead letter counted.
+    /// Reports the package to `sink` as a dead letter, and only then fails its call, so that the caller finds the dead
+    /// letter counted.
     pub(crate) fn fail(self, sink: &'static dyn Sink, reason: DeadLetterReason, error: CallError) {
         let (to, message, caller) = self.into_parts();
         sink.dead_letter(DeadLetter::new(to, message, reason, caller.as_ref()));
@@ -65,7 +66,7 @@ impl Package {
         spans::open(self.payload.origin(), Some(self.to), self.type_name())
     }
 
-    /// Returns its destination.
+    /// Returns the destination.
     pub fn to(&self) -> Pid {
         self.to
     }
@@ -81,7 +82,7 @@ impl Package {
         self.payload.type_name()
     }
 
-    /// Returns whether a periodic timer has sent it to one process.
+    /// Returns whether the message was sent to one process by a periodic timer.
     pub(crate) fn is_tick(&self) -> bool {
         self.payload.is_tick()
     }
@@ -91,7 +92,7 @@ impl Package {
         self.caller.is_some()
     }
 
-    /// Takes the message, if it is an `M`. A caller is told that its call was dropped; to answer it, use
+    /// Takes the message, if it is an `M`. If it has a caller, the call fails as dropped; to answer it, use
     /// [`Package::answer`].
     ///
     /// # Errors
@@ -101,8 +102,8 @@ impl Package {
         self.split().map(|(message, _caller)| message)
     }
 
-    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with what it returns, like a
-    /// method that cannot fail. To answer with an error, use [`Package::answer_result`].
+    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the returned value, like
+    /// a method that cannot fail. To answer with an error, use [`Package::answer_result`].
     ///
     /// # Errors
     /// The package, if the message is of another type.
@@ -131,8 +132,8 @@ impl Package {
         })
     }
 
-    /// Called when a program's own code takes over. Returns whether the message may be handled: not if its caller has
-    /// withdrawn it, see [`call_id`](crate::call::call_id).
+    /// Called when user code takes over the package. Returns whether the message may be handled: false if it was
+    /// withdrawn, see [`call_id`](crate::call::call_id).
     #[inline]
     pub(crate) fn keep(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::keep)
@@ -148,7 +149,7 @@ impl Package {
         self.discard(DeadLetterReason::Withdrawn);
     }
 
-    /// Discards a package whose caller has already been told.
+    /// Discards a package whose caller has already been notified.
     #[cold]
     pub(crate) fn discard(self, reason: DeadLetterReason) {
         let (to, message, caller) = self.into_parts();
@@ -166,7 +167,7 @@ impl Package {
     }
 }
 
-/// A package that a [`Receiver`](crate::routing::router::Receiver) refused, returned whole.
+/// A package that a [`Receiver`](crate::routing::router::Receiver) refused, returned intact.
 #[derive(Debug, thiserror::Error)]
 #[error("a package was refused: {reason}")]
 pub struct Undeliverable {
@@ -185,7 +186,8 @@ impl Undeliverable {
 
 impl Drop for Package {
     fn drop(&mut self) {
-        // A process that ends, or panics, while it holds a package has not opened it: its caller is told why it ended.
+        // A process that ends or panics while it holds a package has not opened it: the caller learns why the process
+        // ended.
         let ends = caller::is_ending() || std::thread::panicking();
         // SAFETY: the package is being dropped, so the payload is taken once.
         let message = unsafe { ManuallyDrop::take(&mut self.payload) };
@@ -195,7 +197,7 @@ impl Drop for Package {
             _ => DeadLetterReason::Unhandled,
         };
         bring(DeadLetter::new(self.to, message, reason, self.caller.as_ref()));
-        // After the dead letter: a caller that is told finds it counted.
+        // After the dead letter, so that the caller finds it counted.
         match self.caller.take() {
             Some(caller) if ends => caller.drop_unopened(),
             Some(caller) => caller.fail(CallError::Unhandled),

@@ -201,7 +201,7 @@ mod tests {
         withdraw(a);
     }
 
-    /// Catches: the wait of a called process is mistaken for that of an earlier process in its slot.
+    /// Catches: the wait of a called process that is mistaken for that of an earlier process in its slot.
     #[test]
     fn the_wait_of_one_that_has_the_slot_of_another_closes_no_ring_with_it() {
         let runtime = crate::Runtime::builder().workers(1).build().expect("one worker");

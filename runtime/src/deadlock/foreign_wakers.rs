@@ -82,7 +82,7 @@ impl LentWord {
         }
     }
 
-    /// Returns the decremented word, or `None` if it counts no waker of that incarnation, or is saturated.
+    /// Returns the decremented word, or `None` if it counts no waker of `incarnation`, or is saturated.
     fn once_less(self, incarnation: Incarnation) -> Option<Self> {
         (self.counts(incarnation) && self.count() != Self::MOST).then(|| Self::new(self.generation(), self.count() - 1))
     }

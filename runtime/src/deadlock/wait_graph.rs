@@ -129,7 +129,7 @@ pub(crate) struct Wait {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
-    /// The answer to a call of the named method.
+    /// The answer to a call to the named method.
     Call(CallId, &'static str),
     /// Room in a mailbox. The number is unique.
     Suspension(u64),
@@ -155,8 +155,8 @@ pub(crate) trait Places {
     /// soon, and then ends, waits for something else, or walks the graph itself.
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool;
 
-    /// Returns whether the calling thread holds the token of that process and will run it next, so that the process
-    /// sees everything that this thread has done.
+    /// Returns whether the calling thread holds the token of the process and will run it next, in which case the
+    /// process sees everything that this thread has done.
     #[inline(always)]
     fn runs_next_here(&self, _incarnation: Incarnation) -> bool {
         false

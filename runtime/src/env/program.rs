@@ -1,4 +1,4 @@
-//! The identity of this run of the program, with which its PIDs begin.
+//! The identity of this run of the program, which is the first part of its PIDs.
 //!
 //! With the feature `test`, a runtime can be a *logical node* (`Builder::logical_node`). Then the code of its processes
 //! acts as that node, and so does the code of a transport while it delivers to the node. The acting node is stored per
@@ -13,8 +13,8 @@ use std::cell::Cell;
 /// The host number in a PID that belongs to no host, such as that of a stand-alone mailbox.
 pub(crate) const HOSTLESS: u16 = u16::MAX;
 
-/// Returns the identity of this run of the program, with which its PIDs begin. Drawn at random, once, before the first
-/// PID is given out.
+/// Returns the identity of this run of the program, which is the first part of its PIDs. Drawn at random, once, before
+/// the first PID is given out.
 ///
 /// In a process of a logical node (`Builder::logical_node`, with the feature `test`), returns that node instead.
 #[inline]

@@ -1,5 +1,6 @@
-//! Answers to processes: one for a process that the calling thread keeps, and that waits for control only, is laid
-//! beside its token, which runs next. All others are [pushed](crate::slots::slot::control).
+//! Answers to processes. An answer to a process that the calling thread keeps, and that waits for control only, is
+//! stored beside the process's token, and the process runs next. All other answers are
+//! [pushed](crate::slots::slot::control).
 
 use super::current;
 use crate::call::caller::Port;
@@ -47,7 +48,7 @@ fn answer_kept(slot: &'static Slot, node: NodeBox) {
     slot.push_answer(node);
 }
 
-/// The slot of a process whose call was recorded: its answer is, too.
+/// The slot of a process whose call was recorded: its answer is recorded too.
 #[repr(transparent)]
 struct RecordedSlot(Slot);
 

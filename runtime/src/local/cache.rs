@@ -1,57 +1,61 @@
-//! A thread's cache: processes with nothing to do that it ran lately, with their tokens.
+//! A thread's cache: tokens of processes that the thread ran recently and that have nothing to do.
 //!
-//! At its *front* is the process that came to rest last while another one was to run next: of a pair that sends to each
-//! other, one is there while the other one runs. It moves into the *table* when another one comes to the front; so does
-//! an idle process when the thread takes its next one from elsewhere than the run-next slot, and an idle process that
-//! comes to rest while others wait only in the deque comes into the table at once. (One that waits for control is then
-//! likely to be answered by another thread: its token is parked.) In the table, the address of its slot leads to its
-//! place. If that is occupied, its token is parked.
+//! At its *front* is the last process that came to rest while another one was to run next: of two processes that send
+//! to each other, one is at the front while the other runs. When another process takes the front, the previous one
+//! moves into the *table*. An idle process also moves there when the thread takes its next process from elsewhere than
+//! the run-next slot. An idle process that comes to rest while others wait only in the deque goes into the table
+//! directly. (In these two cases, the token of a process that waits for control is parked, because another thread is
+//! likely to answer it.) The place of a process in the table depends on the address of its slot. If the place is
+//! occupied, the token is parked.
 //!
-//! At each visit to the shared queues the thread looks whether others have sent something to the process at its front,
-//! which waits that long: a few time slices of those that send to each other. It cannot look at the whole table every
-//! few steps. So a sender on another thread notifies the thread that has the process in its table:
+//! At each visit to the shared queues, the thread checks whether others have sent something to the process at its
+//! front. Until then the process waits, for as long as a few time slices of processes that send to each other. The
+//! thread cannot check its whole table every few steps, so a sender on another thread notifies the thread that has the
+//! process in its table:
 //!
-//! * *cache*: the thread stores the token in its place, and the mark on the slot.
+//! * *cache*: the thread stores the token in its place, and the mark in the slot.
 //! * *push*: another thread pushes. *ask*: it looks for the mark and, if that is set, for the process in the table of
-//!   each thread. *notify*: it sets [`NOTIFIED`](super::lock::NOTIFIED) for the thread that has it.
+//!   each thread. *notify*: it sets [`NOTIFIED`](super::lock::NOTIFIED) for the thread that has the process.
 //! * *flush*: between two steps, the thread sees the flag and parks every token in the cache. The table then stays
-//!   disabled for a while: others use these processes too.
-//! * *check*: at its next visit to the shared queues, the thread passes a fence, and looks at each process that has
-//!   come into its table since the last one.
+//!   disabled for a while, since other threads use these processes too.
+//! * *check*: at its next visit to the shared queues, the thread passes a fence and looks at each process that was put
+//!   into its table since the previous visit.
 //!
-//! *Nothing is overlooked*: *push* and both looks of *ask* are sequentially consistent, and so is the fence. Either
-//! *check* sees what was pushed, or *ask* comes after the fence, and sees the mark and the place of *cache*; unless the
-//! thread has taken the process out again since, and then it looks at its lanes in any case. (Each look needs that
-//! order for itself: mark and place are stored one by one, and neither implies the other.)
+//! *No input is overlooked*: *push*, both looks of *ask*, and the fence are sequentially consistent. Either *check*
+//! sees the input, or *ask* comes after the fence and sees the mark and the place that *cache* stored, unless the
+//! thread has taken the process out again since; then it looks at the process's lanes in any case. (Both looks need
+//! this order: mark and place are stored one after the other, and seeing one does not imply seeing the other.)
 //!
-//! Behind a step that does not end, the watchdog takes everything out of the cache, as it takes the process in the
-//! run-next slot (`engine/watchdog/detector`). The thread flushes it before it gives its permit away, blocks, sleeps or
-//! exits, and at each tick. A thread that is not watched, or has lost its permit, has nothing in its table. A model is
-//! in `tests/models`.
+//! If a step does not end, the watchdog takes everything out of the cache of its thread, like the process in the
+//! run-next slot (`engine/watchdog/detector`). The thread itself flushes its cache before it gives its permit away,
+//! blocks, sleeps or exits, and at each tick. A thread that is not watched, or has lost its permit, has nothing in its
+//! table. A model is in `tests/models`.
 
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, disturb, fence, fence_for_models};
 use std::ptr::{self, NonNull};
 
-/// How many places the table has: 2 KiB for each thread. To park all these tokens takes some 5 µs.
+/// Number of places in the table, which take 2 KiB per thread. Parking that many tokens takes about 5 µs.
 const PLACES: usize = if cfg!(loom) { 2 } else { 256 };
 
-/// How many processes may come into the table between two visits to shared queues, 20 steps apart: each brings one.
+/// Maximum number of processes that are put into the table between two visits to shared queues. Visits are 20 steps
+/// apart, and a step adds at most one process.
 const RECENT: usize = if cfg!(loom) { 2 } else { 32 };
 
 pub(super) struct Cache {
     pub(super) front: AtomicPtr<Slot>,
     table: Box<[AtomicPtr<Slot>; PLACES]>,
-    /// Whether a process has come into the table since the last flush.
+    /// Whether a process was put into the table since it was last emptied.
     is_table_used: AtomicBool,
-    /// Whether the table is in use. Written by the thread alone, also without the lock.
+    /// Whether the table accepts processes. Written only by the thread itself, with or without the lock.
     is_enabled: AtomicBool,
-    /// For *check*.
+    /// The processes that were put into the table since the last *check*.
     recent: [AtomicPtr<Slot>; RECENT],
+    /// Number of entries used in `recent`.
     recently: AtomicUsize,
 }
 
-/// Returns whether something has been sent to a process that is kept, which may then have a step to make.
+/// Returns whether a kept process has input for which it may have to run.
 ///
 /// # Safety
 /// The calling thread has the token.
@@ -73,8 +77,8 @@ impl Cache {
         }
     }
 
-    /// The place of a process in the table. By the address of its slot, which a sender has in a register; slots lie
-    /// side by side. (In models they do not.)
+    /// Returns the place of a process in the table. It is derived from the address of the slot, which a sender has in a
+    /// register; slots are contiguous in memory, except in models.
     #[inline(always)]
     fn place(&self, slot: &Slot) -> &AtomicPtr<Slot> {
         let number = if cfg!(loom) { slot.index() as usize } else { slot.address() / size_of::<Slot>() };
@@ -86,14 +90,16 @@ impl Cache {
         !self.front.load(Ordering::Relaxed).is_null()
     }
 
-    /// Returns whether others have sent something to the process at the front. From any thread, stale at once.
+    /// Returns whether the process at the front has input. May be called from any thread; the result may already be out
+    /// of date.
     pub(super) fn has_filled_front(&self) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
         let front = unsafe { self.front.load(Ordering::Relaxed).as_ref() };
         front.is_some_and(|slot| slot.lanes.has_control() || slot.permit.is_kept_idle() && slot.lanes.depth() > 0)
     }
 
-    /// Returns whether there may be processes in the table. From any thread, stale at once.
+    /// Returns whether there may be processes in the table. May be called from any thread; the result may already be
+    /// out of date.
     #[inline(always)]
     pub(super) fn has_table(&self) -> bool {
         self.is_table_used.load(Ordering::Relaxed)
@@ -108,20 +114,22 @@ impl Cache {
         self.is_enabled.store(is_enabled, Ordering::Relaxed);
     }
 
-    /// Returns whether that process is in this table: the second look of *ask*. From any thread, stale at once.
+    /// Returns whether the process in `slot` is in this table: the second look of *ask*. May be called from any thread;
+    /// the result may already be out of date.
     pub(super) fn has(&self, slot: &Slot) -> bool {
         fence_for_models();
         ptr::eq(self.place(slot).load(Ordering::SeqCst), slot)
     }
 }
 
-/// For the one who has the lock.
+/// Operations for the holder of the lock.
 impl Cache {
-    /// Does *cache*. Returns false, and has done nothing, if the table is disabled, the place occupied, or no more can
-    /// be checked at the next visit.
+    /// Performs *cache*. Returns false without any effect if the table is disabled, the place is occupied, or the next
+    /// visit can check no more processes.
     ///
     /// # Safety
-    /// The caller has the token of `slot`, which is marked as kept. It is the table's if this returns true.
+    /// The caller has the token of `slot`, which is marked as kept. If the result is true, the token belongs to the
+    /// table.
     #[inline(always)]
     pub(super) unsafe fn put(&self, slot: &'static Slot) -> bool {
         let (place, recently) = (self.place(slot), self.recently.load(Ordering::Relaxed));
@@ -139,7 +147,7 @@ impl Cache {
         true
     }
 
-    /// Returns where that process is, if it is here.
+    /// Returns the place that holds the process in `slot`, if it is in the cache.
     #[inline(always)]
     pub(super) fn find(&self, slot: &Slot) -> Option<&AtomicPtr<Slot>> {
         if ptr::eq(self.front.load(Ordering::Relaxed), slot) {
@@ -158,8 +166,8 @@ impl Cache {
         has_recent || self.has_front()
     }
 
-    /// For *check*: takes the process at the front, or one of those that have come into the table since the last visit,
-    /// if something has been sent to it. If there is none, the check is over.
+    /// Takes a process with input for *check*: the one at the front, or one that was put into the table since the last
+    /// visit. Returns null if there is none, which ends the check.
     pub(super) fn take_filled(&self) -> *mut Slot {
         let front = self.front.load(Ordering::Relaxed);
         // SAFETY: null, or a slot, whose token is here; slots are never freed.
@@ -171,10 +179,10 @@ impl Cache {
         while left > 0 {
             left -= 1;
             let pointer = self.recent[left].load(Ordering::Relaxed);
-            // SAFETY: an entry that was written, of a slot; slots are never freed.
+            // SAFETY: the entry was written with the address of a slot; slots are never freed.
             let slot = unsafe { &*pointer };
             let place = self.place(slot);
-            // SAFETY: the token is here, if the process still is.
+            // SAFETY: the token is here if the process still is.
             if ptr::eq(place.load(Ordering::Relaxed), slot) && unsafe { has_input(slot) } {
                 place.store(ptr::null_mut(), Ordering::Relaxed);
                 self.recently.store(left, Ordering::Relaxed);
@@ -185,8 +193,9 @@ impl Cache {
         ptr::null_mut()
     }
 
-    /// Takes the process at the front; if there is none, the first of those at or behind the place `from` of the table,
-    /// and moves that behind it. When there is none, the table counts as unused: nothing may be put here in between.
+    /// Takes the process at the front or, if there is none, the first one in the table from place `from` on, and moves
+    /// `from` past it. If there is none left, marks the table as unused, so nothing must be put into the cache between
+    /// these calls.
     pub(super) fn take_from(&self, from: &mut usize) -> *mut Slot {
         let front = self.front.load(Ordering::Relaxed);
         if !front.is_null() {
@@ -208,7 +217,7 @@ impl Cache {
         ptr::null_mut()
     }
 
-    /// Moves tokens into `to`, while it has [room](Self::room).
+    /// Moves tokens into `to` while that has [room](Self::room).
     pub(super) fn take_all(&self, to: &mut Vec<Token>) {
         let mut from = 0;
         while to.len() < to.capacity()
@@ -219,7 +228,7 @@ impl Cache {
         }
     }
 
-    /// Returns an empty list, with room for all that there may be now.
+    /// Returns an empty list with room for all tokens that may be in the cache now.
     pub(super) fn room(&self) -> Vec<Token> {
         Vec::with_capacity(1 + if self.has_table() { PLACES } else { 0 })
     }
@@ -230,7 +239,7 @@ mod tests {
     use super::*;
     use crate::slots::slot::words::ParkKind;
 
-    /// Slots side by side: the first and the last have the same place.
+    /// Returns contiguous slots. The first and the last have the same place.
     fn slots() -> &'static [Slot] {
         Vec::from_iter((0..=PLACES as u32).map(Slot::unused)).leak()
     }
@@ -241,7 +250,7 @@ mod tests {
         unsafe { cache.put(slot) }
     }
 
-    /// Mutations: a disabled table takes processes; a process replaces another one in its place.
+    /// Catches: a disabled table that accepts processes; a process that replaces another one in its place.
     #[test]
     fn a_place_has_one_process_while_the_table_is_enabled() {
         let (cache, slots) = (Cache::new(), slots());
@@ -254,7 +263,7 @@ mod tests {
         assert!(put(&cache, last) && cache.has(last) && !cache.has(first));
     }
 
-    /// Mutations: more are noted than fit; a check does not begin anew.
+    /// Catches: more recent processes than fit; a check that does not clear the list of them.
     #[test]
     fn what_has_come_into_the_table_is_checked_once() {
         let (cache, slots) = (Cache::new(), slots());
@@ -273,7 +282,7 @@ mod tests {
         assert!(cache.has(&slots[1]));
     }
 
-    /// Mutation: a message counts as input for a process that waits for control only.
+    /// Catches: a message that counts as input for a process that waits for control only.
     #[test]
     fn a_message_is_no_input_for_a_process_that_waits_for_control() {
         let (cache, slots) = (Cache::new(), slots());
@@ -287,7 +296,7 @@ mod tests {
         assert!(cache.has_filled_front() && ptr::eq(cache.take_filled(), slot));
     }
 
-    /// Mutations: the front is left; the table still counts as used when all was taken.
+    /// Catches: a front that is not taken; a table that still counts as used when everything was taken.
     #[test]
     fn all_is_taken_from_the_cache() {
         let (cache, slots) = (Cache::new(), slots());

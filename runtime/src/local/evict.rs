@@ -1,22 +1,22 @@
-//! How a thread gives up the token of a process that it has kept.
+//! Giving up the token of a process that a thread has kept.
 
 use crate::mailbox::lanes::ParkResult;
 use crate::slots::Token;
 use crate::slots::slot::words::ParkKind;
 
-/// What became of the token of a process that was kept.
+/// What became of the token of a kept process.
 #[must_use = "the token may still be held"]
 pub(crate) enum Evicted {
     Parked,
     /// Something has arrived: the process must be queued.
     HasInput(Token),
-    /// The process has ended meanwhile, on another thread. The token is that of the slot, which is vacant, or has
-    /// another process, perhaps of another host: for [`Token::pass_on`], which may run users' code.
+    /// The process has ended meanwhile, on another thread. Its slot is vacant or has another process, perhaps of
+    /// another host. The token must go to [`Token::pass_on`], which may run user code.
     HasEnded(Token),
 }
 
 impl Token {
-    /// Parks the token of a process that was kept, for code that holds a lock: nothing is scheduled.
+    /// Parks the token of a kept process. Schedules nothing, so it may be called with a lock held.
     pub(crate) fn evict(self) -> Evicted {
         let (slot, generation) = (self.slot(), self.generation());
         let kind = slot.permit.kept();

@@ -1,49 +1,49 @@
-//! The lock of what a thread keeps: its owner takes it without an atomic exchange.
+//! The lock of the tokens that a thread keeps. The thread itself takes it without an atomic exchange.
 //!
-//! The thread may be in a step that never ends, or that has lost its permit, and then others must be able to take its
-//! tokens. They pay for that:
+//! The thread may be in a step that never ends or that has lost its permit, and other threads must then be able to take
+//! its tokens. Only they pay for the synchronization:
 //!
-//! * O1 the thread stores `busy`, and passes the light barrier; O2 it reads `attention`; if that says [`REVOKED`], it
-//!   does without these tokens: it queues, parks or searches instead; if not, O3 it moves tokens by loads and stores;
-//!   O4 it clears `busy`.
-//! * O5 another thread sets [`REVOKED`], and leaves if it was set; O6 it passes the heavy barrier; O7 it waits until
-//!   `busy` is clear; O8 it takes the tokens; O9 it clears [`REVOKED`].
+//! * O1: the thread sets `busy` and passes the light barrier. O2: it reads `attention`. If [`REVOKED`] is set there, it
+//!   does without these tokens: it queues, parks or searches instead. If not, O3: it moves tokens by loads and stores.
+//!   O4: it clears `busy`.
+//! * O5: another thread sets [`REVOKED`], and gives up if it was set already. O6: it passes the heavy barrier. O7: it
+//!   waits until `busy` is clear. O8: it takes the tokens. O9: it clears [`REVOKED`].
 //!
-//! *One at a time*: by the barriers, O2 sees O5, or O7 sees O1 and waits for O4. O4 is Release and O7 Acquire, O9
-//! Release and O2 Acquire: each sees what the other has done, with the tokens and with the slots. Of several others,
-//! O5 admits one.
+//! *One at a time*: because of the barriers, either O2 sees O5, or O7 sees O1 and waits for O4. O4 is Release and O7
+//! Acquire, O9 is Release and O2 Acquire, so each side sees what the other has done to the tokens and the slots. Of
+//! several other threads, O5 admits one.
 //!
-//! *O7 ends*: a section, O1 to O4, takes few instructions, and runs no code of users. If the system stops the thread
-//! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
-//! Then what the thread has is its own again, although it may have done without it at O2.
+//! *O7 ends*: a section, O1 to O4, takes few instructions and runs no user code. If the system stops the thread in one,
+//! O7 gives up after [`PATIENCE`] looks, and the caller tries again later, as the watchdog does at its next tick. The
+//! thread can then use its tokens again, although it may have done without them at O2.
 //!
 //! # Attention
 //!
-//! The word that says [`REVOKED`] has all else that the thread is to check between two steps, so that one look shows
-//! all of it. A caller of a section may name further bits that forbid it. Who sets one of these does not wait for a
-//! section in progress.
+//! The word with [`REVOKED`] also contains everything else that the thread must check between two steps, so that one
+//! load is enough. The caller of a section may name further bits that forbid the section. A thread that sets one of
+//! these bits does not wait for a section in progress.
 
 use crate::sync::{
     AtomicBool, AtomicU16, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier, spin,
     yield_now,
 };
 
-/// Whether threads keep anything. In a build with `--cfg postroom_no_local` every section is refused, so all tokens are
-/// parked or queued where others see them; only performance changes.
+/// Whether threads keep any tokens. In a build with `--cfg postroom_no_local` every section is refused, so all tokens
+/// are parked or queued where others see them; only performance changes.
 pub(crate) const IS_ON: bool = !cfg!(postroom_no_local);
 
-/// In `attention`: the thread has lost its permit, although it is in a step.
+/// A bit of `attention`: the thread has lost its permit, although it is in a step.
 pub(crate) const LOST: u16 = 2;
 /// The watchdog rests (watchdog:R3).
 pub(crate) const UNWATCHED: u16 = 8;
 /// The tokens are being taken from the thread.
 const REVOKED: u16 = 64;
-/// Light barriers are not enough yet, or never: each section has a fence.
+/// Light barriers are not enough, or not yet, so each section has a fence.
 const FENCED: u16 = 128;
 /// Something was sent to a process in the table of the cache.
 pub(crate) const NOTIFIED: u16 = 256;
 
-/// How often O7 looks before it gives up. In models it looks once.
+/// Number of times that O7 looks before it gives up; once in models.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1_000 };
 
 pub(crate) struct BiasedLock {
@@ -57,8 +57,8 @@ impl BiasedLock {
         Self { busy: AtomicBool::new(false), attention: AtomicU16::new(attention) }
     }
 
-    /// Returns what the thread is to check between two steps. The bits that this module does not define are
-    /// `engine::workers::worker`'s.
+    /// Returns the bits that the thread must check between two steps. Those that this module does not define are
+    /// defined by `engine::workers::worker`.
     #[inline(always)]
     pub(crate) fn attention(&self) -> u16 {
         self.attention.load(Ordering::Relaxed) & !(REVOKED | FENCED)
@@ -74,14 +74,16 @@ impl BiasedLock {
         self.attention.fetch_and(!bits, order) & bits
     }
 
-    /// *notify* of `cache`. The thread sees what was pushed before when it [acknowledges](Self::acknowledge) this.
+    /// Performs *notify* of `cache`. When the thread [acknowledges](Self::acknowledge) the bit, it sees what was pushed
+    /// before.
     pub(crate) fn notify(&self) {
         if self.attention.load(Ordering::SeqCst) & NOTIFIED == 0 {
             self.attention.fetch_or(NOTIFIED, Ordering::SeqCst);
         }
     }
 
-    /// O1 to O4. `None`: the tokens are being taken from the thread, or `attention` has one of `forbidden`.
+    /// Performs O1 to O4. Returns `None` if the tokens are being taken from the thread, or `attention` has one of the
+    /// `forbidden` bits.
     #[inline(always)]
     pub(super) fn section<R>(&self, forbidden: u16, body: impl FnOnce() -> R) -> Option<R> {
         let attention = self.begin();
@@ -90,7 +92,7 @@ impl BiasedLock {
         done
     }
 
-    /// O1 and O2. Returns what `attention` says: zero if tokens may be moved and there is nothing to check.
+    /// Performs O1 and O2. Returns the value of `attention`: zero if tokens may be moved and there is nothing to check.
     #[inline(always)]
     pub(super) fn begin(&self) -> u16 {
         if !IS_ON {
@@ -102,20 +104,20 @@ impl BiasedLock {
         self.attention.load(Ordering::Acquire)
     }
 
-    /// Returns whether the section that has begun with that `attention` may move tokens. By then what
-    /// [`attention`](Self::attention) says is no older.
+    /// Returns whether the section that has begun with the value `attention` may move tokens. After this call,
+    /// [`attention`](Self::attention) does not return an older value.
     #[inline(always)]
     pub(super) fn may_move(&self, attention: u16, forbidden: u16) -> bool {
         attention & (FENCED | REVOKED | forbidden) == 0 || self.may_move_behind_fence(attention, forbidden)
     }
 
-    /// O4.
+    /// Performs O4.
     #[inline(always)]
     pub(super) fn end(&self) {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// O1 and O2 with a fence: what `attention` said before it may be stale.
+    /// Performs O1 and O2 with a fence. The value of `attention` that was read before the fence may be stale.
     #[cold]
     #[inline(never)]
     fn may_move_behind_fence(&self, attention: u16, forbidden: u16) -> bool {
@@ -135,8 +137,8 @@ impl BiasedLock {
         self.attention() & (LOST | UNWATCHED) == 0
     }
 
-    /// O5 to O9, for another thread, with `take` as O8. `None`: a third one is about to, or the owner cannot be waited
-    /// for.
+    /// Performs O5 to O9 for another thread, with `take` as O8. Returns `None` if a third thread is doing so, or if the
+    /// owner takes too long to leave its section.
     pub(super) fn revoke<R>(&self, take: impl FnOnce() -> R) -> Option<R> {
         if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
             return None;
@@ -157,7 +159,7 @@ impl BiasedLock {
         revoked
     }
 
-    /// Does O5, or O9, alone.
+    /// Performs only O5 or only O9.
     #[cfg(all(test, not(loom), not(postroom_no_local)))]
     pub(super) fn note_revoked(&self, is_revoked: bool) {
         if is_revoked {

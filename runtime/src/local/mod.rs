@@ -1,5 +1,5 @@
-//! What a thread keeps to itself. Between threads, a token is parked, queued and taken by atomic exchanges; here it is
-//! moved by loads and stores, and a message or an answer with it.
+//! Tokens that a thread keeps to itself. Between threads, a token is parked, queued and taken by atomic exchanges; here
+//! it is moved by loads and stores, along with a message or an answer.
 //!
 //! * [`lock`]: the biased lock under which the thread moves tokens, and others take them; [`tokens`]: the tokens;
 //! * [`cache`] and [`vacant_slots`]: two of the places that they are kept in;
@@ -8,11 +8,11 @@
 //!
 //! A process whose token is here while it has nothing to do is *kept*; the guide calls it warm.
 //!
-//! All of it saves time only: whatever it cannot do is done between threads ([`slots`](crate::slots)), which does not
-//! know it. There the token of a process that is kept here counts as held by its thread, and a mark on the slot says so
-//! ([`LastPermit`](crate::slots::slot::words::LastPermit)): who pushes something there and sees it asks the
+//! This module only saves time: whatever it cannot do is done by [`slots`](crate::slots), which does not depend on it.
+//! There the token of a kept process counts as held by its thread, and a mark in the slot shows that it is kept
+//! ([`LastPermit`](crate::slots::slot::words::LastPermit)). A sender that sees the mark after its push asks the
 //! [scheduler](crate::slots::Schedule::take_kept) for the token. A build with `--cfg postroom_no_local` keeps nothing
-//! here, and passes the same tests, but for those that ask for what is kept, or for the run-next slot: they say so.
+//! here and passes the same tests, except for those that test kept tokens or the run-next slot, which are marked.
 
 pub(crate) mod answer;
 mod cache;
@@ -35,7 +35,7 @@ loom::thread_local! {
     static CURRENT: Cell<Option<&'static LocalTokens>> = Cell::new(None);
 }
 
-/// Makes these the tokens of the calling thread, while it runs processes. Returns those that were.
+/// Sets the tokens of the calling thread, while it runs processes. Returns the previous ones.
 pub(crate) fn set_current(tokens: Option<&'static LocalTokens>) -> Option<&'static LocalTokens> {
     CURRENT.with(|current| current.replace(tokens))
 }
@@ -45,7 +45,7 @@ pub(crate) fn current() -> Option<&'static LocalTokens> {
     CURRENT.try_with(Cell::get).ok().flatten()
 }
 
-/// Takes the token of that process, if the calling thread keeps it.
+/// Takes the token of the process in `slot`, if the calling thread keeps it.
 #[inline(always)]
 pub(crate) fn take_kept(slot: &'static Slot) -> Option<Token> {
     current()?.take(slot)

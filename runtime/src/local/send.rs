@@ -1,5 +1,5 @@
-//! Messages to a process that the calling thread keeps: stored in the first node of its empty lane, without an atomic
-//! exchange. All others are sent by the [slot](crate::slots::slot::send).
+//! Messages to a process that the calling thread keeps: they are stored in the first node of its empty lane, without an
+//! atomic exchange. All other messages are sent by the [slot](crate::slots::slot::send).
 
 use super::current;
 use super::tokens::{LocalTokens, Refill};
@@ -12,7 +12,7 @@ use crate::slots::slot::admission::RefusalReason;
 use crate::slots::{Slot, Token};
 use std::ptr::{self, NonNull};
 
-/// Sends a message to the process `to` in that slot.
+/// Sends a message to the process `to` in `slot`.
 ///
 /// # Errors
 /// The message, if there is no such process here or its mailbox is full.
@@ -27,7 +27,7 @@ pub(crate) fn send<M: Send + 'static>(slot: &'static Slot, to: Pid, message: M) 
     }
 }
 
-/// Sends a message with a caller to the process `to` in that slot.
+/// Sends a message with a caller to the process `to` in `slot`.
 ///
 /// # Errors
 /// The message and its caller, if there is no such process here or its mailbox is full.
@@ -47,22 +47,22 @@ pub(crate) fn call<M: Send + 'static>(
     }
 }
 
-/// The empty first node of the lane of a process whose token is kept here, for a message.
+/// The empty first node in the lane of a process that the calling thread keeps. It will hold a message.
 enum EmptyNode {
-    /// Within a section of the lock, in which no code of users may run.
+    /// Filled within a section of the lock, in which no user code may run.
     Small(Refill<'static>),
-    /// Outside: the message needs a block, which may come from the users' allocator.
+    /// Filled outside a section: the message needs a block, which may come from the user's allocator.
     Large { token: Token, first: NonNull<MailNode>, local: &'static LocalTokens },
 }
 
 impl EmptyNode {
-    /// Returns the node for a message of that type to `to`, if that is idle and the calling thread keeps it.
+    /// Returns the node for a message of type `M` to `to`, if that process is idle and the calling thread keeps it.
     #[inline(always)]
     fn of<M>(slot: &'static Slot, to: Pid) -> Option<Self> {
         if !slot.permit.is_kept_idle() || !slot.carries_unrecorded(to) {
             return None;
         }
-        // A subscriber, which is asked about each message, is code of users: nothing is held meanwhile.
+        // A subscriber, which is asked about each message, is user code, so no lock or token may be held meanwhile.
         #[cfg(feature = "spans")]
         if crate::observe::spans::may_be_wanted() {
             return None;
@@ -73,7 +73,7 @@ impl EmptyNode {
                 return Some(Self::Small(refill));
             }
             if let Some(token) = local.take(slot) {
-                // Others have sent something first, and the mailbox may refuse more.
+                // Other threads have sent something first, and the mailbox may refuse more.
                 token.wake();
             }
             return None;
@@ -82,17 +82,17 @@ impl EmptyNode {
         if let Some(first) = token.lanes().empty_first() {
             return Some(Self::Large { token, first, local });
         }
-        // Others have sent something first.
+        // Other threads have sent something first.
         token.release().wake();
         None
     }
 
-    /// Stores the message, with the word of its caller or null, and has the process run.
+    /// Stores the message with `word`, which is its caller or null, and makes the process run.
     #[inline(always)]
     fn fill<M: Send + 'static>(self, generation: u64, message: M, word: *mut MailNode) {
         let not_next = match self {
             Self::Small(refill) => {
-                // SAFETY: the token is held here, so the content of its lane's empty first node is too.
+                // SAFETY: this thread holds the token, and so owns the content of the lane's empty first node.
                 unsafe { node_pool::message_in(refill.first(), generation, message, word) };
                 refill.finish()
             }

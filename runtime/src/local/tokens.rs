@@ -1,48 +1,49 @@
-//! The tokens that a thread keeps to itself, and moves without any atomic exchange: of the process that it runs next,
-//! of those in its [cache](super::cache), and of [vacant slots](super::vacant_slots).
+//! The tokens that a thread keeps to itself and moves without any atomic exchange: those of the process that it runs
+//! next, of the processes in its [cache](super::cache), and of [vacant slots](super::vacant_slots).
 //!
 //! # Messages
 //!
-//! A process that is idle, and kept, needs no exchange that parks its token. A message from the same thread then needs
+//! An idle process that is kept saves the exchange that parks its token. A message from the same thread then needs
 //! neither the exchange that queues it nor the one that takes the token: the sender takes the token from here, stores
-//! the message in the mailbox's first node, and has the process run next ([`send`](super::send)). All others send as
-//! usual, and leave the rest to the thread.
+//! the message in the mailbox's first node, and makes the process run next ([`send`](super::send)). Other threads send
+//! as usual and leave the rest to the thread that keeps the token.
 //!
-//! A small message is stored within the section of the lock that also moves the token
-//! ([`LocalTokens::begin_refill`]); one in a block is not, since the block may come from the users' allocator. And a
-//! process that comes to rest when another one is to run next changes places with it in one section
-//! ([`LocalTokens::keep_for_next`]): so a pair that sends to each other passes two sections a message.
+//! A small message is stored within the section of the lock that also moves the token ([`LocalTokens::begin_refill`]);
+//! a message in a block is not, since the block may come from the user's allocator. A process that comes to rest while
+//! another one is to run next changes places with it in one section ([`LocalTokens::keep_for_next`]), so two processes
+//! that send to each other need two sections per message.
 //!
 //! # Answers
 //!
-//! A process that waits for control only, usually for an answer, is kept likewise. An answer from the same thread then
-//! needs none of three exchanges: the one that parks the token, the one that pushes the answer and takes the token, and
-//! the one that takes the answer out of the control lane. The answering process has the other one run next, and the
-//! answer lies beside the run-next slot ([`LocalTokens::put_answered_next`]). It stays with the token: if the thread
-//! takes that to run the process, the answer comes first in the step; if the token is displaced, or taken by others,
-//! its new holder pushes the answer into the control lane.
+//! A process that waits for control only, usually for an answer, is kept in the same way. An answer from the same
+//! thread then needs none of three exchanges: the one that parks the token, the one that pushes the answer and takes
+//! the token, and the one that takes the answer out of the control lane. The answering process makes the other one run
+//! next, and the answer is stored beside the run-next slot ([`LocalTokens::put_answered_next`]). The answer stays with
+//! the token. If the thread takes the token to run the process, the answer comes first in the step. If the token is
+//! displaced or taken by another thread, its new holder pushes the answer into the control lane.
 //!
-//! An answer goes this way only while the control lane is empty, and so comes before what is pushed there later. Only
-//! if others take the process just then may it come after what the same thread has sent next. No process notices: those
-//! that wait for control are futures, which are polled when all controls have been taken.
+//! An answer takes this path only while the control lane is empty, so it comes before anything that is pushed there
+//! later. There is one exception: if another thread takes the process at that moment, the answer may come after
+//! something that the same thread has sent later. No process notices, because processes that wait for control are
+//! futures, which are polled when all controls have been taken.
 //!
 //! # When
 //!
-//! A thread keeps processes only while it has others to run. Everything is flushed before it blocks, sleeps or gives
-//! its permit away. Behind a step that does not end, what it keeps waits like the process in the run-next slot: until
-//! the watchdog moves them. After a watchdog tick nothing is kept for a while (`ThreadContext::cooldown`): a thread
-//! whose steps are long sees one every few steps.
+//! A thread keeps processes only while it has others to run. It flushes everything before it blocks, sleeps or gives
+//! its permit away. If a step does not end, the kept processes wait, like the one in the run-next slot, until the
+//! watchdog moves them. After a watchdog tick the thread keeps nothing for a while (`ThreadContext::cooldown`), since a
+//! thread whose steps are long sees a tick every few steps.
 //!
 //! # The flush
 //!
-//! No other thread looks at one that blocks, sleeps, is spare or exits. So before that, and before it gives its permit
-//! away, the thread takes its tokens, of each kind, until there is none ([`LocalTokens::flush`]). That it finds none to
-//! take is not enough: another thread may be [about to take them](super::lock), and then give up. So it looks at the
-//! places themselves, and tries again while one has a token; the other thread takes that, or gives up soon. What lets a
-//! thread do one of these things takes a [`KeepsNothing`], which only the flush makes.
+//! No other thread looks at the tokens of a thread that blocks, sleeps, is spare or exits. So before any of these, and
+//! before it gives its permit away, a thread takes its tokens of each kind until there are none
+//! ([`LocalTokens::flush`]). A failure to take one does not prove that there are none: another thread may be [about to
+//! take them](super::lock) and then give up. So the flush looks at the places themselves and tries again while one has
+//! a token; the other thread takes that token or gives up soon. The functions by which a thread does any of these
+//! things require a [`KeepsNothing`], which only the flush creates.
 //!
-//! To put a token elsewhere runs no code of users, which may wake or spawn processes: then the thread would keep
-//! something again.
+//! Moving a token elsewhere runs no user code, which might wake or spawn processes that the thread would keep again.
 //!
 //! A model is in `tests/models`.
 
@@ -59,16 +60,16 @@ use std::ptr::{self, NonNull};
 pub(crate) struct LocalTokens {
     pub(crate) lock: BiasedLock,
     run_next: AtomicPtr<Slot>,
-    /// An answer for the process in `run_next`, or for the one that the thread has taken from there to run it, until
-    /// its step begins. It belongs to the one who has the token.
+    /// An answer for the process in `run_next`, or for the process that the thread has taken from there, until its step
+    /// begins. It belongs to the holder of the token.
     answer: AtomicPtr<MailNode>,
-    /// Whom the answer is for; meaningless if there is none.
+    /// The process that the answer is for; meaningless if there is no answer.
     answered: AtomicPtr<Slot>,
     cache: Cache,
     vacant: VacantSlots,
 }
 
-/// Proves that the calling thread keeps no token to itself, as long as it runs no process and no code of users.
+/// Proves that the calling thread keeps no tokens, until it runs a process or user code.
 #[must_use = "it lets the thread block, sleep, become spare, exit or give its permit away"]
 pub(crate) struct KeepsNothing(());
 
@@ -80,16 +81,17 @@ impl KeepsNothing {
     }
 }
 
-/// A token that a thread has kept, by how it is put elsewhere.
+/// A token that a thread has kept. The variant determines where it is moved.
 pub(crate) enum Kept {
-    /// Of a process in the cache.
+    /// The token of a process in the cache.
     Cached(Token),
+    /// The token of the process to run next.
     Next(Token),
-    /// Of a vacant slot.
+    /// The token of a vacant slot.
     Vacant(Token),
 }
 
-/// What was taken from a thread.
+/// The tokens that were taken from a thread.
 #[derive(Default)]
 pub(crate) struct Revoked {
     pub(crate) run_next: Option<Token>,
@@ -98,7 +100,7 @@ pub(crate) struct Revoked {
 }
 
 fn taken(token: *mut Slot) -> Option<Token> {
-    // SAFETY: what is in a place came from `into_raw`, and is taken out once, by the one who has the lock.
+    // SAFETY: the pointers in places came from `into_raw`, and each is taken out once, by the holder of the lock.
     NonNull::new(token).map(|slot| unsafe { Token::from_raw(slot) })
 }
 
@@ -108,7 +110,7 @@ fn kept_out(token: *mut Slot) -> Token {
     unsafe { Token::from_raw(NonNull::new_unchecked(token)) }
 }
 
-/// Exchanges the content of a place. For the one who has the lock.
+/// Exchanges the content of a place. For the holder of the lock.
 #[inline(always)]
 fn exchange<T>(place: &AtomicPtr<T>, content: *mut T) -> *mut T {
     let before = place.load(Ordering::Relaxed);
@@ -128,8 +130,8 @@ impl LocalTokens {
         }
     }
 
-    /// Returns whether there is a process to run next. From any thread; for the thread itself exact, but for what is
-    /// being taken from it.
+    /// Returns whether there is a process to run next. May be called from any thread. On the thread itself, the result
+    /// is exact unless another thread is taking the token.
     #[inline(always)]
     pub(crate) fn has_next(&self) -> bool {
         !self.run_next.load(Ordering::Relaxed).is_null()
@@ -153,29 +155,31 @@ impl LocalTokens {
         self.cache.has_table()
     }
 
-    /// Returns whether that process is in the table of the cache. From any thread, stale at once.
+    /// Returns whether the process in `slot` is in the table of the cache. May be called from any thread; the result
+    /// may already be out of date.
     pub(crate) fn has_in_table(&self, slot: &Slot) -> bool {
         self.cache.has(slot)
     }
 
-    /// Returns whether the table of the cache is in use.
+    /// Returns whether the table of the cache is enabled.
     #[inline(always)]
     pub(crate) fn is_table_enabled(&self) -> bool {
         self.cache.is_enabled()
     }
 
-    /// Has the calling thread use the table of its cache, or not.
+    /// Enables or disables the table of the calling thread's cache.
     pub(crate) fn enable_table(&self, is_enabled: bool) {
         self.cache.enable(is_enabled);
     }
 
-    /// Returns whether there is a process to run next, or one with input at the front of the cache; of those in its
-    /// table, whether the thread has been notified. From any thread, stale at once.
+    /// Returns whether there is a process to run next, the process at the front of the cache has input, or the thread
+    /// has been notified of input for one in the table. May be called from any thread; the result may already be out of
+    /// date.
     pub(crate) fn has_work(&self) -> bool {
         self.has_next() || self.cache.has_filled_front() || self.has_table() && self.lock.attention() & NOTIFIED != 0
     }
 
-    /// Returns whether it keeps vacant slots.
+    /// Returns whether the thread keeps vacant slots.
     #[inline(always)]
     pub(crate) fn has_vacant(&self) -> bool {
         self.vacant.has_some()
@@ -189,10 +193,10 @@ impl LocalTokens {
 
 /// Operations of the thread itself.
 impl LocalTokens {
-    /// Has `token` run next. Returns the one that it displaces.
+    /// Makes the process of `token` run next. Returns the token that it displaces.
     ///
     /// # Errors
-    /// The token, if others are taking what the thread has.
+    /// The token, if another thread is taking the tokens of this one.
     #[inline(always)]
     pub(crate) fn put_next(&self, token: Token) -> Result<Option<Token>, Token> {
         let raw = token.into_raw();
@@ -200,10 +204,11 @@ impl LocalTokens {
         self.lock.section(0, put).ok_or_else(|| kept_out(raw))
     }
 
-    /// Has `token` run next, if there is none yet, and the thread is watched and has its permit.
+    /// Makes the process of `token` run next, if there is no process to run next yet, and the thread is watched and has
+    /// its permit.
     ///
     /// # Errors
-    /// The token otherwise, or if others are taking what the thread has.
+    /// The token otherwise, or if another thread is taking the tokens of this one.
     #[inline(always)]
     pub(super) fn put_only_next(&self, token: Token) -> Result<(), Token> {
         let raw = token.into_raw();
@@ -217,11 +222,11 @@ impl LocalTokens {
         if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
     }
 
-    /// Has that process run next with an answer, if it is in the cache and waits for control only, its control lane is
-    /// empty, there is none to run next yet, and the thread is watched and has its permit.
+    /// Makes the process in `slot`, which waits for control only, run next with an answer, if it is in the cache, its
+    /// control lane is empty, there is no process to run next yet, and the thread is watched and has its permit.
     ///
     /// # Errors
-    /// The answer otherwise, or if others are taking what the thread has.
+    /// The answer otherwise, or if another thread is taking the tokens of this one.
     #[inline(always)]
     pub(super) fn put_answered_next(&self, slot: &'static Slot, answer: NodeBox) -> Result<(), NodeBox> {
         let put = self.lock.section(LOST | UNWATCHED, || {
@@ -243,13 +248,13 @@ impl LocalTokens {
         Ok(())
     }
 
-    /// Takes the token of the process to run next, for other uses than to run it here.
+    /// Takes the token of the process to run next, for other purposes than running it here.
     pub(crate) fn take_next(&self) -> Option<Token> {
         Some(self.push_answer(self.take_next_to_run()?))
     }
 
-    /// Takes the token of the process to run next. Its step takes the answer that comes with it, if there is one, by
-    /// [`take_answer`](Self::take_answer).
+    /// Takes the token of the process to run next. The step takes the answer that comes with the token, if there is
+    /// one, by [`take_answer`](Self::take_answer).
     #[inline(always)]
     pub(crate) fn take_next_to_run(&self) -> Option<Token> {
         if !self.has_next() {
@@ -258,13 +263,13 @@ impl LocalTokens {
         taken(self.lock.section(0, || exchange(&self.run_next, ptr::null_mut()))?)
     }
 
-    /// Returns whether there is an answer for the process with that token, which the calling thread has.
+    /// Returns whether there is an answer for the process of `token`.
     #[inline(always)]
     pub(crate) fn has_answer(&self, token: &Token) -> bool {
         !self.answer.load(Ordering::Relaxed).is_null() && ptr::eq(self.answered.load(Ordering::Relaxed), token.slot())
     }
 
-    /// Takes the answer for the process with that token, which the calling thread has.
+    /// Takes the answer for the process of `token`.
     #[inline(always)]
     pub(crate) fn take_answer(&self, token: &Token) -> Option<NodeBox> {
         if !self.has_answer(token) {
@@ -283,7 +288,7 @@ impl LocalTokens {
         Some(unsafe { NodeBox::from_raw(answer) })
     }
 
-    /// Pushes the answer for the process with that token, which the calling thread has, into its control lane: it does
+    /// Pushes the answer for the process of `token`, if there is one, into its control lane. For a process that does
     /// not run here, or not yet.
     pub(crate) fn push_answer(&self, token: Token) -> Token {
         if let Some(answer) = self.take_answer(&token) {
@@ -293,8 +298,9 @@ impl LocalTokens {
         token
     }
 
-    /// Returns whether the process in that slot runs next, unless others are taking it. The thread that
-    /// runs it, this one or one that has taken it from here, sees what this thread has done before.
+    /// Returns whether the process in the slot `index` runs next; false if another thread is taking it. The thread that
+    /// runs the process, which may be one that takes it from here later, sees what this thread has done before the
+    /// call.
     #[inline(always)]
     pub(crate) fn is_next(&self, index: u32) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
@@ -303,8 +309,8 @@ impl LocalTokens {
         self.lock.section(0, is_it) == Some(true)
     }
 
-    /// Keeps the token of a process that has nothing to do: at the front of the cache, or in its table. Returns the
-    /// token of a process to evict, this one or another one, if there is no room for both.
+    /// Keeps the token of a process that has nothing to do: at the front of the cache, or in its table. If there is no
+    /// room for it and the process that it displaces, returns the token of the one to evict.
     #[inline(always)]
     pub(crate) fn keep(&self, token: Token, kind: ParkKind, at_front: bool) -> Option<Token> {
         token.slot().permit.keep(Some(kind));
@@ -319,9 +325,9 @@ impl LocalTokens {
         kept.unwrap_or_else(|| Some(kept_out(raw)))
     }
 
-    /// Keeps the token of a process that has nothing to do, and takes that of the process to run next: if there is one,
-    /// there is no process at the front of the cache or the table has room for it, and the thread has nothing to check
-    /// between two steps.
+    /// Keeps the token of a process that has nothing to do at the front of the cache, and takes that of the process to
+    /// run next. Does so only if there is one, the front is free or its process fits into the table, and the thread has
+    /// nothing to check between two steps.
     ///
     /// # Errors
     /// The token otherwise, or if light barriers are not enough.
@@ -330,7 +336,7 @@ impl LocalTokens {
         let attention = self.lock.begin();
         let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
         let (front, answer) = (self.cache.front.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
-        // Looked at together.
+        // The common case takes a single comparison.
         let result = match next {
             Some(next)
                 if usize::from(attention) | front.addr() == 0 || attention == 0 && self.put_into_table(front) =>
@@ -346,15 +352,15 @@ impl LocalTokens {
         result
     }
 
-    /// Moves a process that is kept into the table, if there is room. For the one who has the lock.
+    /// Moves a kept process into the table, if there is room. For the holder of the lock.
     #[inline(never)]
     fn put_into_table(&self, slot: *mut Slot) -> bool {
-        // SAFETY: a slot, which is never freed, whose token is here; the caller takes it from where it was.
+        // SAFETY: slots are never freed, and the token is here; the caller removes it from its previous place.
         unsafe { self.cache.put(&*slot) }
     }
 
-    /// Moves an idle process from the front of the cache into the table. Returns the token of a process that was at the
-    /// front otherwise, or if there is no room.
+    /// Moves the process at the front of the cache into the table. If it is not idle, or cannot be put there, returns
+    /// its token.
     pub(crate) fn leave_front(&self) -> Option<Token> {
         let left = self.lock.section(0, || {
             let front = NonNull::new(exchange(&self.cache.front, ptr::null_mut()))?;
@@ -366,8 +372,7 @@ impl LocalTokens {
         left?
     }
 
-    /// Takes one of the processes in the cache to which others have sent something: that at the front, or one of those
-    /// that have come into the table lately.
+    /// Takes a process with input out of the cache: the one at the front, or one that was recently put into the table.
     pub(crate) fn take_filled(&self) -> Option<Token> {
         if !self.cache.begin_check() {
             return None;
@@ -375,7 +380,7 @@ impl LocalTokens {
         taken(self.lock.section(0, || self.cache.take_filled())?)
     }
 
-    /// Empties the cache, unless others are taking it.
+    /// Empties the cache, unless another thread is taking its tokens.
     pub(crate) fn take_cached(&self) -> impl Iterator<Item = Token> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -386,7 +391,7 @@ impl LocalTokens {
         })
     }
 
-    /// Begins the section in which the idle process in that slot gets a message: if it is in the cache, and its lane is
+    /// Begins the section in which the idle process in `slot` gets a message, if it is in the cache and its lane is
     /// empty.
     #[inline(always)]
     pub(super) fn begin_refill(&self, slot: &'static Slot) -> Option<Refill<'_>> {
@@ -406,7 +411,7 @@ impl LocalTokens {
         None
     }
 
-    /// Takes the token of that process, if it is in the cache.
+    /// Takes the token of the process in `slot`, if it is in the cache.
     #[inline(always)]
     pub(super) fn take(&self, slot: &'static Slot) -> Option<Token> {
         let take = |place: &AtomicPtr<Slot>| place.store(ptr::null_mut(), Ordering::Relaxed);
@@ -415,12 +420,12 @@ impl LocalTokens {
             return None;
         }
         slot.permit.keep(None);
-        // The only token of a slot: it was in the place.
+        // This is the slot's only token: it was in the place.
         Some(kept_out(ptr::from_ref(slot).cast_mut()))
     }
 
-    /// Takes all tokens, until there is none, and passes them to `put`, which keeps none here. Waits for others that
-    /// are taking tokens: they have them soon, or give up.
+    /// Takes tokens until there are none left, and passes them to `put`, which must not keep any here. Waits for other
+    /// threads that are taking tokens, which soon succeed or give up.
     pub(crate) fn flush(&self, mut put: impl FnMut(Kept)) -> KeepsNothing {
         while self.has_any() {
             self.take_cached().map(Kept::Cached).for_each(&mut put);
@@ -435,12 +440,12 @@ impl LocalTokens {
         KeepsNothing(())
     }
 
-    /// Keeps the token of a vacant slot, if the thread is watched and has its permit (*keep* of
+    /// Keeps the token of a vacant slot, if the thread is watched and has its permit (*keep* in
     /// [`requests`](crate::slots::slot::requests)).
     ///
     /// # Errors
-    /// The token otherwise, or if something has been sent there or is about to be, or if there is no room, or if others
-    /// are taking what the thread has.
+    /// The token otherwise, or if something has arrived in the slot or is about to, there is no room, or another thread
+    /// is taking the tokens of this one.
     #[inline]
     pub(crate) fn keep_vacant(&self, token: Token) -> Result<(), Token> {
         if !token.vacate_unparked() {
@@ -463,7 +468,7 @@ impl LocalTokens {
         self.lock.section(0, || unsafe { self.vacant.take() })?
     }
 
-    /// Takes the tokens of vacant slots that were there at the last tick.
+    /// Takes the tokens of the vacant slots that have been kept since the last tick or longer.
     #[cold]
     pub(crate) fn take_old_vacant(&self) -> Vec<Token> {
         let mut old = VacantSlots::room();
@@ -473,15 +478,14 @@ impl LocalTokens {
     }
 }
 
-/// A process whose time slice follows at once.
+/// A process whose time slice follows directly.
 pub(crate) struct Following {
     pub(crate) token: Token,
-    /// Its time slice begins with the answer that was put beside its token: see [`LocalTokens::take_its_answer`].
+    /// Whether its time slice begins with the answer beside its token: see [`LocalTokens::take_its_answer`].
     pub(crate) has_answer: bool,
 }
 
-/// The section in which a process gets a message: begun, and to be [finished](Self::finish) without running any
-/// code of users.
+/// A section in progress, in which a process gets a message. No user code may run until it is [finished](Self::finish).
 #[must_use = "others wait for the end of the section"]
 pub(super) struct Refill<'a> {
     local: &'a LocalTokens,
@@ -490,14 +494,14 @@ pub(super) struct Refill<'a> {
 }
 
 impl Refill<'_> {
-    /// Returns the empty first node of its lane, for the message.
+    /// Returns the empty first node of the process's lane, for the message.
     #[inline(always)]
     pub(super) fn first(&self) -> NonNull<MailNode> {
         self.first
     }
 
-    /// Has the process, which has its message now, run next. Returns the token if there is one to run next already, or
-    /// the thread is not watched or has lost its permit: then the process is to be woken.
+    /// Makes the process run next, after its message was stored. If there already is a process to run next, or the
+    /// thread is not watched or has lost its permit, returns the token for the caller to wake.
     #[inline(always)]
     pub(super) fn finish(self) -> Option<Token> {
         let Self { local, mut token, first } = self;
@@ -513,15 +517,16 @@ impl Refill<'_> {
     }
 }
 
-/// Operations of others.
+/// Operations of other threads.
 impl LocalTokens {
-    /// Takes all tokens. `None`: another thread is about to, or this one cannot be waited for.
+    /// Takes all tokens. Returns `None` if another thread is doing so, or if the owner takes too long to leave its
+    /// section.
     #[cold]
     pub(crate) fn revoke(&self) -> Option<Revoked> {
         if !self.has_any() {
             return Some(Revoked::default());
         }
-        // Nothing is allocated under the lock. What has no room, as it has come only now, stays.
+        // Nothing is allocated under the lock. Tokens that have arrived since and have no room stay.
         let (mut vacant, mut cached) = (VacantSlots::room(), self.cache.room());
         let run_next = self.lock.revoke(|| {
             // SAFETY: within the lock.
@@ -543,8 +548,8 @@ mod tests {
         Token::claim_free(slot).expect("nothing else has it").release()
     }
 
-    /// Catches: a thread that rests with a token of one kind, because another thread was taking its tokens when it
-    /// looked, and then gave up.
+    /// Catches: a thread that rests while it still keeps a token, because another thread was taking its tokens when it
+    /// looked and then gave up.
     #[test]
     fn a_flush_takes_what_another_thread_does_not_get() {
         type Keep = fn(&LocalTokens);

@@ -1,40 +1,41 @@
 //! Vacant slots that a thread keeps, with their tokens, for the processes that it spawns next.
 //!
-//! To park the token of a vacant slot takes an atomic exchange, and to claim it for the next process another one. A
-//! thread that both ends and spawns processes saves the two: it keeps the token, and opens the next incarnation with
-//! it. These tokens are among those that a thread [keeps to itself](super::tokens), under the lock of these.
+//! Parking the token of a vacant slot takes an atomic exchange, and claiming it for the next process takes another. A
+//! thread that both ends and spawns processes saves both: it keeps the token and opens the next incarnation with it.
+//! These tokens are among those that a thread [keeps to itself](super::tokens), under the same lock.
 //!
 //! # What arrives late
 //!
-//! No request comes there: a slot is not kept while a [requester](crate::slots::slot::requests) is about to push. A
-//! sender of a message that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept
-//! slot, as if the process were in its last step. What was pushed lies there until the slot leaves this list: then the
-//! token is parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this
-//! one it would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only
-//! what is pushed even later, by a sender that was preempted, is found by that process, which refuses it by its
-//! generation; a caller does not wait for that.) So no slot may stay here for long. At each tick of the watchdog the
-//! thread gives those back that were there at the tick before; and all of them with each [flush](super::tokens).
+//! No request reaches a kept slot, because a slot is not kept while a [requester](crate::slots::slot::requests) is
+//! about to push. A message can arrive: if its sender found the process alive and pushes after the end, it finds no
+//! mark in the mailbox of a kept slot, as if the process were in its last step. The message stays there until the slot
+//! leaves this list; then the token is parked, which disposes of the message. If the slot was taken for a new process,
+//! that process is spawned in another slot: in this one, a caller would wait for the first step of the new process,
+//! which may be long and may itself wait for the caller. (Only a message that is pushed even later, by a sender that
+//! was preempted, is found by the new process, which refuses it because of its generation; its caller does not wait for
+//! the new process.) So no slot may stay here for long. At each tick of the watchdog the thread gives back those that
+//! were here at the tick before, and with each [flush](super::tokens) all of them.
 //!
-//! Behind a step that does not end, the watchdog takes them, with what is in the run-next slot. A thread that is not
-//! watched, or has lost its permit, keeps none.
+//! If a step does not end, the watchdog takes these tokens, along with the one in the run-next slot. A thread that is
+//! not watched, or has lost its permit, keeps none.
 //!
-//! To dispose of what has arrived runs code of users, and is left to a worker (`engine/host/late_slots`); the token of
-//! an empty slot is parked by the thread that gives it back.
+//! Disposing of late messages runs user code, and is left to a worker (`engine/host/late_slots`). The token of an empty
+//! slot is parked by the thread that gives it back.
 //!
-//! No one is told of the end of a process whose slot is kept (`exit` sees to that), so no dead letter follows such
-//! news.
+//! A slot is kept only if no process is notified of the end of its process (`exit` ensures that), so no dead letter can
+//! follow such a notification.
 
 use crate::slots::Token;
 use crate::sync::{AtomicUsize, Ordering, OwnedCell};
 
-/// How many slots a thread keeps: as many as the directory moves at a time. With fewer, a process that spawns a hundred
-/// others before they run finds too few.
+/// Maximum number of slots that a thread keeps: as many as the directory moves at a time. With a lower maximum, a
+/// process that spawns a hundred others before they run would find too few.
 pub(crate) const MOST: usize = 128;
 
 pub(super) struct VacantSlots {
-    /// How many there are. Any thread reads it, stale at once.
+    /// Number of kept slots. Any thread may read it; the value may already be out of date.
     count: AtomicUsize,
-    /// The fewest that there were since the last tick: so many, the oldest, were there all the time.
+    /// The minimum of `count` since the last tick: that many slots, the oldest ones, have been kept all the time.
     fewest: AtomicUsize,
     tokens: OwnedCell<Vec<Token>>,
 }
@@ -44,7 +45,7 @@ unsafe impl Sync for VacantSlots {}
 
 impl VacantSlots {
     pub(super) fn none() -> Self {
-        // Never grown under the lock: the allocator may be the user's.
+        // Has its full capacity from the start, so that it never grows under the lock: the allocator may be the user's.
         let (count, fewest) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self { count, fewest, tokens: OwnedCell::new(Vec::with_capacity(MOST)) }
     }
@@ -99,7 +100,8 @@ impl VacantSlots {
         unsafe { self.change(take) }
     }
 
-    /// At a tick: moves those that have been there since the last one into `to`, which has [room](Self::room) for all.
+    /// Called at a tick. Moves the tokens that have been kept since the last tick into `to`, which has
+    /// [room](Self::room) for all.
     ///
     /// # Safety
     /// The caller has the lock.
@@ -122,7 +124,7 @@ impl VacantSlots {
         self.fewest.store(0, Ordering::Relaxed);
     }
 
-    /// Returns an empty list with room for all.
+    /// Returns an empty list with room for all tokens.
     pub(super) fn room() -> Vec<Token> {
         Vec::with_capacity(MOST)
     }

@@ -333,7 +333,7 @@ impl Lanes {
         unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
     }
 
-    /// Returns the types of the queued messages for that generation, in order.
+    /// Returns the types of the queued messages for `generation`, in order.
     ///
     /// # Safety
     /// Nothing is taken out of the lane meanwhile. Other threads may push.
@@ -541,7 +541,7 @@ impl Controls {
         self.pop()
     }
 
-    /// Returns whether all nodes are answers to yields of that incarnation.
+    /// Returns whether all nodes are answers to yields of the incarnation `generation`.
     pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
         // SAFETY: the list owns its nodes.
         unsafe { linked(self.first) }.all(|node| node.is_answer_for(generation))

@@ -1,4 +1,4 @@
-//! The node: a 64-byte cell, one cache line, in which everything is sent. Nodes are recycled and never freed.
+//! The node: a 64-byte cell, one cache line, that carries everything that is sent. Nodes are recycled and never freed.
 //!
 //! Access to each field:
 //! * `content` belongs to the owner of the node: the sender until the push; then the holder of the receiver's token,
@@ -109,7 +109,7 @@ impl MailNode {
         }
     }
 
-    /// Returns the type of the node's message, if it has one for that generation.
+    /// Returns the type of the node's message, if it has one for `generation`.
     ///
     /// # Safety
     /// The node is queued, and is not taken out of its queue meanwhile.
@@ -199,7 +199,7 @@ impl MailNode {
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
         let NodeHeader { kind, generation: other } = self.address();
-        // As in `is_message_for`, the bits of `generation` above a generation are ignored.
+        // The bits of `generation` above those of a generation are ignored, like in `is_message_for`.
         matches!(kind, NodeKind::Completed | NodeKind::Failed)
             && (other ^ generation) & crate::pid::GENERATION_MASK == 0
     }
@@ -275,7 +275,7 @@ impl MailNode {
         NodeHeader { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
-    /// Returns whether the node is a message for that incarnation: the check on the fast path.
+    /// Returns whether the node is a message for the incarnation `generation`: the check on the fast path.
     #[inline]
     fn is_message_for(&self, generation: u64) -> bool {
         const { assert!(NodeKind::Message as u64 == 0) };
@@ -527,7 +527,7 @@ mod tests {
         (first + by - 1) % LAST_SEQUENCE + 1
     }
 
-    /// Catches a queue of more than half of all numbers that counts as empty: no bound would ever stop it.
+    /// Catches: a queue of more than half of all numbers that counts as empty: no bound would ever stop it.
     #[test]
     fn a_distance_is_told_up_to_half_of_all_numbers_and_never_as_none_because_it_is_long() {
         for first in [1, 2, 1_000, FARTHEST, FARTHEST + 1, LAST_SEQUENCE - 1, LAST_SEQUENCE] {

@@ -30,7 +30,8 @@ struct NodeCache {
 thread_local! {
     static CACHE: UnsafeCell<NodeCache> =
         const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
-    /// Returns the thread's nodes to the program when it ends. Separate from the cache, which other destructors use.
+    /// Returns the thread's nodes to the program when the thread ends. Separate from the cache, which other destructors
+    /// use.
     static FLUSH: FlushNodes = const { FlushNodes };
 }
 

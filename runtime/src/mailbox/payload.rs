@@ -649,7 +649,7 @@ mod tests {
         assert_eq!(payload.take::<Vec<i32>>().ok(), Some(vec![1, 2]));
     }
 
-    /// Catches a traced value that is read as if it had no origin, and one that is dropped twice.
+    /// Catches: a traced value that is read as if it had no origin, and one that is dropped twice.
     #[cfg(feature = "spans")]
     #[test]
     fn a_traced_value_passes_for_one_of_its_type() {
@@ -686,7 +686,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&value), 1);
     }
 
-    /// Catches a block that is freed before its value was moved out, and a value that is dropped in its place although
+    /// Catches: a block that is freed before its value was moved out, and a value that is dropped in its place although
     /// it has been taken.
     #[test]
     fn a_held_value_is_dropped_once_whether_taken_packed_or_left() {

@@ -4,8 +4,8 @@
 //! another: `malloc` and `free` take 600 instructions for such a message, and more time still between threads.
 //!
 //! Unlike smaller blocks (see [`size_classes`](super::size_classes)), these are freed: otherwise a past backlog of
-//! thousands of large messages would occupy its memory for ever. So threads and depots keep a bounded number of
-//! blocks, and [`release`] frees those in the depots when a host becomes idle.
+//! thousands of large messages would occupy its memory forever. So threads and depots keep a bounded number of blocks,
+//! and [`release`] frees those in the depots when a host becomes idle.
 
 use super::magazine::{Depot, FreeLink, Magazine, ThreadCache};
 use super::poison;
@@ -13,7 +13,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// Round numbers of bytes, plus a little for what accompanies a buffer of that size.
+/// Round numbers of bytes, plus some room for the data that accompanies a buffer of that size.
 const SIZES: [usize; 4] = [1_088, 2_112, 4_160, 8_256];
 /// The alignment that all allocators guarantee by default.
 const ALIGN: usize = 16;
@@ -48,7 +48,8 @@ pub(crate) const fn class_of(layout: Layout) -> Option<usize> {
 thread_local! {
     static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> =
         const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
-    /// Returns the thread's blocks to the program when it ends. Separate from the caches, which other destructors use.
+    /// Returns the thread's blocks to the program when the thread ends. Separate from the caches, which other
+    /// destructors use.
     static FLUSH: FlushLargeBlocks = const { FlushLargeBlocks };
 }
 
@@ -193,7 +194,7 @@ mod tests {
         addresses
     }
 
-    /// Mutation: a thread that ends frees its blocks.
+    /// Catches: a thread that frees its blocks when it ends.
     #[test]
     fn blocks_given_back_on_another_thread_serve_again() {
         let second = lock(&SECOND);
@@ -212,7 +213,7 @@ mod tests {
         assert!((0..50).any(|_| come_back() > 90), "too few came back");
     }
 
-    /// Mutation: the watchdog frees nothing when it rests. (Only a run of this test alone detects it: hosts of other
+    /// Catches: a watchdog that frees nothing when it rests. (Only a run of this test alone detects it: hosts of other
     /// tests rest too.)
     #[test]
     fn a_host_that_has_become_idle_frees_what_the_depots_keep() {
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Catches a block that is freed twice. (A leak check detects blocks that are kept where nothing will free them.)
+    /// Catches: a block that is freed twice. (A leak check detects blocks that are kept where nothing will free them.)
     #[test]
     fn blocks_can_be_taken_and_freed_in_the_destructors_of_a_thread() {
         struct Late;

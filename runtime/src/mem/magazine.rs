@@ -7,7 +7,7 @@
 //!
 //! The spare magazines form a stack: the pieces freed last are taken first, while they are still in the core's cache.
 //! (The depot is a queue. With one spare magazine, as in the paper, a burst of a thousand messages went through the
-//! depot, so that even a single thread cycled through all the memory that it had ever needed.)
+//! depot, so even a single thread cycled through all the memory that it had ever needed.)
 //!
 //! Small pieces are carved from slabs and never freed: their memory stays at its high-water mark. Large ones come from
 //! the program's allocator, one at a time, and their depot keeps a bounded number of magazines; magazines beyond the
@@ -44,13 +44,13 @@ impl FreeLink {
     /// directly into its piece.
     ///
     /// # Safety
-    /// The caller owns the piece, so that no thread writes to it.
+    /// The caller owns the piece, so no other thread writes to it.
     #[inline(always)]
     unsafe fn next(&self) -> *mut Self {
         #[cfg(loom)]
         return self.0.load(Ordering::Relaxed);
-        // SAFETY: it is valid, and other threads only read: a caller that gives up writes nothing from
-        // `call_id::close` on.
+        // SAFETY: the pointer is valid, and other threads only read this word. A process or thread that gives up its
+        // call may write here, but not once `call_id::close` has run.
         #[cfg(not(loom))]
         return unsafe { self.0.as_ptr().read() };
     }
@@ -83,8 +83,8 @@ pub(crate) struct Depot {
     /// The number of pieces in a full magazine.
     pub(crate) length: usize,
     pub(crate) bound: Option<DepotBound>,
-    /// Arranges that [`ThreadCache::leave`] is called when the calling thread ends. Returns false if it is too late
-    /// for that.
+    /// Arranges that [`ThreadCache::leave`] is called when the calling thread ends. Returns false if it is too late to
+    /// do so.
     pub(crate) register: fn() -> bool,
 }
 
@@ -291,7 +291,7 @@ mod tests {
 
     const LENGTH: usize = 8;
 
-    /// Mutation: a cache with one spare magazine, so that the others go through the depot.
+    /// Catches: a cache with only one spare magazine, which sends the others through the depot.
     #[test]
     fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
         // SAFETY: the memory was just taken, and is aligned to a cache line.
@@ -305,8 +305,8 @@ mod tests {
         taken.iter().for_each(|&piece| assert!(unsafe { cache.add(&depot, piece) }.is_none()));
         assert!(taken.iter().rev().all(|&piece| cache.take(&depot, slab) == piece));
     }
-    /// Mutations: the surplus is dropped, or is only the piece that was added; a magazine stays counted after it is
-    /// taken.
+    /// Catches: a surplus that is dropped, or that is only the piece that was added; a magazine that stays counted
+    /// after it is taken.
     #[test]
     fn a_bounded_depot_keeps_so_many_magazines_and_the_others_come_back() {
         const MOST: usize = 2;
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(rest, MOST * LENGTH - 1);
     }
 
-    /// Mutation: a thread whose destructors have run loads a magazine.
+    /// Catches: a thread that loads a magazine after its destructors have run.
     #[test]
     fn a_thread_that_is_too_late_to_return_its_pieces_keeps_none() {
         let (depot, mut cache) = (Depot::bounded(LENGTH, 1, || false), ThreadCache::EMPTY);

@@ -1,7 +1,7 @@
 //! Tells AddressSanitizer about recycled memory: a freed piece must not be touched until it is taken again. The
 //! exceptions are its first words, which link free pieces and may be read by holders of a stale pointer (see
-//! [`magazine`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Without this, such a use
-//! would go undetected: to the sanitizer, all of this memory is one allocation that lives for ever.
+//! [`magazine`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Without this, such a use would
+//! go undetected: to the sanitizer, all of this memory is one allocation that lives forever.
 //!
 //! Absent in other builds; `tests/sanitizers/run address` sets the `cfg`.
 
@@ -61,11 +61,11 @@ mod tests {
             unsafe { size_classes::give_back(block, layout) };
             block
         };
-        // SAFETY: none; the memory exists for ever, and the sanitizer must detect this read.
+        // SAFETY: none; the memory exists forever, and the sanitizer must detect this read.
         let _read = unsafe { address.add(16).read_volatile() };
     }
 
-    /// Catches: freed memory is read, and the sanitizer does not detect it.
+    /// Catches: a read of freed memory that the sanitizer does not detect.
     #[test]
     fn a_look_at_what_has_been_given_back_is_reported() {
         if let Ok(of) = std::env::var(MISUSE) {

@@ -15,8 +15,9 @@ use std::ptr::NonNull;
 
 /// The sizes, each a multiple of its alignment. The first fits a process with one word of state.
 const SIZES: [usize; 5] = [48, 64, 128, 256, 512];
-/// The alignment of the first size, and of the others.
+/// The alignment of the first size.
 const SMALL_ALIGN: usize = 16;
+/// The alignment of the other sizes.
 const ALIGN: usize = 64;
 
 /// The number of bytes that move between a thread and the program at a time.
@@ -34,7 +35,7 @@ const fn depot<const SIZE: usize>() -> Depot {
 thread_local! {
     static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> =
         const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
-    /// Returns the thread's blocks to the program when it ends. Separate from the caches, so that they need no
+    /// Returns the thread's blocks to the program when the thread ends. Separate from the caches, so that they need no
     /// destructor and can be used in other destructors.
     static FLUSH: FlushBlocks = const { FlushBlocks };
 }

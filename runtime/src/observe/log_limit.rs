@@ -51,7 +51,7 @@ impl LogLimit {
 mod tests {
     use super::*;
 
-    /// Catches a flood that is logged, suppressed events that are not counted, and a limit that stays reached.
+    /// Catches: a flood that is logged, suppressed events that are not counted, and a limit that stays reached.
     #[test]
     fn a_flood_is_logged_ten_times_a_second_and_the_rest_is_counted() {
         let limit = LogLimit::default();

@@ -7,7 +7,7 @@
 //! The origin keeps the span itself, because a subscriber reuses the ID of a closed span for another one. All of this
 //! happens only if a subscriber may want these spans; the check costs a load and a branch for each send and receipt.
 //!
-//! A subscriber is user code. Every call of a subscriber here is guarded against panics, and no lock is held during the
+//! A subscriber is user code. Every call to a subscriber here is guarded against panics, and no lock is held during the
 //! call. Messages that a subscriber sends during such a call have no origin.
 
 use crate::env::world::World;
@@ -45,7 +45,7 @@ pub(crate) fn set_lookup(lookup: &'static dyn ProcessLookup) {
 }
 
 thread_local! {
-    /// Whether the thread is in a call of a subscriber from this module.
+    /// Whether the thread is in a call to a subscriber from this module.
     static CALLING: Cell<bool> = const { Cell::new(false) };
     /// The origin of the messages that the thread sends now, if it sends them on behalf of another sender.
     static GIVEN: RefCell<Option<Option<Arc<Origin>>>> = const { RefCell::new(None) };

@@ -76,10 +76,11 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the type that addresses are checked against.
     fn kind(&self) -> Option<&'static ProcessKind>;
 
-    /// Returns the number of the host to which it belongs, which is part of its alias's PID.
+    /// Returns the number of the host that the target belongs to. It is part of the alias's PID.
     fn owner(&self) -> u16;
 
-    /// Returns a signal for room, after `take` has refused a package with `Full`; `None` if there is no such signal.
+    /// Called after `take` has refused a package with `Full`. Returns a signal that fires when another attempt is
+    /// worthwhile; `None` if one already is, or if this target has no such signal.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
     }
@@ -97,7 +98,7 @@ pub(crate) enum Request {
     Kill,
 }
 
-/// The place to wait for the end of the process for which a PID stands.
+/// The place to wait for the end of the process that a PID stands for.
 pub(crate) enum EndSource {
     /// At this process. The last alias that led to it counts the wait as in transit until the source is dropped.
     Process(Pid, Option<WaitingAt>),
@@ -131,7 +132,7 @@ impl EndSource {
         Self::Nothing
     }
 
-    /// Returns the PID to which a new link or monitor is bound.
+    /// Returns the PID that a new link or monitor is bound to.
     pub(crate) fn name(&self, asked: Pid) -> Pid {
         match self {
             Self::Process(name, _) | Self::Alias(name, _) => *name,
@@ -276,7 +277,7 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
 }
 
 impl Pid {
-    /// Returns the process for which the PID stands now: itself, or the target of an alias, if there is one.
+    /// Returns the process that the PID stands for now: itself, or the target of an alias, if there is one.
     ///
     /// Sending to the result saves the lookup of the alias. It is valid for one incarnation: after that a send is
     /// refused, and `resolve` must be called again.
@@ -320,8 +321,9 @@ impl Pid {
 struct AliasEntry {
     /// Number of aliases that the entry has held.
     number: u64,
-    /// The host of the last alias, and its node.
+    /// The host of the last alias.
     owner: u16,
+    /// The node of the last alias.
     node: Option<NodeId>,
     target: Option<Arc<dyn AliasTarget>>,
 }

@@ -49,7 +49,7 @@ impl Answerer {
         Some(deadline.since(Moment::now()))
     }
 
-    /// Returns whether the caller has stopped waiting, so that the answer will be dropped.
+    /// Returns whether the caller has stopped waiting, in which case the answer will be dropped.
     pub fn is_abandoned(&self) -> bool {
         self.caller.as_ref().is_some_and(Caller::has_given_up)
     }

@@ -131,8 +131,8 @@ impl Connection {
     }
 }
 
-/// Posts a message of a process of another node, which came over the connection `by`, to the process `to`, which was
-/// addressed as `name`.
+/// Posts a message from a process of another node to the process `to`, which was addressed as `name`. The message came
+/// over the connection `by`.
 fn post(by: ConnectionId, from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
     if joins::is_joiner(to) {
         return joins::receive(from, message);
@@ -160,7 +160,7 @@ impl Way {
         self.0.as_ref().map_or(ConnectionId::NONE, |connection| connection.id)
     }
 
-    /// Sends a message of a process of this node to a process of the other node. If it cannot be sent, it is answered
+    /// Sends a message from a process of this node to a process of the other node. If it cannot be sent, it is answered
     /// here.
     pub(crate) fn send(self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
         let answer = answer_for_the_lost(&message);
@@ -177,7 +177,7 @@ impl Way {
     }
 }
 
-/// Sends a message of a process of this node to a process of another. If it cannot be sent, it is answered here.
+/// Sends a message from a process of this node to a process of another. If it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     Way::between(from.node(), to.node()).send(from, to, message);
 }

@@ -38,9 +38,11 @@ impl Numbers {
     }
 }
 
-/// All hosts so far, the hosts that have begun to shut down, and the hosts whose number is in use.
+/// All hosts so far.
 static KNOWN: World<Numbers> = World::new(Numbers::new());
+/// The hosts that have begun to shut down.
 static DOWN: World<Numbers> = World::new(Numbers::new());
+/// The hosts whose number is in use.
 static IN_USE: World<Numbers> = World::new(Numbers::new());
 
 /// Returns a number for a new host, which no other host uses until it is [released](release), unless all numbers are in
@@ -151,7 +153,7 @@ pub(crate) fn is_down(number: u16) -> bool {
 mod tests {
     use super::*;
 
-    /// Catches a number that is given out again while its first host still runs.
+    /// Catches: a number that is given out again while its first host still runs.
     #[test]
     fn a_number_repeats_only_when_its_host_has_gone() {
         let (next, in_use) = (AtomicU16::new(0), Numbers::new());

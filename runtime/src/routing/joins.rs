@@ -25,8 +25,9 @@ pub(super) fn is_joiner(pid: Pid) -> bool {
 const FEW: usize = 64;
 
 struct RemoteJoin {
-    /// The joiner, and the process that it monitors.
+    /// The joiner.
     from: Pid,
+    /// The process that the joiner monitors.
     to: Pid,
     join: Join,
 }
@@ -126,7 +127,7 @@ mod tests {
         lock(&JOINS).waiting.values().filter(|kept| kept.to.node() == node).count()
     }
 
-    /// Catches abandoned waits that are kept for ever, here and on the node of the process.
+    /// Catches: abandoned waits that are kept forever, here and on the node of the process.
     #[test]
     fn waits_that_were_given_up_are_forgotten_on_both_nodes() {
         let (node, way) = (NodeId::random(), Arc::new(Way::default()));

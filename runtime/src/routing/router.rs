@@ -5,7 +5,7 @@
 //! error that contains the package.
 //!
 //! A send to an address goes straight to the slot. The receivers above serve code that has only a package and a PID,
-//! transports that bring packages from other nodes, and tests.
+//! transports that deliver packages from other nodes, and tests.
 
 use super::connection::Connection;
 use super::hosts::{is_elsewhere, is_here};
@@ -319,7 +319,7 @@ impl Node {
         hosts::is_of_program(id).then_some(Self(id))
     }
 
-    /// Returns the ID of the node, with which its PIDs begin.
+    /// Returns the ID of the node, which is the first part of its PIDs.
     pub fn id(self) -> NodeId {
         self.0
     }

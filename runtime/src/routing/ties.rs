@@ -9,9 +9,10 @@
 //! # Aliases
 //!
 //! A process may link with or monitor an alias of the other node, which only that node can resolve. On that node, the
-//! tie is with the process for which the alias stands at that moment, and the alias is recorded: messages of that
-//! process then come from the alias, the name that the other process knows. (A `Down` is found by its number.) If the
-//! alias stands for no process, the tie may be with the alias itself, which counts as a local process here.
+//! tie is with the process that the alias stands for at that moment, and the alias is recorded: messages from that
+//! process then have the alias as their sender, which is the name that the other process knows. (A `Down` is found by
+//! its number.) If the alias stands for no process, the tie may be with the alias itself, which counts as a local
+//! process here.
 
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
@@ -95,8 +96,8 @@ impl Ties {
         aliases
     }
 
-    /// Returns the local process that has the tie to which a message from `from` to the alias `to` refers. `None` if
-    /// the message is for the process for which the alias stands now.
+    /// Returns the local process with the tie that a message from `from` to the alias `to` refers to. `None` if the
+    /// message is for the process that the alias stands for now.
     pub(super) fn meant(&self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Option<Pid> {
         match message {
             LinkMessage::Link | LinkMessage::Watch(_) => None,

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(counts.load(Ordering::Relaxed), 5);
     }
 
-    /// Catches room that is given to a listener that no longer waits, while others do.
+    /// Catches: room that is given to a listener that no longer waits, while others do.
     #[test]
     fn one_that_has_given_up_takes_no_room() {
         let (queue, counts) = (TransportQueue::new(), Arc::new(AtomicU64::new(0)));

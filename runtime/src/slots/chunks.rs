@@ -1,7 +1,7 @@
-//! One entry per slot, in chunks that are made when first needed, never moved and never freed.
+//! Tables with one entry per slot, in chunks that are allocated on first use and never moved or freed.
 //!
-//! The slots themselves are in such a table, and so is data that few processes need: a side table. Unused, it costs
-//! only its directory, which is empty pages.
+//! The slots themselves are in such a table, and so is data that few processes need (a side table). An unused table
+//! costs only its directory, whose pages are untouched.
 
 use crate::mem::arena::{LARGE, region};
 use crate::pid::SLOT_BITS;
@@ -12,23 +12,24 @@ const CHUNK_BITS: u32 = 12;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
-/// A table with an entry for each slot. Entries are shared: their contents are atomic, or locked.
+/// A table with an entry for each slot. Entries are shared, so their contents are atomic or locked.
 pub(crate) struct Chunks<Entry: 'static> {
     directory: [AtomicPtr<[Entry; CHUNK]>; CHUNKS],
-    /// Locked by the thread that makes a chunk.
+    /// Locked by a thread that allocates chunks.
     growth: Mutex<()>,
     unused: fn(u32) -> Entry,
 }
 
 impl<Entry: Sync> Chunks<Entry> {
-    /// Creates a table whose entries begin as the result of `unused` for their index.
+    /// Creates a table. `unused` returns the initial value of the entry with a given index.
     pub(crate) const fn new(unused: fn(u32) -> Entry) -> Self {
-        // At most the alignment of a cache line. Entries are never dropped, like those of other program-wide tables.
+        // `region` guarantees only the alignment of a cache line. Entries are never dropped, like those of other
+        // program-wide tables.
         const { assert!(align_of::<Entry>() <= 64) };
         Self { directory: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS], growth: Mutex::new(()), unused }
     }
 
-    /// Returns the entry of the slot with that index, if its chunk exists.
+    /// Returns the entry of the slot with this index, if its chunk exists.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&'static Entry> {
         let chunk = self.directory.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
@@ -42,14 +43,14 @@ impl<Entry: Sync> Chunks<Entry> {
         self.get(index).or_else(|| self.grow(index))
     }
 
-    /// Makes the chunk of `index`, and perhaps its neighbours, unless another thread has.
+    /// Allocates the chunk of `index`, and perhaps its neighbours, unless another thread has done so.
     #[cold]
     fn grow(&self, index: u32) -> Option<&'static Entry> {
         let chunk = index as usize >> CHUNK_BITS;
         let place = self.directory.get(chunk)?;
         let growth = lock(&self.growth);
         if place.load(Ordering::Acquire).is_null() {
-            // A program with few processes gets one chunk at a time, one with many a large page of them.
+            // A program with few processes gets one chunk at a time; one with many gets a large page full of chunks.
             let many = (LARGE / size_of::<[Entry; CHUNK]>()).max(1);
             let (first, many) = if chunk < many { (chunk, 1) } else { (chunk / many * many, many) };
             let group = first..CHUNKS.min(first + many);
@@ -82,7 +83,7 @@ mod tests {
         made.store(8, Ordering::Relaxed);
         let again = SIDE.get(5).expect("just made");
         assert!(ptr::eq(made, again) && again.load(Ordering::Relaxed) == 8);
-        // Its neighbours are there too, and others are not.
+        // The other entries of its chunk exist too; those of other chunks do not.
         assert_eq!(SIDE.get(6).map(|entry| entry.load(Ordering::Relaxed)), Some(7));
         assert!(SIDE.get(1 << CHUNK_BITS).is_none() && SIDE.make((1 << SLOT_BITS) - 1).is_some());
         assert!(SIDE.make(1 << SLOT_BITS).is_none());

@@ -1,14 +1,15 @@
 //! The directory of slots, and the list of free ones.
 //!
-//! Free slots are listed by index: each thread keeps some and exchanges [`BATCH`] at a time with the program's list, so
-//! that spawns and exits share no cache line per process. Slots that were never used come to a thread in batches, too.
-//! Of these it opens the first incarnation by plain stores: the thread alone has been given the index, and no PID of
-//! the slot has been valid yet, so no thread has passed the check of a generation that comes before each push and each
-//! claim. The mark in the mailbox is for those that the thread leaves when it ends: they are listed like others.
+//! Free slots are listed by index. Each thread keeps some indices and exchanges [`BATCH`] at a time with the program's
+//! list, so that most spawns and exits touch no shared cache line. Slots that were never used are also handed to
+//! threads in batches. A thread opens the first incarnation of such a slot with plain stores: no other thread has been
+//! given the index, and no PID of the slot has been valid yet, so no thread has passed the generation check that
+//! precedes each push and each claim. An unused slot still has the mark of a vacant one in its mailbox, because a
+//! thread that ends leaves its unused indices to the program's list, like any others.
 //!
-//! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
-//! to the list. A slot is listed once, by the thread that ended its process; or that thread keeps it, with its token,
-//! and takes it before those that are listed.
+//! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); the slot goes back
+//! to the list. A slot is listed once, by the thread that ended its process, unless that thread keeps the slot with its
+//! token. A thread takes the slots that it keeps before listed ones.
 
 use super::chunks::Chunks;
 use super::slot::{Slot, Token};
@@ -18,38 +19,38 @@ use crate::sync::{AtomicU32, Ordering, SegQueue};
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// How many free indices move between a thread and the program at a time, and how many new ones a thread takes. A
-/// guess: that many spawns share the cost.
+/// Number of free indices that move between a thread and the program's list at a time, and of unused ones that a thread
+/// takes at a time. The value is a guess: the cost is shared by this many spawns.
 const BATCH: usize = 128;
 
-/// How many slots whose token is held are skipped before a new slot is made.
+/// Number of slots with a held token that are skipped before a slot that was never used is taken.
 const SKIPS: usize = 8;
 
 pub(crate) struct SlotTable {
     slots: Chunks<Slot>,
-    /// How many slots were given to threads at least once.
+    /// Number of slots that have been handed to threads at least once.
     used: AtomicU32,
     free: SegQueue<Vec<u32>>,
 }
 
-/// The program's table: addresses outlive runtimes, so it belongs to none.
+/// The program's table. It belongs to no runtime, because addresses outlive runtimes.
 pub(crate) static TABLE: World<SlotTable> = World::new(SlotTable::new());
 
 thread_local! {
     static CACHE: RefCell<IndexCache> = const { RefCell::new(IndexCache::EMPTY) };
 }
 
-/// A thread's free indices. They go to the program's list when it ends.
+/// The free indices of a thread. They go to the program's list when the thread ends.
 struct IndexCache {
     free: Vec<u32>,
-    /// Those that were never used.
+    /// Indices of slots that were never used.
     new: Range<u32>,
 }
 
 impl IndexCache {
     const EMPTY: Self = Self { free: Vec::new(), new: 0..0 };
 
-    /// Takes all of them.
+    /// Takes all indices out of the cache.
     fn leave(&mut self) -> Vec<u32> {
         let mut left = std::mem::take(&mut self.free);
         left.extend(std::mem::take(&mut self.new));
@@ -94,12 +95,14 @@ impl SlotTable {
         slot.carries(pid).then_some(slot)
     }
 
-    /// Like [`slot`](Self::slot), also if its process has ended and the slot was not reused: it may be exiting.
+    /// Like [`living`](Self::living), but also returns the slot if the process is exiting or has ended, until the slot
+    /// is reused.
     pub(crate) fn last(&self, pid: Pid) -> Option<&'static Slot> {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Returns whether `pid` is exactly the PID of a live process: a text may hold any. In one total order with ends.
+    /// Returns whether `pid` is exactly the PID of a live process, since one parsed from text may be anything. The
+    /// check is in one total order with exits.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))
@@ -118,7 +121,7 @@ impl SlotTable {
         if token.is_some() { token } else { self.take_another(index) }
     }
 
-    /// Takes the token of another slot than `skipped`, whose token is held.
+    /// Takes the token of a slot other than `skipped`, whose token is held.
     #[cold]
     fn take_another(&self, skipped: u32) -> Option<Token> {
         let mut skipped = vec![skipped];
@@ -143,7 +146,7 @@ impl SlotTable {
             return simulator.take_slot();
         }
         with_cache(|cache| {
-            // The list's own `pop` passes a fence, even if it is empty.
+            // `SegQueue::pop` executes a fence even if the queue is empty.
             if cache.free.is_empty() && !self.free.is_empty() {
                 cache.free = self.free.pop()?;
             }
@@ -168,8 +171,8 @@ impl SlotTable {
         }
     }
 
-    /// As [`take_back`](Self::take_back), if nothing has arrived there: runs no code of users, and schedules nothing.
-    /// Returns the token otherwise. For a slot that is not listed, so that no other process can have begun there.
+    /// Like [`take_back`](Self::take_back) if nothing has arrived in the slot; otherwise returns the token. Runs no
+    /// user code and schedules nothing. Only for a slot that is not listed, where no other process can have started.
     pub(crate) fn take_back_empty(&self, token: Token) -> Option<Token> {
         let index = token.is_reusable().then_some(token.slot().index());
         let late = token.park_vacant();
@@ -196,7 +199,7 @@ impl SlotTable {
     }
 }
 
-/// Calls `body` with the thread's free indices: none, if it is ending and has no list any more.
+/// Calls `body` with the thread's free indices, or with none if the thread is ending and its cache is gone.
 fn with_cache<R>(body: impl Fn(&mut IndexCache) -> R) -> R {
     let here = CACHE.try_with(|cache| body(&mut cache.borrow_mut()));
     here.unwrap_or_else(|_| body(&mut { IndexCache::EMPTY }))
@@ -208,7 +211,7 @@ mod tests {
     use crate::pid::SLOT_BITS;
     use std::collections::HashSet;
 
-    /// Runs `body` on a thread that has no free indices, and leaves none to the program's table.
+    /// Runs `body` on a thread that starts without free indices and leaves none to the program's table.
     fn apart(body: impl FnOnce() + Send) {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -218,7 +221,8 @@ mod tests {
         });
     }
 
-    /// Mutations: the new indices are not left; the second thread's first batch begins where the first one's did.
+    /// Catches: unused indices that are lost when their thread ends; a batch that begins where that of another thread
+    /// did.
     #[test]
     fn new_slots_that_a_thread_leaves_are_listed_and_each_is_taken_once() {
         static OWN: SlotTable = SlotTable::new();
@@ -236,7 +240,7 @@ mod tests {
         assert_eq!(OWN.used.load(Ordering::Relaxed) as usize, 2 * BATCH, "the listed ones come first");
     }
 
-    /// Mutation: `take` looks at the chunks that are there, and does not make one.
+    /// Catches: a `take` that only considers existing chunks and does not allocate one.
     #[test]
     fn a_listed_slot_whose_chunk_was_never_made_is_taken() {
         static OWN: SlotTable = SlotTable::new();

@@ -1,6 +1,6 @@
-//! The table of processes: a PID is looked up by an index and a comparison of generation, node and host.
+//! The table of processes. A PID is looked up by an index and a comparison of generation, node and host.
 //!
-//! * [`slot`]: the place of a process, and the token that gives its holder exclusive rights;
+//! * [`slot`]: the slot of a process, and the token that gives its holder exclusive rights;
 //! * [`directory`]: the slots, and the list of free ones;
 //! * [`chunks`]: tables with an entry per slot, of slots or of data that few processes need;
 //! * [`link_endpoint`]: slots as receivers of link messages.

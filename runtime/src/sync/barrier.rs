@@ -52,8 +52,9 @@ pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// Handles a kernel that refuses what it has granted: a filter of system calls was installed since, or it has no
-/// memory. Aborts the program if a slow barrier fails too: without a barrier, two threads may run one process.
+/// Handles a kernel that refuses barriers after it has agreed to serve them: a filter of system calls was installed
+/// since, or it has no memory. Aborts the program if a slow barrier fails too: without a barrier, two threads may run
+/// one process.
 #[cold]
 fn fall_back() {
     if !kernel::slow_barrier() {

@@ -44,13 +44,14 @@ pub(crate) trait Simulator: Any + Send + Sync {
     /// Returns whether the calling thread is the test's, rather than one that runs processes.
     fn is_test(&self) -> bool;
 
-    /// Records that the test lets time pass, or waits until nothing can continue without that.
+    /// Records that the test lets time pass, or waits until nothing can continue without time passing.
     fn begins_to_wait(&self);
 
-    /// Records that a timer has fired. Returns false if too many have fired in vain, so that no other one may.
+    /// Records that a timer has fired. Returns false if too many have fired in vain, in which case no other timer may
+    /// fire.
     fn fired(&self) -> bool;
 
-    /// Returns how long the fault lasts, if it now occurs for that type of process or command.
+    /// Returns how long the fault lasts, if it now occurs for a process or command of type `of`.
     fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration>;
 
     /// Records that the current turn has changed something that other turns may read, such as names and groups.
@@ -61,10 +62,10 @@ pub(crate) trait Simulator: Any + Send + Sync {
 
     fn return_slot(&self, index: u32);
 
-    /// Records that a message of that type is delivered to the running process.
+    /// Records that a message of the type named `message` is delivered to the running process.
     fn delivered(&self, message: &'static str);
 
-    /// Records that something is sent to the process in that slot.
+    /// Records that something is sent to the process in the slot with index `slot`.
     fn sent(&self, slot: u32);
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Makes the calling thread belong to that simulation, or to none. Returns its previous one.
+/// Makes the calling thread belong to the given simulation, or to none. Returns the previous one.
 pub(crate) fn enter(simulator: Option<Arc<dyn Simulator>>) -> Option<Arc<dyn Simulator>> {
     HERE.replace(simulator)
 }

@@ -30,12 +30,12 @@ thread_local! {
     static ACTIONS: RefCell<Vec<(Window, Action)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Registers `action`, to be performed when the calling thread next passes that window.
+/// Registers `action`, to be performed when the calling thread next passes `window`.
 pub(crate) fn do_in(window: Window, action: impl FnOnce() + 'static) {
     ACTIONS.with_borrow_mut(|actions| actions.push((window, Box::new(action))));
 }
 
-/// Performs the action that the calling thread has registered for that window, if any.
+/// Performs the action that the calling thread has registered for `window`, if any.
 pub(crate) fn pass(window: Window) {
     let action = ACTIONS.with_borrow_mut(|actions| {
         let place = actions.iter().position(|(at, _)| *at == window)?;

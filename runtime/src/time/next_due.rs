@@ -40,7 +40,7 @@ impl NextDue {
     }
 
     /// Performs X3 to X6; `least` returns the minimum of the wheels' words. Returns whether a timer that precedes all
-    /// others was set meanwhile, so that a thread must be woken.
+    /// others was set meanwhile, in which case a thread must be woken.
     pub(crate) fn raise(&self, least: impl Fn() -> Moment) -> bool {
         let before = self.0.load();
         let raised = self.0.exchange(before, least());

@@ -44,9 +44,9 @@ pub(crate) const FIRED: u32 = 64;
 /// Cost, in fired timers, of a search that has only advanced a wheel part of the way.
 pub(crate) const SOUGHT: u32 = 16;
 
-/// How much later than the first timer of all wheels the first timer of a thread's own wheel may be due and still be
-/// fired before it. The thread contends with no other in its own wheel, in which its own processes set timers. One tick
-/// of the wheels.
+/// A thread prefers the first timer of its own wheel to the first timer of all wheels if it is due at most this much
+/// later: in its own wheel, where its own processes set timers, it contends with no other thread. One tick of the
+/// wheels.
 const SLACK: u64 = 1 << 20;
 
 /// The result of a search for due timers.
@@ -61,7 +61,7 @@ pub(crate) enum Due {
 }
 
 pub(crate) enum TimerAction {
-    /// Answers the yield `tag` of the process of that generation.
+    /// Answers the yield `tag` of the process of `generation`.
     Complete {
         slot: &'static Slot,
         generation: u64,
@@ -128,7 +128,7 @@ impl Timers {
     }
 
     /// Sets a timer, in the wheel of the caller's permit if it has one. Returns its key, and whether it is due before
-    /// all others, so that a thread must be woken. Returns `None` if there are too many timers.
+    /// all others, in which case a thread must be woken. Returns `None` if there are too many timers.
     pub(crate) fn set(&self, permit: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
         let number = self.number(permit);
         let shared = &self.wheels[number];
@@ -221,8 +221,8 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Raises the next due moment when nothing is due. Returns whether an earlier timer was set meanwhile, so that a
-    /// thread must be woken.
+    /// Raises the next due moment when nothing is due. Returns whether an earlier timer was set meanwhile, in which
+    /// case a thread must be woken.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }

@@ -346,8 +346,8 @@ mod tests {
         }
     }
 
-    /// Catches: a clock that waits for ever for a process that is idle in between, such as one that makes one call
-    /// after another with a time limit of zero.
+    /// Catches: a clock that waits forever for a process that is idle in between, such as one that makes one call after
+    /// another with a time limit of zero.
     #[test]
     fn one_that_always_has_something_due_is_busy() {
         let clock = Clock::starting_at(Moment::now_by(None).after(Duration::from_secs(3_600)));

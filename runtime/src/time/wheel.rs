@@ -68,8 +68,9 @@ struct WheelEntry<T> {
     due: u64,
     /// Unique: identifies the entry, and orders entries that are due at the same moment.
     serial: u64,
-    /// Neighbours in the slot's list; `next` of a free entry is the next free one.
+    /// The next entry in the slot's list or, if this entry is free, the next free one.
     next: u32,
+    /// The previous entry in the slot's list.
     previous: u32,
     place: EntryPlace,
     value: Option<T>,

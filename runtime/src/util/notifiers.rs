@@ -49,8 +49,9 @@ struct NotifierState {
     threads: usize,
     /// Number of threads that wait and are not called.
     idle: usize,
-    /// Numbers of called threads: those woken, and those started. At most one in all.
+    /// Number of called threads that were woken. At most one thread in all is called.
     woken: usize,
+    /// Number of called threads that were started.
     started: usize,
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn is_needed() -> bool {
     !ThreadKind::current().runs_users_code()
 }
 
-/// Runs user code: here, or on a notifier if this thread has other duties.
+/// Runs user code on this thread, or on a notifier if this thread has other duties.
 pub fn run(job: impl FnOnce() + Send + 'static) {
     if is_needed() { notify(Box::new(job)) } else { job() }
 }

@@ -64,7 +64,7 @@ fn deliver_to_full(transport: &dyn Transport, mut refused: Undeliverable) -> Res
         let place = FullPlace::Abroad(queue, to);
         match (transport.deliver_beyond(refused.package), own) {
             (Ok(()), Some(_)) => {
-                // The previous place may have the last reference to a queue, so it is dropped outside the borrow.
+                // The previous place may hold the last reference to a queue, so it is dropped outside the borrow.
                 let _before = FULL.replace(Some(place));
                 note_congestion_abroad();
                 return Ok(());

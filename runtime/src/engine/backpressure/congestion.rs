@@ -121,9 +121,9 @@ pub(crate) fn known(slot: &'static Slot) -> u64 {
     if slot.is_hard_bounded() { 0 } else { SIDES.get(slot.index()).map_or(0, |side| side.lock().known) }
 }
 
-/// Notes that the process `own` congests `slot`. The amount that its step has sent since then is measured by the budget
-/// that the step has spent: the messages of a batch may come from any sender, and counting them would make the step
-/// wait because of others.
+/// Records that the process `own` congests `slot`. The amount that its step has sent since then is measured by the
+/// budget that the step has spent: the messages of a batch may come from any sender, and counting them would make the
+/// step wait because of others.
 fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
     let before = CONGESTED.get();
@@ -142,10 +142,10 @@ fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     node_pool::set_known_congested(slot.address());
 }
 
-/// Notes that the step has sent too much to another node.
+/// Records that the step has sent too much to another node.
 pub(super) fn note_congestion_abroad() {
     if CONGESTED.replace(Some(Congestion::Abroad)).is_none() {
-        // As in `note_congestion`.
+        // Same as in `note_congestion`.
         node_pool::spend(BUDGET);
     }
 }

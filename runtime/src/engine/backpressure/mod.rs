@@ -20,7 +20,8 @@
 //! It is resumed:
 //! * W6 in each of its steps while CONGESTED is set, the receiver resumes as many senders as it has room for, assuming
 //!   that each sends as much as in its last step; at least one when it is below half of its bound; and all when it has
-//!   nothing left or begins to wait for something else. To resume is to clear SUSPENDED, and then to wake.
+//!   nothing left or begins to wait for something else. Resuming a process means clearing SUSPENDED and then waking the
+//!   process.
 //! * W7 a suspended process that is woken (an answer has arrived) takes what has arrived and keeps it for later; then
 //!   it checks SUSPENDED; then it parks its token. A signal ends the suspension.
 //! * W8 an ending receiver first becomes unroutable, then checks CONGESTED, and if that is set resumes all.
@@ -42,7 +43,7 @@
 //!
 //! *No signal is kept waiting.* At least one of the two checks in W9 sees the action of the other side.
 //!
-//! *No process waits for ever:*
+//! *No process waits forever:*
 //! * a process is never suspended at itself, nor while its own mailbox is over its bound, and is resumed as soon as it
 //!   is: so in a cycle of processes with full mailboxes, none is suspended;
 //! * a call that would close a cycle with the edge of W5 ends the suspension, and a suspension that would close one is
@@ -59,7 +60,7 @@
 //!
 //! # Files
 //!
-//! * [`congestion`]: senders that have found a mailbox too full; [`suspend`]: senders that are suspended for it;
+//! * [`congestion`]: senders that have found a mailbox too full; [`suspend`]: senders that are suspended because of it;
 //!   [`waiters`]: threads and tasks that wait for room;
 //! * [`abroad`]: senders to other nodes;
 //! * [`placeholders`]: hard bounds, and the argument for their second queue;

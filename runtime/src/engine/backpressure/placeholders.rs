@@ -91,7 +91,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
     }
 }
 
-/// Blocks the calling thread until there may be room. Returns false if the wait could last for ever.
+/// Blocks the calling thread until there may be room. Returns false if the wait could last forever.
 fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     match sender() {
         Sender::Process(own) => !ptr::eq(own, slot) && suspend::wait_in_step(own, slot, generation),

@@ -188,9 +188,9 @@ pub(crate) struct MailboxState {
     pub(crate) bound: Option<Bound>,
     pub(crate) queue: Option<BoundedQueue>,
     pub(crate) waiting: VecDeque<RoomWaiter>,
-    /// Number of messages still expected from processes that were resumed while the mailbox was not empty, and the
-    /// number of the newest message that was seen.
+    /// Number of messages still expected from processes that were resumed while the mailbox was not empty.
     pub(crate) expected: u64,
+    /// The number of the newest message that was seen.
     pub(crate) seen: u64,
     /// While congested: the number of a recent message. A sender that cannot learn its predecessor's number uses this;
     /// otherwise the length would be forgotten each time that a sender is preempted while numbering its message.
@@ -200,7 +200,7 @@ pub(crate) struct MailboxState {
 }
 
 impl MailboxState {
-    /// Notes the number of the newest message; zero if unknown, such as while its sender is about to write it.
+    /// Records the number of the newest message; zero if unknown, such as while its sender is about to write it.
     pub(crate) fn note_arrivals(&mut self, last: u64) {
         if last != 0 {
             self.expected = self.expected.saturating_sub(distance(self.seen, last));

@@ -29,15 +29,15 @@ const FORCED_RELEASE_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeReason {
     Room,
-    /// Its own mailbox is over its bound.
+    /// The process's own mailbox is over its bound.
     Overfull,
-    /// It got a signal, which must not wait.
+    /// The process got a signal, which must not wait.
     Signalled,
     /// The process that it is suspended at waits for it.
     Called,
-    /// It has waited for the maximum time.
+    /// The process has waited for the maximum time.
     ForcedRelease,
-    /// It has ended.
+    /// The process has ended.
     Ended,
 }
 

@@ -2,7 +2,7 @@
 //! permit back afterwards.
 //!
 //! The protocol is in `handoff`. The blocking code runs on the stack of the step, from which it may borrow, but outside
-//! of the context, so that its sends count as sent from outside, whichever thread has the permit by then.
+//! of the context, so its sends count as sent from outside, whichever thread has the permit by then.
 
 use crate::engine::context::thread::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
@@ -171,8 +171,8 @@ impl ThreadContext {
 
     fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
-            // Now that this thread waits, all blocked threads may be waiting for processes, so that a queued step gets
-            // a thread beyond the limit.
+            // Now that this thread waits, all blocked threads may be waiting for processes, in which case a queued step
+            // gets a thread beyond the limit.
             self.host.wake_blocked_steps();
             let outer = BLOCKING_CONTEXT.replace(self);
             let _back = defer(|| {
@@ -295,8 +295,8 @@ impl Scheduler {
         }
     }
 
-    /// Performs handoff:M1 to handoff:M4: thread `number` has been in the same step for long, and others wait. Its
-    /// permit goes to another thread, and its step continues without one. Returns false if the limit of threads is
+    /// Performs handoff:M1 to handoff:M4: thread `number` has been in the same step for a long time, and others wait.
+    /// Its permit goes to another thread, and its step continues without one. Returns false if the limit of threads is
     /// reached, or if the thread has no permit.
     ///
     /// Called by the watchdog, and by tests.
@@ -496,8 +496,8 @@ mod tests {
         (builder.build().expect("it starts"), spawn)
     }
 
-    /// Catches: a nested wait after which the step no longer counts as waiting for processes, so that no thread is
-    /// found for the process that it waits for.
+    /// Catches: a nested wait after which the step no longer counts as waiting for processes, so no thread is found for
+    /// the process that it waits for.
     #[test]
     fn a_step_that_has_waited_within_a_wait_still_waits() {
         let (runtime, spawn) = narrow();

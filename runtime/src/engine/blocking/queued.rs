@@ -137,8 +137,8 @@ mod tests {
         }
     }
 
-    /// Catches: a waker whose drop panics between the hand-off and the return, so that the step continues, or ends, on
-    /// a thread that does not know that it has lost its permit.
+    /// Catches: a waker whose drop panics between the hand-off and the return, so the step continues, or ends, on a
+    /// thread that does not know that it has lost its permit.
     #[test]
     fn a_waker_that_is_not_needed_may_panic_when_it_is_dropped() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

@@ -1,4 +1,5 @@
-//! What a host does for the thread that calls it: commands to its handlers, timers, and code of users.
+//! Services of a host for the thread that calls it: dispatching commands to handlers, setting timers, and access to
+//! user code.
 
 use super::thread::with_current;
 use crate::call::caller::Caller;
@@ -9,8 +10,8 @@ use crate::recorder::kind::RecordKind;
 use crate::time::timers::TimerAction;
 use std::ptr;
 
-/// Returns a command that is to be passed to its handler now. One that fails is dropped, with its caller, which
-/// answers; one that is late comes by a timer.
+/// Decides the fate of a command in a simulation. Returns it if it is to be passed to its handler now. A command that
+/// fails is dropped with its caller, which answers it; one that is late is passed on by a timer.
 #[cfg(feature = "test")]
 fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller) -> Option<(Payload, Caller)> {
     use crate::sync::simulated::{Mishap, mishap};
@@ -25,7 +26,7 @@ fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller)
 }
 
 impl Scheduler {
-    /// Calls `body` with the user code; `None` when the host has been shut down.
+    /// Calls `body` with the user code. Returns `None` if the host has been shut down.
     pub(crate) fn with_user<R>(&self, body: impl FnOnce(&UserCode) -> R) -> Option<R> {
         with_current(|context| match context {
             Some(context) if ptr::eq(context.host, self) => Some(body(&context.user)),
@@ -37,7 +38,7 @@ impl Scheduler {
     pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
         #[cfg(feature = "test")]
         let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
-        // Without the user code both are dropped, which answers.
+        // Without the user code, both are dropped, which answers the command.
         self.with_user(|user| user.handlers.dispatch(command, caller));
     }
 
@@ -66,14 +67,15 @@ impl Scheduler {
         })
     }
 
-    /// Returns the number of the calling thread, if it is one of this host's. That of a pinned process's thread is
-    /// greater than any other.
+    /// Returns the number of the calling thread, if it is one of this host's. The thread of a pinned process has a
+    /// greater number than any other thread.
     #[inline]
     pub(crate) fn current_thread(&self) -> Option<usize> {
         with_current(|context| context.filter(|context| ptr::eq(context.host, self)).map(|context| context.index))
     }
 
-    /// Runs foreign code, which may take long, between two steps: the thread's permit can be taken over as in a step.
+    /// Runs foreign code that may take long, between two steps. Meanwhile the thread's permit can be taken over, as in
+    /// a step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {
             let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);

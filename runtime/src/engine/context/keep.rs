@@ -9,15 +9,16 @@ use crate::local::tokens::{Following, KeepsNothing, Kept};
 use crate::slots::Token;
 use crate::slots::slot::words::ParkKind;
 
-/// For how many visits to shared queues a thread keeps no process after a tick, and has none in the table of its cache
-/// after others have sent to one there: some 500 steps, or 25 µs of short ones.
+/// Number of visits to shared queues for which a thread keeps no process after a tick, and does not use the table of
+/// its cache after others have sent to a process there: about 500 steps, or 25 µs of short ones.
 const COOLDOWN: u8 = 25;
 
-/// For a worker of a simulation, in which each message is a choice.
+/// The cooldown of a worker in a simulation, where each message is a choice.
 pub(crate) const NO_CACHE: u8 = u8::MAX;
 
 impl ThreadContext {
-    /// Queues a process that this thread has woken or spawned: it runs next, before the one in the run-next slot.
+    /// Queues a process that this thread has woken or spawned: it runs next, before the process now in the run-next
+    /// slot.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
         if !IS_ON {
@@ -25,10 +26,10 @@ impl ThreadContext {
         }
         let displaced = match self.thread.local.put_next(token) {
             Ok(displaced) => displaced,
-            // The thread has been in its step for long: the process goes where the others are just being moved to.
+            // The thread has been in its step for a long time, and its tokens are just being moved to the global queue.
             Err(token) => return self.host.push_global(token),
         };
-        // The watchdog rescues it from the slot behind a step that does not end.
+        // If this step does not end, the watchdog moves the process out of the run-next slot.
         let attention = self.thread.attention();
         if attention & (LOST | UNWATCHED) != 0 {
             if attention & LOST != 0 {
@@ -49,7 +50,7 @@ impl ThreadContext {
         }
     }
 
-    /// Queues the process where other threads look: this one has no permit to run it.
+    /// Queues the processes where other threads look, since this thread has no permit to run them.
     #[cold]
     fn push_without_permit(&self, displaced: Option<Token>) {
         displaced.into_iter().chain(self.thread.local.take_next()).for_each(|token| self.host.push_global(token));
@@ -66,9 +67,9 @@ impl ThreadContext {
         self.push_own(token);
     }
 
-    /// Parks the token of a process that has nothing to do, or keeps it while another process is to run next, or, if it
-    /// is idle, while others are in the deque: see [`tokens`](crate::local::tokens). Returns it if something has
-    /// arrived.
+    /// Parks the token of a process that has nothing to do, or keeps it if another process is to run next or, for an
+    /// idle process, if others are in the deque: see [`tokens`](crate::local::tokens). Returns the token if something
+    /// has arrived.
     #[inline(always)]
     pub(crate) fn keep_or_park(&self, mut token: Token, kind: ParkKind) -> Option<Token> {
         let local = &self.thread.local;
@@ -96,8 +97,9 @@ impl ThreadContext {
         Some(back)
     }
 
-    /// Keeps the token of a process that has nothing to do, and takes that of the process to run next, if that is all
-    /// that [`keep_or_park`](Self::keep_or_park) and [`next`](Self::next) would come to. Names that one as running.
+    /// Keeps the token of a process that has nothing to do, and takes that of the process to run next, if
+    /// [`keep_or_park`](Self::keep_or_park) and [`next`](Self::next) would do exactly that. Marks the next process as
+    /// running.
     ///
     /// # Errors
     /// The token otherwise.
@@ -108,7 +110,7 @@ impl ThreadContext {
         if !may_follow || !may_be_kept(&mut token, kind) {
             return Err(token);
         }
-        // Before the look at what others ask for, as in `park_token`.
+        // Before the check for requests of other threads, as in `park_token`.
         thread.running.end();
         match thread.local.keep_for_next(token.release(), kind) {
             Ok(Following { token: next, has_answer }) => {
@@ -122,13 +124,14 @@ impl ThreadContext {
         }
     }
 
-    /// *flush* of `local::cache`: parks the tokens of the processes in the cache, and disables its table for a while.
+    /// Performs *flush* of `local::cache`: parks the tokens of the processes in the cache, and disables its table for a
+    /// while.
     pub(crate) fn flush_cache(&self) {
         self.thread.local.enable_table(false);
         self.until_table.set(COOLDOWN);
         self.evict_cached();
         if self.thread.local.has_table() {
-            // Others are taking them, and may give up.
+            // Other threads are taking the tokens, and may give up.
             self.thread.local.lock.notify();
         }
     }
@@ -143,7 +146,7 @@ impl ThreadContext {
         }
     }
 
-    /// Leaves nothing to this thread alone: it is about to block, to sleep, to become spare, to exit, or to give its
+    /// Gives up all tokens that this thread keeps, because it is about to block, sleep, become spare, exit, or give its
     /// permit away.
     pub(crate) fn flush(&self) -> KeepsNothing {
         self.thread.local.flush(|kept| match kept {
@@ -153,7 +156,7 @@ impl ThreadContext {
         })
     }
 
-    /// Leaves no process at the front of the cache.
+    /// Empties the front of the cache.
     #[inline]
     pub(crate) fn leave_front(&self) {
         if self.thread.local.has_front() {
@@ -168,7 +171,7 @@ impl ThreadContext {
         }
     }
 
-    /// Leaves no process in the cache.
+    /// Empties the cache.
     #[inline]
     pub(crate) fn evict_cached(&self) {
         if self.thread.local.has_cached() {
@@ -182,22 +185,22 @@ impl ThreadContext {
         self.thread.local.take_cached().for_each(|token| self.evict(token));
     }
 
-    /// Queues the processes to which others have sent something: that at the front of the cache, and of those in its
-    /// table the ones that have come there since the last visit (*check* of `local::cache`).
+    /// Queues the processes in the cache that have input: the one at its front, and those that were put into its table
+    /// since the last visit (*check* of `local::cache`).
     pub(crate) fn check_cache(&self) {
         while let Some(token) = self.thread.local.take_filled() {
             self.evict(token);
         }
     }
 
-    /// A tick has passed: the steps of this thread may be long.
+    /// Stops keeping processes for a while. Called after a tick: the steps of this thread may be long.
     pub(crate) fn cooldown(&self) {
         self.flush_cache();
         self.cooldown.set(self.cooldown.get().max(COOLDOWN));
         self.follow_until.set(0);
     }
 
-    /// Counts a visit to a shared queue.
+    /// Counts a visit to a shared queue towards the end of the cooldown.
     pub(crate) fn warm_up(&self) {
         let cooldown = self.cooldown.get();
         if cooldown == NO_CACHE {
@@ -212,8 +215,8 @@ impl ThreadContext {
     }
 }
 
-/// Returns whether a thread may keep a process: nothing has arrived, and senders and its steps need look at nothing
-/// else.
+/// Returns whether a thread may keep a process: nothing has arrived, and neither senders nor its steps need to check
+/// anything else.
 #[inline(always)]
 fn may_be_kept(token: &mut Token, kind: ParkKind) -> bool {
     let lanes = token.lanes();

@@ -1,11 +1,11 @@
 //! The process that a thread runs, as seen from the code of that process.
 //!
-//! * [`thread`]: a thread's own state; [`keep`]: where it puts the tokens of processes; [`dispatch`]: what its host
-//!   does for it;
+//! * [`thread`]: a thread's own state; [`keep`]: where it puts the tokens of processes; [`dispatch`]: services of its
+//!   host;
 //! * [`own`]: the process that it runs or starts, and access to its slot;
 //! * [`values`]: values that spawned processes inherit; [`reactor_scope`]: entering the reactor;
 //! * [`vacant`]: the vacant slots that a thread keeps for its next processes;
-//! * `spans`: what the spans of messages say of processes (feature `spans`).
+//! * `spans`: how the spans of messages describe processes (feature `spans`).
 
 pub(crate) mod dispatch;
 pub(crate) mod keep;

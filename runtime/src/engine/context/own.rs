@@ -11,12 +11,12 @@ use crate::slots::{ColdState, Slot, TABLE};
 use std::cell::Cell;
 use std::ptr;
 
-/// A thread's starts.
+/// The process starts in progress on a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Starting {
-    /// Their depth: each is nested in the start of the one before.
+    /// Number of starts, each nested in the previous one.
     pub(crate) depth: usize,
-    /// The innermost process, and its host.
+    /// The process of the innermost start, and its host.
     pub(crate) process: Option<(&'static Scheduler, Pid)>,
 }
 
@@ -24,13 +24,13 @@ thread_local! {
     pub(crate) static STARTING: Cell<Starting> = const { Cell::new(Starting { depth: 0, process: None }) };
 }
 
-/// Returns the process that the calling thread starts, with its host.
+/// Returns the process that the calling thread is starting, and its host.
 pub(crate) fn starting() -> Option<(&'static Scheduler, Pid)> {
     STARTING.try_with(Cell::get).ok()?.process
 }
 
-/// Calls `look` with the cold state of the process that the calling thread runs or starts; `None` if there is none, or
-/// if it is exiting. `look` must not run foreign code.
+/// Calls `look` with the cold state of the process that the calling thread runs or starts; returns `None` if there is
+/// none, or if it is exiting. `look` must not run foreign code.
 pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) -> R) -> Option<R> {
     if crate::call::caller::is_ending() {
         return None;
@@ -64,7 +64,7 @@ impl ColdState {
     }
 }
 
-/// Sends a link message to `to`; if that has ended, or cannot be reached, it is answered on its behalf.
+/// Sends a link message to `to`. If that process has ended or cannot be reached, the message is answered on its behalf.
 pub(crate) fn send_link_message(from: (&'static Slot, Pid), to: Pid, message: LinkMessage<ExitReason>) {
     let (back, from) = from;
     if to.node() != from.node() {

@@ -24,7 +24,8 @@ impl UserCode {
 }
 
 impl Scheduler {
-    /// Runs `body` within the host's reactor, if it has one, as code of its processes on any thread.
+    /// Runs `body` within the host's reactor, if it has one, like code of the host's processes. May be called on any
+    /// thread.
     #[inline]
     pub(crate) fn within_reactor<R>(&self, body: impl FnOnce() -> R) -> R {
         if !self.has_reactor || with_current(|context| context.is_some_and(|context| ptr::eq(context.host, self))) {
@@ -36,7 +37,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends the reactor: all threads of the host have ended, except those that are stuck.
+    /// Ends the reactor, after all threads of the host have ended, except those that are stuck.
     pub(crate) fn end_reactor(&self, patience: Duration) {
         if self.has_reactor
             && let Some(user) = self.user()

@@ -1,4 +1,4 @@
-//! What the spans of messages say of processes (feature `spans`).
+//! How the spans of messages describe processes (feature `spans`).
 
 use super::thread::{current_pid, with_current};
 use crate::observe::spans::{ProcessLookup, set_lookup};
@@ -6,7 +6,7 @@ use crate::pid::{Pid, Resident};
 use crate::slots::{Slot, TABLE};
 use std::sync::Arc;
 
-/// From here on, spans know the processes.
+/// Makes spans describe processes from here on.
 pub(crate) fn begin() {
     set_lookup(&LocalLookup);
 }
@@ -25,7 +25,7 @@ impl ProcessLookup for LocalLookup {
     }
 }
 
-/// Returns the label of the process, which the thread runs: then its labels are looked at only if it has one.
+/// Returns the label of the process. If the calling thread runs it, the host's labels are searched only if it has one.
 fn label(slot: &'static Slot, pid: Pid) -> Option<Arc<str>> {
     let running = with_current(|context| context?.thread.running());
     let is_own = running.is_some_and(|running| std::ptr::eq(running, slot) && slot.resident() == Some(pid));

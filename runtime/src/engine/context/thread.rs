@@ -1,7 +1,8 @@
 //! A thread's own state, and how a thread finds it from the code of its processes.
 //!
-//! It belongs to one system thread for that thread's life. The permit of the thread changes (`handoff`): a thread may
-//! lose it in the middle of a step without knowing, so nothing here may assume that no other has that permit.
+//! The context belongs to one system thread for that thread's life. The permit of the thread changes (`handoff`): a
+//! thread may lose it in the middle of a step without noticing, so nothing here may assume that no other thread has the
+//! permit.
 
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::workers::Permit;
@@ -25,32 +26,32 @@ pub(crate) struct ThreadContext {
     pub(crate) index: usize,
     /// The part that other threads may read.
     pub(crate) thread: &'static Worker,
-    /// The permit that it holds, or held last.
+    /// Index of the permit that the thread holds, or held last.
     pub(crate) permit_index: Cell<usize>,
     pub(crate) permit: Cell<&'static Permit>,
-    /// The thread that it got its permit from, which may have left work behind.
+    /// The thread that this one got its permit from, which may have left work behind.
     pub(crate) behind: Cell<Option<usize>>,
-    /// Whether it has not had a permit yet.
+    /// Whether the thread has not had a permit yet.
     pub(crate) is_new: Cell<bool>,
     /// The record of a pinned process's thread, which has no permit and no index.
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
-    /// How many steps the thread had run when a shared queue came first most recently.
+    /// Number of steps that the thread had run when a shared queue last came first.
     pub(crate) fair: Cell<u64>,
     pub(crate) visits: Cell<u32>,
-    /// How many time slices for the last request to time a message had none.
+    /// Number of time slices without a message since the last request to time one.
     pub(crate) untimed: Cell<u8>,
-    /// How many visits to shared queues it must make before it keeps processes; [`NO_CACHE`](super::keep::NO_CACHE) if
-    /// it never does.
+    /// Number of visits to shared queues until the thread keeps processes; [`NO_CACHE`](super::keep::NO_CACHE) if it
+    /// never does.
     pub(crate) cooldown: Cell<u8>,
-    /// How many before it uses the table of its cache.
+    /// Number of visits to shared queues until the thread uses the table of its cache.
     pub(crate) until_table: Cell<u8>,
-    /// How many steps the thread had run when it last looked elsewhere than at its run-next slot.
+    /// Number of steps that the thread had run when it last looked elsewhere than at its run-next slot.
     pub(crate) streak_since: Cell<u64>,
-    /// At how many steps a process [follows](Self::follow) another one no more; zero while the thread keeps none.
+    /// Step count from which on no process [follows](Self::follow) another; zero while the thread keeps no processes.
     pub(crate) follow_until: Cell<u64>,
     pub(crate) random: RefCell<Random>,
-    /// How the last slice ended, if that is recorded and not written yet; zero otherwise.
+    /// How the last slice ended, if it is recorded and its end has not been written yet; zero otherwise.
     pub(crate) slice_end: Cell<u64>,
     /// When this thread last saw a process with a deficit.
     pub(crate) deficit_seen: Cell<Moment>,
@@ -77,7 +78,7 @@ pub(crate) fn current_pid() -> Option<Pid> {
 }
 
 impl ThreadContext {
-    /// Makes the context of the thread with this index and record, which begins with that permit or without one.
+    /// Creates the context of the thread with this index and record. The thread begins with `permit`, or without one.
     pub(crate) fn new(
         host: &'static Scheduler,
         user: Arc<UserCode>,
@@ -123,7 +124,7 @@ impl ThreadContext {
         body(self)
     }
 
-    /// Calls `body` without the context: its actions count as done from outside.
+    /// Calls `body` without the context: its actions count as those of a thread outside the runtime.
     pub(crate) fn without_context<R>(&self, body: impl FnOnce() -> R) -> R {
         let context = CURRENT.replace(ptr::null());
         let local = local::set_current(None);

@@ -4,9 +4,9 @@ use super::thread::ThreadContext;
 use crate::local;
 use crate::slots::{TABLE, Token};
 
-/// Takes a free slot's token: of one that the calling thread keeps, or one that is listed; `None` if all slots are in
-/// use. What has come too late to a kept one is disposed of now: it would have to wait for the first step of the
-/// process that is spawned, which may be long, and may wait in turn for the one who has sent it.
+/// Takes the token of a free slot: one that the calling thread keeps or, if there is none, a listed one. Returns `None`
+/// if all slots are in use. A kept slot with late messages is given back, which disposes of them: here they would wait
+/// for the first step of the process that is spawned, which may be long and may itself wait for their sender.
 #[inline]
 pub(crate) fn take_slot() -> Option<Token> {
     if let Some(local) = local::current() {
@@ -28,26 +28,26 @@ fn take_back_late(token: Token) {
 }
 
 impl ThreadContext {
-    /// Keeps the vacant slot of that token for the next process that this thread spawns, if it may; otherwise gives it
+    /// Keeps the vacant slot of `token` for the next process that this thread spawns, if possible; otherwise gives it
     /// back.
     #[inline]
     pub(crate) fn keep_vacant(&self, token: Token) {
         if let Err(token) = self.thread.local.keep_vacant(token.release()) {
-            // What has arrived there becomes dead letters, which are passed to users' hooks.
+            // Messages that have arrived become dead letters, which are passed to user hooks.
             self.host.while_visiting(|| TABLE.take_back(token.acquire()));
         }
     }
 
-    /// At a tick: keeps none that has been kept since the last one.
+    /// Called at a tick. Gives back the slots that have been kept since the last one.
     pub(crate) fn give_old_vacant_back(&self) {
         if self.thread.local.has_vacant() {
             self.thread.local.take_old_vacant().into_iter().for_each(|token| self.host.give_back_vacant(token));
         }
     }
 
-    /// Empties slots in which something has arrived late, until there is none, or the thread has been called: as
-    /// [visits](crate::engine::workers::worker::Worker::visit), since that runs code of users. For a thread that does
-    /// not count as searching. Returns whether it has emptied any.
+    /// Empties slots with late messages until there are none left or the thread has been called. Each is a
+    /// [visit](crate::engine::workers::worker::Worker::visit), since it runs user code. For a thread that does not
+    /// count as searching. Returns whether it has emptied any.
     pub(crate) fn empty_late_slots(&self) -> bool {
         let mut has_emptied = false;
         while !(has_emptied && self.thread.is_called())
@@ -75,7 +75,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::task::{Context, Poll, Waker};
 
-    /// Ends with its first step.
+    /// Ends in its first step.
     struct Brief;
 
     impl Process for Brief {
@@ -85,7 +85,8 @@ mod tests {
         }
     }
 
-    /// Has others end on its thread until that keeps their slots. Says so, and then stays in its step.
+    /// Spawns processes that end on its thread until the thread keeps their slots. Then reports that and stays in its
+    /// step.
     struct Stuck {
         keeps: Sender<()>,
         go_on: Receiver<()>,
@@ -107,8 +108,8 @@ mod tests {
         }
     }
 
-    /// Has others end on its thread until that keeps their slots. Then it joins the last one, spawns another process,
-    /// and passes on what the join says while that starts.
+    /// Spawns processes that end on its thread until the thread keeps their slots. Then joins the last one, spawns
+    /// another process, and reports the state of the join while that process starts.
     struct Joins {
         last: Option<Pid>,
         answer: Sender<Poll<ExitReason>>,
@@ -154,7 +155,7 @@ mod tests {
         host.threads.first(usize::MAX).any(|(_, thread)| thread.local.has_vacant())
     }
 
-    /// Catches: a late message, in a slot that a stuck thread keeps, that waits until its step returns.
+    /// Catches: a slot that a stuck thread keeps until its step returns, while a late message waits in it.
     #[test]
     fn what_a_thread_keeps_behind_a_step_that_does_not_end_is_given_back() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    /// Tells on which thread it is dropped.
+    /// Reports the name of the thread on which it is dropped.
     #[cfg(not(feature = "spans"))]
     struct TellsThread(Sender<Option<String>>);
 
@@ -192,14 +193,14 @@ mod tests {
         }
     }
 
-    /// Catches: code of users on the watchdog's thread, which must not wait for it.
+    /// Catches: user code on the watchdog's thread, which must not wait for such code.
     #[cfg(not(feature = "spans"))]
     #[test]
     fn what_has_come_late_behind_a_step_that_does_not_end_is_disposed_of_by_a_worker() {
         let runtime = Runtime::builder().workers(1).name("worker").build().expect("one worker");
         let host = runtime.host();
-        // A message that comes before the slot is kept, or after the watchdog has taken it, is handled or comes back:
-        // then once more.
+        // A message that arrives before the slot is kept, or after the watchdog has taken it, is handled or returned.
+        // Then the test tries again.
         let mut is_late = false;
         while !is_late {
             let ((keeps, kept), (go, go_on), (tell, told)) = (channel(), channel(), channel());
@@ -219,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Catches: a thread that sleeps with slots that it keeps, and a slot that is lost.
+    /// Catches: a thread that keeps slots while it sleeps, and a slot that is lost.
     #[test]
     fn a_thread_keeps_none_while_it_sleeps() {
         let runtime = Runtime::builder().workers(2).build().expect("two workers");
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(host.gate.inside(), 0);
         assert_eq!(host.gate.snapshot(), (900, 900));
     }
-    /// Has many others end on its thread, spawns as many again, and passes on the PIDs of all.
+    /// Spawns many processes that end on its thread, spawns as many again, and reports the PIDs of all.
     struct SpawnsAgain {
         first: Vec<Pid>,
         all: Sender<Vec<Pid>>,
@@ -257,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Catches: a slot that is used again without a new generation.
+    /// Catches: a slot that is reused without a new generation.
     #[test]
     fn processes_in_kept_slots_have_new_pids() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -267,8 +268,8 @@ mod tests {
         assert_eq!(HashSet::<_>::from_iter(&all).len(), all.len());
     }
 
-    /// Catches: a request to be told of an end that waits for the start, or the first step, of the next process in the
-    /// slot, which may wait in turn for the one who has asked.
+    /// Catches: a request to be notified of an end that waits for the start, or the first step, of the next process in
+    /// the slot, which may itself wait for the requester.
     #[test]
     fn a_join_of_a_process_that_has_ended_does_not_wait_for_the_next_one_in_its_slot() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 thread_local! {
-    /// Whether the thread runs or starts a process with such values.
+    /// Whether the thread runs or starts a process with values to pass on.
     pub(crate) static HAS_VALUES: Cell<bool> = const { Cell::new(false) };
     /// The values of the process whose step this thread runs.
     static VALUES: RefCell<Option<Values>> = const { RefCell::new(None) };
@@ -40,12 +40,12 @@ pub(crate) fn replace_values(values: Option<Values>) -> Option<Values> {
     VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
 }
 
-/// Returns whether the thread runs or starts a process with such values.
+/// Returns whether the thread runs or starts a process with values to pass on.
 pub(crate) fn has_values() -> bool {
     HAS_VALUES.get()
 }
 
-/// Clears the values: this thread runs a process without any.
+/// Clears the values, because this thread runs a process without any.
 pub(crate) fn forget_values() {
     if HAS_VALUES.get() {
         set_values(None);

@@ -49,9 +49,9 @@ const OWN: usize = if cfg!(loom) { 0 } else { 8 };
 
 pub(crate) struct Gate {
     closed: AtomicBool,
-    /// How many had entered, and had left again, when the gate was opened.
+    /// Number of entries before the gate was last opened; all of them had left.
     before: AtomicU64,
-    /// One for each of the first threads, by number, and the last one for all others.
+    /// A tally for each of the first threads, by number, and a last one for all others.
     tallies: Box<[CachePadded<Tally>]>,
     /// Locked by the thread that closes the gate, the waiting thread and those that wake it.
     waiting: Mutex<()>,

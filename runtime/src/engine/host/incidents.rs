@@ -36,7 +36,7 @@ pub struct AbnormalEnd {
     pub parent: Option<Pid>,
     /// The source location of the spawn, if known.
     pub place: Option<&'static Location<'static>>,
-    /// The reason, of which at most 1 KiB is kept.
+    /// The reason, truncated to at most 1 KiB.
     pub reason: String,
     /// The type of the message that it failed in.
     pub message: Option<&'static str>,

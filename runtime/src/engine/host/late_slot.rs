@@ -11,7 +11,7 @@ pub(crate) enum LateSlot {
 }
 
 impl LateSlot {
-    /// Disposes of what has arrived, and parks the token.
+    /// Disposes of everything that has arrived, and parks the token.
     pub(crate) fn empty(self) {
         match self {
             Self::Kept(token) => TABLE.take_back(token.acquire()),

@@ -168,9 +168,11 @@ pub(crate) struct Scheduler {
     pub(crate) loss_limits: LossLimits,
     /// Reports of dead letters, from threads that must not run user code.
     pub(crate) losses: Series,
-    /// Number of times that a process was suspended, was resumed, and was resumed because the longest wait was over.
+    /// Number of times that a process was suspended.
     pub(crate) suspensions: Counter,
+    /// Number of times that a process was resumed.
     pub(crate) resumptions: Counter,
+    /// Number of times that a process was resumed because the longest wait was over.
     pub(crate) forced_releases: Counter,
     pub(crate) backlogs: Backlogs,
     pub(crate) labels: Mutex<BTreeMap<Pid, Arc<str>>>,
@@ -183,9 +185,9 @@ pub(crate) struct Scheduler {
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// Number of permits that have had their first thread.
     pub(crate) launched: Mutex<usize>,
-    /// Number of times that a step blocked its permit because the limit of threads was reached, and the process types
-    /// for which that was logged.
+    /// Number of times that a step blocked its permit because the limit of threads was reached.
     pub(crate) blocked_in_place: Counter,
+    /// The process types whose blocking of a permit was logged.
     pub(crate) in_place_logged: Mutex<BTreeSet<&'static str>>,
     /// Number of times that a thread was started beyond the limit, because a process waited for another and no permit
     /// was left.
@@ -221,8 +223,9 @@ impl Quiet {
 /// A shutdown that was begun from inside: the data for the report that is made when the last process has left.
 pub(crate) struct UnattendedShutdown {
     pub(crate) began: Instant,
-    /// Number of processes that were inside, and number of messages that exits had discarded, when the shutdown began.
+    /// Number of processes that were inside when the shutdown began.
     pub(crate) alive: u64,
+    /// Number of messages that exits had discarded when the shutdown began.
     pub(crate) dead: u64,
     pub(crate) killed: u64,
 }
@@ -600,8 +603,8 @@ mod tests {
         assert_eq!(said.iter().collect::<Vec<_>>(), [ThreadKind::Notifier; 3]);
     }
 
-    /// Catches: a supervisor or a pool that takes random numbers from the system, so that a run cannot be repeated from
-    /// its seed.
+    /// Catches: a supervisor or a pool that takes random numbers from the system, so a run cannot be repeated from its
+    /// seed.
     #[test]
     fn generators_follow_from_the_seed_one_after_the_other() {
         let hosts = [7, 7, 8].map(|seed| Runtime::builder().workers(1).seed(seed).build().expect("one worker"));

@@ -1,6 +1,6 @@
 //! Reusing the record of an ended host for another one.
 //!
-//! A record stays a valid `Scheduler` for ever: everything that changes in it is atomic or behind a lock. So a thread
+//! A record stays a valid `Scheduler` forever: everything that changes in it is atomic or behind a lock. So a thread
 //! that reads it late, or keeps a reference to it, touches no freed memory; at worst it wakes a thread of the next
 //! host, which finds nothing and parks again. Everything that must not reach the next host is excluded individually:
 //!

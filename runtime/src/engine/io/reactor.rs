@@ -1,8 +1,8 @@
 //! The interface to the reactor of another library, with its sockets and timers.
 //!
 //! The scheduler depends on no such library. A host has one reactor or none; its threads run processes *within* it,
-//! entering it once for their lifetime (`within`), so that steps pay nothing. Some reactors are *driven* by the host's
-//! own threads: see [`driving`](crate::engine::sched::driving).
+//! entering it once for their lifetime (`within`), so steps pay nothing. Some reactors are *driven* by the host's own
+//! threads: see [`driving`](crate::engine::sched::driving).
 
 use std::task::Waker;
 use std::time::Duration;

@@ -5,9 +5,9 @@
 //! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way, processes run
 //! on Postroom's workers, and what they await is registered with Tokio, which wakes them.
 //!
-//! Tokio's current-thread runtime may be driven by any thread, one at a time. To drive it is to `block_on` a future
-//! that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes it ready
-//! before any task runs.
+//! Tokio's current-thread runtime may be driven by any thread, one at a time. A thread drives it by calling `block_on`
+//! with a future that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes
+//! the future ready before any task runs.
 //!
 //! A *fallback* thread drives it while no other thread does: before the host's threads start, and while all of them are
 //! in long steps. The fallback thread also ends the runtime, when the host's shutdown requests that: after the last
@@ -125,7 +125,7 @@ impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let block_on = Arc::new(BlockOn::default());
         // Weak, since the waker in `BlockOn` holds Tokio's runtime, and with it this callback: a cycle would keep the
-        // reactor and its file descriptors for ever. Driving threads hold the `BlockOn`, so no wait is missed.
+        // reactor and its file descriptors forever. Driving threads hold the `BlockOn`, so no wait is missed.
         let waited = Arc::downgrade(&block_on);
         let runtime = Builder::new_current_thread()
             .enable_all()

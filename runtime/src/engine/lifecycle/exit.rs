@@ -15,9 +15,9 @@
 //! 9. the rest of its data, including its exit reason, is dropped;
 //! 10. its slot can be reused; not earlier, since code that the notifications call still runs as this process.
 //!
-//! A process that ends normally, has left nothing behind, and of whose end no process is notified, goes through the
-//! same steps without looking for what it does not have (`end_plainly`). After its `close`, a check shows whether it
-//! has left something: if so, the remaining steps are those of any other process.
+//! A process that ends normally, has left nothing behind, and has no process to notify of its end goes through the same
+//! steps, but without checking for anything to clean up (`end_plainly`). After its `close`, a check shows whether it
+//! has left something after all: if so, the remaining steps are those of any other process.
 //!
 //! A sender that is preempted between its check and its push also gets its message back, with two exceptions: if two
 //! such senders push at the same time (the first has the token of the vacant slot and empties it, and the second's
@@ -64,7 +64,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr;
 
-/// Exits the process of this token. Returns the token if its slot can be kept: see
+/// Exits the process of `token`. Returns the token if its slot can be kept: see
 /// [`vacant_slots`](crate::local::vacant_slots). Does not panic.
 #[must_use = "the token may still be held"]
 pub(crate) fn end(

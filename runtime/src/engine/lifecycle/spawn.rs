@@ -40,10 +40,10 @@ use std::ptr;
 const DEPTH: usize = 64;
 
 /// The cost of a spawn in the spawner's budget, in sent messages: roughly the time that it takes. Without it, a process
-/// that spawns in a loop would stay ahead of its children for ever, and their memory would always be cold.
+/// that spawns in a loop would stay ahead of its children forever, and their memory would always be cold.
 const COST: u32 = 8;
 
-/// The place where a spawn stores the PID, for a parent whose closure spawns the process and may fail after that.
+/// The place where a spawn stores the PID, for a parent whose closure spawns the process and may fail afterwards.
 pub(crate) type Noted = Arc<OnceLock<Pid>>;
 
 #[derive(Clone, Default)]
@@ -191,7 +191,7 @@ where
     }
 }
 
-/// Fails if a simulated test wants the start of this kind of process to fail.
+/// Fails if a simulated test wants the start of a process of this kind to fail.
 #[cfg(feature = "test")]
 fn simulated_start(kind: &ProcessKind) -> Result<(), Box<SpawnError>> {
     use crate::sync::simulated::{Mishap, mishap};
@@ -302,7 +302,7 @@ impl Scheduler {
         Err(SpawnError::Shutdown)
     }
 
-    /// Admits the process, and runs its start: the call of its entry up to the first step. The caller is
+    /// Admits the process, and runs its start: the call to its entry, up to the first step. The caller is
     /// [inside](Inside) the process.
     #[inline(always)]
     fn begin<N: Spawnable>(

@@ -6,9 +6,9 @@
 //! stay with it, and every thread may empty them. A *spare* thread has neither permit nor work. A thread that has come
 //! back in the middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread
 //! is in a step without a permit: its permit was *taken over*, or it has come back from blocking in async code, where
-//! its process is in a run queue and the thread only has to leave the step. To *call* a thread is to set a flag that it
-//! checks between two steps. All of this is decided under the lock of `sleep`; the documentation of the [folder](super)
-//! has a table of the states.
+//! its process is in a run queue and the thread only has to leave the step. *Calling* a thread means setting a flag
+//! that it checks between two steps. All of this is decided under the lock of `sleep`; the documentation of the
+//! [folder](super) has a table of the states.
 //!
 //! # Steps
 //!
@@ -32,15 +32,15 @@
 //!   permit instead.
 //!
 //! Thread T is stuck in a step (called by the watchdog):
-//! * M1 under the lock, if T is in a step, its permit goes to another thread as in H1, and T is detached; M2 T is told
-//!   that it has lost its permit; M3 what it keeps to itself goes to the inject queue of that permit; M4 the
+//! * M1 under the lock, if T is in a step, its permit goes to another thread as in H1, and T is detached; M2 T is
+//!   notified that it has lost its permit; M3 what it keeps to itself goes to the inject queue of that permit; M4 the
 //!   thread that got the permit is woken.
 //!
 //! # Why
 //!
 //! *No permit is ever without a thread*: it changes hands in a single update of the table.
 //!
-//! *No thread waits for ever*: a thread joins the queue only if no thread sleeps, under the lock. So all permits belong
+//! *No thread waits forever*: a thread joins the queue only if no thread sleeps, under the lock. So all permits belong
 //! to threads that check the queue under that lock, before they sleep and between two steps when called. B2 comes after
 //! B1: a thread that cleared its flag before B2 set it checks again, and one that cleared it later takes the lock after
 //! B1. A thread that gets its permit from the queue while others are still in it calls itself, since they have not
@@ -65,7 +65,7 @@
 //! *A thread that wakes up has a permit*: a sleeper that was taken off the list has one, and counts as searching before
 //! it wakes. It is in no step: it was in none when it entered the list, and it continues under the lock. So M1, which
 //! checks under the lock whether T is in a step, skips it. (Without that check, a watchdog that was preempted before M1
-//! detached a sleeper that had just been woken, which then counted as searching for ever.)
+//! detached a sleeper that had just been woken, which then counted as searching forever.)
 //!
 //! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, that is one more step at a time
 //! than there are permits.
@@ -222,7 +222,7 @@ impl Idle {
         thread
     }
 
-    /// Notes that the thread has been started, without a permit.
+    /// Records that the thread has been started, without a permit.
     pub(crate) fn started(&self, thread: usize) {
         let mut sleepers = lock(&self.sleepers);
         if sleepers.permits.at(thread) == At::Starting {

@@ -43,13 +43,13 @@ const NOWHERE: ThreadRecord = ThreadRecord { at: At::Free, behind: None, timed: 
 /// The reason why a step gives up its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It runs blocking code.
+    /// The step runs blocking code.
     Blocking,
-    /// It runs blocking code in an async step for which a thread is reserved.
+    /// The step is async and runs blocking code, and a thread is reserved for it.
     Reserved(WaiterId),
-    /// It waits for another process, which may need a permit to run.
+    /// The step waits for another process, which may need a permit to run.
     Process,
-    /// It waits for another process, but can also continue without waiting.
+    /// The step waits for another process, but can also continue without waiting.
     Room,
 }
 

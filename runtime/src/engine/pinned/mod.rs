@@ -2,10 +2,10 @@
 //!
 //! Each has a [`PinnedThread`]: the record of its thread, which has an inbox and owns the process's slot. A thread that
 //! wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it into the
-//! inbox: ordinary processes pay nothing for that. The pinned thread takes the token out, runs a time slice in the run
-//! loop that all threads share, and waits for the next token. It has a context, through which its process is found like
-//! any other, and is marked as having lost its permit: so the run loop takes its next process from here, and any
-//! process that it wakes goes to the global queue and is announced with the fence.
+//! inbox: ordinary processes pay nothing for pinned ones. The pinned thread takes the token out, runs a time slice in
+//! the run loop that all threads share, and waits for the next token. It has a context, through which its process is
+//! found like any other, and is marked as having lost its permit: so the run loop takes its next process from here, and
+//! any process that it wakes goes to the global queue and is announced with the fence.
 //!
 //! # Spawn
 //!

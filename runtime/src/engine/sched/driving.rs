@@ -18,7 +18,7 @@
 //!
 //! *No work is missed* (see `sleep`): D2 omits sleep:P2 to sleep:P5. The poller does sleep:S3 afterwards, so the work
 //! counts as queued before it parked: the poller leaves the list for it, or another thread searches, and looks at the
-//! queues after that. If a thread has taken the poller off the list meanwhile, the poller searches.
+//! queues afterwards. If a thread has taken the poller off the list meanwhile, the poller searches.
 //!
 //! *No call is missed*: a thread that calls the poller records that under the lock that also guards the waker of the
 //! wait ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker there and then

@@ -109,8 +109,8 @@ impl ThreadContext {
                     {
                         return RestStep::Ended;
                     }
-                    // The thread may not end yet: other threads must empty its deque, or it is reserved for a step that
-                    // blocks.
+                    // The thread must not end yet: other threads must empty its deque, or it is reserved for a step
+                    // that blocks.
                     if is_over { Some(PAUSE) } else { left }
                 }
             };
@@ -178,5 +178,5 @@ impl ThreadContext {
     }
 }
 
-/// How long a thread that must end, but may not end yet, waits before it checks again.
+/// How long a thread that should end, but cannot yet, waits before it checks again.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -14,14 +14,14 @@
 //! * a message that is being handled: by an async method that awaits (called by the runtime or by an async entry that
 //!   serves), by a future beside the methods (`ctx.run`), or by a hand-written process that waits for its yields. (A
 //!   process whose step blocks its thread is running.)
-//! * a message that waits in front of a process: in the queue of a pool, or for a child that is to be started again and
+//! * a message that waits in front of a process: in the queue of a pool, or for a child that will be restarted and
 //!   keeps its messages (see [`backlog`](crate::engine::host::backlog)).
 //!
 //! The following is not work, because it may never end or is a source of new work: an async entry that waits for
 //! anything; a timer that is not due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a
-//! continuation (`ctx.call`) of the caller that waits for it; a child that is to be started again and for which no
-//! message waits. For a call to a process of the same host, the caller need not be examined: the message is work until
-//! the called process has handled it.
+//! continuation (`ctx.call`) of the caller that waits for it; a child that will be restarted and has no messages
+//! waiting. For a call to a process of the same host, the caller need not be examined: the message is work until the
+//! called process has handled it.
 //!
 //! # One moment
 //!
@@ -134,8 +134,8 @@ mod tests {
     use crate::{Pid, ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// A backlog that sends its message when it is asked whether it is empty, to a process that has been examined by
-    /// then.
+    /// A backlog that sends its message when asked whether it is empty. By then the receiving process has been
+    /// examined.
     struct Hands {
         runtime: Runtime,
         to: Pid,
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// A process that stays in the step that handles a message until the test lets it go.
+    /// A process whose step with a message does not return until the test allows it.
     struct Held(Receiver<()>);
 
     impl Process for Held {

@@ -31,7 +31,7 @@ pub(crate) struct Grace {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraceStep {
-    /// Wait until this moment (`None`: for ever), or until at most this many processes are left, and look again.
+    /// Wait until this moment (`None`: forever), or until at most this many processes are left, and look again.
     Wait(Option<Instant>, u64),
     Kill,
     Stop,
@@ -54,7 +54,7 @@ impl Grace {
         self.steps.clear();
     }
 
-    /// Returns the next action when `left` processes are left. To be called after a look at their steps.
+    /// Returns the next action when `left` processes are left. Must be called after a look at their steps.
     pub(crate) fn next(&mut self, now: Instant, left: u64) -> GraceStep {
         if left == 0 {
             return GraceStep::Stop;
@@ -82,7 +82,7 @@ impl Grace {
         }
     }
 
-    /// Returns whether to stop waiting for a thread that has been told to end and is in `step`. To be called after a
+    /// Returns whether to stop waiting for a thread that has been told to end and is in `step`. Must be called after a
     /// look at all such steps.
     pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
         let is_last = self.killed.is_some_and(|killed| now >= killed + 2 * GRACE);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_begins_because_of_the_kill_costs_at_most_the_grace_twice() {
-        // Clean-ups that run one after the other, so that later ones begin late.
+        // Clean-ups that run one after the other, so later ones begin late.
         let start = Instant::now();
         let mut grace = Grace::until(Some(start));
         assert_eq!(grace.next(start, 3), GraceStep::Kill);

@@ -366,7 +366,7 @@ mod tests {
         said.recv_timeout(Duration::from_secs(60)).expect("it ends").expect("asked from outside")
     }
 
-    /// Catches: a shutdown that waits for ever for a thread in user code that is not a step.
+    /// Catches: a shutdown that waits forever for a thread in user code that is not a step.
     #[test]
     fn a_thread_that_stays_in_the_action_of_a_timer_is_left_behind() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
@@ -398,7 +398,7 @@ mod tests {
         }
     }
 
-    /// Catches: a shutdown that waits for ever for a thread that counts as asleep and runs a task in its wait, whether
+    /// Catches: a shutdown that waits forever for a thread that counts as asleep and runs a task in its wait, whether
     /// it is the only one left or there is also a step that does not return.
     #[cfg(feature = "tokio")]
     #[test]
@@ -440,7 +440,7 @@ mod tests {
         assert!(runtime.statistics().threads.is_empty());
     }
 
-    /// Catches: a thread handle that is kept for ever, and with it the thread's stack, because the thread was started
+    /// Catches: a thread handle that is kept forever, and with it the thread's stack, because the thread was started
     /// when a stuck step returned long after the shutdown.
     #[test]
     fn a_thread_that_is_started_after_the_shutdown_is_not_kept() {

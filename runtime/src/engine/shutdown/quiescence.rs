@@ -103,7 +103,7 @@ impl ClockUser for Scheduler {
             if self.is_paused() && !self.is_stopped() {
                 return Err(IdleError::Paused(self.config.name.to_string()));
             }
-            // With the system's clock, a thread of the host fires due timers, and wakes up for that.
+            // With the system's clock, a thread of the host fires due timers, and wakes up to do so.
             if self.at_rest().is_some() && (self.is_stopped() || self.next_timer() > Moment::now()) {
                 return Ok(());
             }
@@ -135,8 +135,7 @@ mod tests {
     use super::*;
     use crate::Runtime;
 
-    /// Catches: a thread that is still counted after its wait, so that the host's threads notify it each time they
-    /// park.
+    /// Catches: a thread that is still counted after its wait, so the host's threads notify it each time they park.
     #[test]
     fn no_thread_is_counted_as_waiting_after_its_wait() {
         for is_paused in [false, true] {

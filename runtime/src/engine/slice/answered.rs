@@ -1,7 +1,7 @@
-//! The time slice of a process whose answer lies beside its token: the caller of a call within a thread.
+//! The time slice of a process with an answer beside its token: the caller of a call within a thread.
 //!
-//! Such a slice nearly always consists of one step, which takes that answer and ends in the next wait. Nothing else is
-//! given to it, so little of what [`step`](super::step) looks at can have changed; whatever is not so is left to it.
+//! Such a slice nearly always consists of one step, which takes the answer and ends in the next wait. The step gets no
+//! other input, so it needs few of the checks in [`step`](super::step); all other cases are left to that module.
 
 use super::step::{SliceBudget, StepScratch};
 use crate::call::caller;
@@ -14,9 +14,9 @@ use crate::slots::slot::words::ParkKind;
 use crate::sync::disturb;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here, and is named as running. Those
-    /// of other processes with an answer may follow at once. Returns the first that follows without one, for
-    /// [`run_slices`]. Not inlined, so that others do not pay for it.
+    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here and is marked as running. Time
+    /// slices of other processes with an answer may follow directly. Returns the first process that follows without
+    /// one, for [`run_slices`]. Not inlined, so that other time slices do not pay for it.
     ///
     /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]
@@ -34,7 +34,7 @@ impl ThreadContext {
     fn run_answered_slice(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Following> {
         let slot = token.slot();
         if slot.lanes.has_control() {
-            // Its step takes the answer first.
+            // The general step takes the answer first.
             self.run_any_slice(scratch, token.release(), SliceBudget::Usual);
             return None;
         }
@@ -77,7 +77,7 @@ impl ThreadContext {
         None
     }
 
-    /// Goes on with a process for which something has arrived meanwhile.
+    /// Continues with a process for which something has arrived meanwhile.
     #[cold]
     #[inline(never)]
     fn go_on_answered(&self, scratch: &mut StepScratch, token: Token) {

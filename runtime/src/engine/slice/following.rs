@@ -1,13 +1,14 @@
-//! Time slices that follow each other at once: two processes that send to each other.
+//! Time slices that follow each other directly: those of two processes that send to each other.
 //!
-//! Nearly every time slice begins with a message, and is one step long. If that step leaves nothing else to do, and has
-//! had another process run next, the idle one is [kept](crate::local::tokens) and the other one's time slice follows.
-//! All checks between two time slices ([`next`](ThreadContext::next)) are then one section of the lock, in which the
-//! attention word is zero, and one comparison, with the count of steps at which a shared queue or the deque comes
-//! first. That count is set at each visit to a shared queue, and zero while the thread keeps no process.
+//! Nearly every time slice begins with a message and is one step long. If that step leaves nothing else to do and has
+//! made another process run next, the idle process is [kept](crate::local::tokens) and the other one's time slice
+//! follows. All checks between the two time slices ([`next`](ThreadContext::next)) then reduce to one section of the
+//! lock, in which the attention word must be zero, and one comparison with the step count at which a shared queue or
+//! the deque comes first. That step count is set at each visit to a shared queue, and is zero while the thread keeps no
+//! processes.
 //!
-//! A caller and the process that it calls follow each other likewise: the caller is kept while it waits, and the answer
-//! lies beside its token when it follows ([`answered`](super::answered)).
+//! A caller and the process that it calls follow each other in the same way: the caller is kept while it waits, and the
+//! answer is beside its token when its time slice follows ([`answered`](super::answered)).
 //!
 //! All other cases take the general path in [`step`](super::step), with the same checks in the same order.
 
@@ -21,8 +22,8 @@ use crate::slots::slot::words::ParkKind;
 use crate::sync::disturb;
 
 impl ThreadContext {
-    /// Runs the time slice of a process without an answer here, which is named as running, and those that follow at
-    /// once.
+    /// Runs the time slice of a process that has no answer here and is marked as running, and those that follow
+    /// directly.
     #[inline(always)]
     pub(crate) fn run_slices(&self, scratch: &mut StepScratch, mut token: Token) {
         let (token, after) = loop {
@@ -64,7 +65,8 @@ impl ThreadContext {
         }
     }
 
-    /// Calls [`after`](Self::after) with a place of its own for the token, so that the loop above needs none.
+    /// Calls [`after`](Self::after) with a copy of the token in memory, so that the loop above need not keep the token
+    /// there.
     #[inline(always)]
     fn after_held(
         &self,
@@ -76,7 +78,7 @@ impl ThreadContext {
         (token, after)
     }
 
-    /// Goes on with a process for which something has arrived meanwhile.
+    /// Continues with a process for which something has arrived meanwhile.
     #[cold]
     #[inline(never)]
     fn go_on_apart(&self, scratch: &mut StepScratch, token: Token) {
@@ -93,10 +95,10 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::mpsc::{Sender, channel};
 
-    /// How often a pair passes its ball in a round.
+    /// Number of times that a pair passes its ball in a round.
     const PASSES: u64 = 20_000;
 
-    /// Passes the ball to the other of a pair.
+    /// Passes the ball to the other player of a pair.
     struct Player {
         passed: Arc<AtomicU64>,
         over: Sender<()>,
@@ -119,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Notes how often the ball had been passed when its turn came.
+    /// Reports how often the ball had been passed when this process ran.
     struct Waits {
         passed: Arc<AtomicU64>,
         seen: Sender<u64>,
@@ -135,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Sends to one that waits, and then to a player, which comes first.
+    /// Sends to the waiting process, and then to a player, which runs first.
     struct Starts {
         waits: Pid,
         players: (Pid, Pid),
@@ -156,8 +158,8 @@ mod tests {
     /// Catches: slices that follow each other until the next tick of the watchdog, while another process waits.
     #[test]
     fn a_pair_lets_the_next_process_run_after_some_steps() {
-        // 64 steps of a streak, and 20 for each of the shared queues if the process was moved there. A slow machine has
-        // its tick sooner, which ends what follows. Until a tick, thousands would fit.
+        // 64 steps of a streak, and 20 for each of the shared queues if the process was moved there. On a slow machine
+        // the tick comes after fewer steps, and ends the sequence. Thousands would fit before a tick.
         const MOST: u64 = 200;
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
         let passed = Arc::new(AtomicU64::new(0));

@@ -2,10 +2,10 @@
 //!
 //! * [`step`]: the steps of a time slice, and what is done after each; [`outcome`]: what follows a step, as a pure
 //!   function;
-//! * [`following`]: time slices that follow each other at once, most with messages alone; [`answered`]: those of
+//! * [`following`]: time slices that follow each other directly, most with messages only; [`answered`]: those of
 //!   processes that were answered by this thread;
-//! * [`recorded`], [`timed`], `simulated` (feature `test`): those of a recorded host, of one message with the time that
-//!   it takes, and of a simulation.
+//! * [`recorded`], [`timed`], `simulated` (feature `test`): time slices of a recorded host, of one message whose time
+//!   is measured, and of a simulation.
 
 pub(crate) mod answered;
 pub(crate) mod following;

@@ -1,11 +1,11 @@
-//! What follows a step: a pure function of what the step has left.
+//! Decides what follows a step: a pure function of the facts that the step leaves.
 //!
-//! Steps that need nothing rare do not ask it: [`rests_simply`] says what follows those, with fewer questions, and a
-//! test checks that it is the same.
+//! Steps without rare state do not use it: [`rests_simply`] decides what follows those with fewer checks, and a test
+//! verifies that the result is the same.
 
 use crate::process::output::StepStatus;
 
-/// What a step has written, without the values.
+/// The status that a step has written, without the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatusKind {
     Idle,
@@ -30,24 +30,25 @@ impl From<&StepStatus> for StatusKind {
     }
 }
 
-/// What a step has left.
+/// The facts that decide what follows a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepFacts {
     pub(super) status: StatusKind,
-    /// It returned an error or panicked.
+    /// Whether the step returned an error or panicked.
     pub(super) has_failed: bool,
-    /// The process was killed, or asked to stop and has not taken that.
+    /// Whether the process was killed, or was asked to stop and has not taken the request.
     pub(super) is_to_end: bool,
-    /// It was given something, and took some of it.
+    /// Whether the step was given something and took some of it.
     pub(super) has_taken: bool,
-    /// The time slice is over.
+    /// Whether the time slice is over.
     pub(super) is_spent: bool,
-    /// There is something in the control lane, or left from there: a node, or only a wake.
+    /// Whether there is something in the control lane, or left from it: a node, or only a wake.
     pub(super) has_control: bool,
+    /// Whether there is a node in the control lane, or left from it.
     pub(super) has_control_node: bool,
-    /// There are messages or notices.
+    /// Whether there are messages or notices.
     pub(super) has_messages: bool,
-    /// Completions for its yields will come.
+    /// Whether completions for the process's yields will come.
     pub(super) has_yields: bool,
 }
 
@@ -56,27 +57,28 @@ pub(super) struct StepFacts {
 pub(super) enum StepOutcome {
     /// Another step in this time slice: there is input, and budget.
     Again,
-    /// Others run first.
+    /// Queue the process behind others.
     Requeue,
     ParkIdle,
     ParkWaiting,
-    /// Park; a wake is no reason for another step: the process waits for its yields.
+    /// Park until a node arrives in the control lane: the process waits for its yields, so a mere wake is no reason for
+    /// another step.
     ParkForYields,
-    /// The process becomes the one that it has asked for.
+    /// The process becomes the successor that it has requested.
     Upgrade,
     End(EndBy),
 }
 
-/// Who says why a process ends.
+/// The source of the reason why a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndBy {
     /// The error or the panic of the step.
     Failure,
-    /// What the step wrote.
+    /// The status that the step wrote.
     Status,
-    /// Who has killed or stopped it.
+    /// The request to kill or stop the process.
     Request,
-    /// It waits for yields, and has none.
+    /// The process waits for yields and has none.
     NoYields,
 }
 
@@ -100,9 +102,9 @@ impl StepFacts {
     }
 }
 
-/// What follows a step that has taken something, and left nothing that it was given, no yields and no rare state;
-/// `None` if [`StepFacts::outcome`] must say so. Where something has arrived meanwhile, parking the token returns it,
-/// and the time slice continues while its budget lasts.
+/// Returns what follows a step that has taken something and left no input, no yields and no rare state; `None` if
+/// [`StepFacts::outcome`] must decide. If something has arrived meanwhile, parking the token returns it, and the time
+/// slice continues while its budget lasts.
 #[inline(always)]
 pub(super) fn rests_simply(status: StatusKind) -> Option<StepOutcome> {
     match status {
@@ -125,7 +127,7 @@ mod tests {
         StatusKind::Upgrade,
     ];
 
-    /// All that a step can leave.
+    /// Returns all combinations of facts that a step can leave.
     fn all() -> impl Iterator<Item = StepFacts> {
         let bit = |bits: u32, number: u32| bits >> number & 1 == 1;
         STATUSES.into_iter().flat_map(move |status| {
@@ -143,7 +145,7 @@ mod tests {
         })
     }
 
-    /// What becomes of the process: one with input for which it is parked is not parked.
+    /// Returns the actual effect of an outcome: a process is not parked if it already has input that would wake it.
     fn effect(facts: &StepFacts, outcome: StepOutcome) -> StepOutcome {
         let has_input = match outcome {
             StepOutcome::ParkIdle => facts.has_control || facts.has_messages,
@@ -158,7 +160,7 @@ mod tests {
         }
     }
 
-    /// The table, in the order in which its rows are looked at.
+    /// The decision table, in the order in which its rows are checked.
     #[test]
     fn what_follows_a_step() {
         let rests = StepFacts {
@@ -193,7 +195,7 @@ mod tests {
             (message, StepOutcome::Again),
             (wake, StepOutcome::Again),
             (StepFacts { is_spent: true, ..message }, StepOutcome::Requeue),
-            // A step that takes nothing of what it is given must not run again at once, for ever.
+            // A step that takes none of its input must not run again immediately, over and over.
             (StepFacts { has_taken: false, ..message }, StepOutcome::Requeue),
             (status(StatusKind::Suspended, rests), StepOutcome::ParkWaiting),
             (status(StatusKind::Suspended, message), StepOutcome::ParkWaiting),
@@ -209,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Catches: a short cut after which something else becomes of the process.
+    /// Catches: a shortcut whose effect on the process differs from that of the full decision.
     #[test]
     fn simple_steps_are_followed_by_the_same() {
         let simple = |facts: &StepFacts| facts.has_taken && !facts.has_failed && !facts.is_to_end;
@@ -220,8 +222,8 @@ mod tests {
         }
     }
 
-    /// Catches: a process that is parked although there is something for it, runs for ever on what it does not take, or
-    /// ends without a reason.
+    /// Catches: a process that is parked although it has input, runs forever on input that it does not take, or ends
+    /// without a reason.
     #[test]
     fn what_holds_of_each_outcome() {
         for facts in all() {

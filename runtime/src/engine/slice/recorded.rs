@@ -20,7 +20,7 @@ impl ThreadContext {
         self.leave_recorded_slice(scratch);
     }
 
-    /// Runs a time slice whose beginning is recorded, if the host is.
+    /// Runs a time slice whose beginning has been recorded if the host is recorded.
     pub(crate) fn run_begun_slice(&self, scratch: &mut StepScratch, token: Token) {
         match scratch.input.recorder() {
             None => self.run_slice(scratch, token),
@@ -37,8 +37,8 @@ impl ThreadContext {
         let (recorder, slot) = (&self.host.recorder, token.slot());
         let name = slot.metadata.kind().map(|kind| &kind.name);
         let process = incarnation(slot.index(), token.generation());
-        // Not when the last slice ended, though the thread has done nothing since: what woke the process may have been
-        // sent after that.
+        // Not stamped with the end of the last slice, even if the thread has done nothing since: see
+        // `leave_recorded_slice`.
         let stamp = recorder.note(RecordKind::Slice, process, self.slice_end.take(), name);
         scratch.input.record(Some(recorder), stamp);
         scratch.begin_slice(slot);
@@ -52,9 +52,10 @@ impl ThreadContext {
         self.write_slice_end();
     }
 
-    /// Keeps how a slice has ended, whose beginning was recorded: if another slice follows at once, its record says so,
-    /// which takes a record and a reading of the clock less. (Not the other way round: what wakes the next process may
-    /// be sent after the end of this slice, and would seem to come after its handling.)
+    /// Stores how a recorded slice has ended. If another slice follows directly, the record of its beginning includes
+    /// this, which saves one record and one reading of the clock. (The end of this slice must not serve as the
+    /// beginning of the next one: the message that wakes the next process may be sent after the end of this slice, and
+    /// would seem to be sent after it was handled.)
     fn leave_recorded_slice(&self, scratch: &mut StepScratch) {
         if scratch.input.record(None, 0).is_some() {
             self.slice_end.set(scratch.take_slice() | SLICE_OVER);

@@ -8,7 +8,7 @@ use crate::slots::slot::words::Deferral;
 use crate::util::panics::{Site, contain};
 
 impl ThreadContext {
-    /// Runs a time slice as production does.
+    /// Runs a time slice as in production.
     pub(crate) fn run_usual_slice(&self, scratch: &mut StepScratch, token: Token) {
         self.begin_recorded_slice(scratch, &token);
         let panic = contain(Site::Slice, || self.run_begun_slice(scratch, token)).err();
@@ -16,8 +16,8 @@ impl ThreadContext {
         self.end_recorded_slice(scratch);
     }
 
-    /// Begins the step of a process that is to end as if it had panicked. Returns the panic, unless the process is and
-    /// stays suspended.
+    /// Begins the step of a process that will end as if it had panicked. Returns the panic, unless the process stays
+    /// suspended.
     fn crash(&self, scratch: &mut StepScratch, token: Token, panic: Panic) -> Option<Panic> {
         let mut token = token.acquire();
         self.thread.running.begin(&token);
@@ -39,8 +39,8 @@ impl ThreadContext {
         }
     }
 
-    /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had
-    /// panicked before it took anything.
+    /// Runs a time slice with the given budget, for a simulation. With `crash`, ends the process instead, as if its
+    /// step had panicked before it took anything.
     pub(crate) fn run_simulated_slice(
         &self,
         scratch: &mut StepScratch,
@@ -50,7 +50,7 @@ impl ThreadContext {
     ) {
         self.begin_recorded_slice(scratch, &token);
         if let Deferral::Slices(_) = token.slot().deficit.deferral() {
-            // The simulation decides who comes first.
+            // The simulation decides which process runs first.
             token.slot().deficit.clear();
         }
         let panic = match crash {

@@ -2,12 +2,14 @@
 //!
 //! A time slice is one step, or several while input keeps arriving and the budget lasts. The budget counts events taken
 //! and nodes drawn, so that sending costs as much as receiving. A process that has used its budget goes to the global
-//! queue: in a measurement, one that returned to the hot end of a deque ran on alone while 204,784 others were ready.
+//! queue: in a measurement, one that returned to the hot end of a deque kept running alone while 204,784 others were
+//! ready.
 //!
 //! A single step can exceed the budget, since a loop of sends cannot be interrupted. Its process then skips as many
 //! time slices as it has overdrawn (deficit round robin: Shreedhar and Varghese, 1995), so that its receivers catch up:
 //! otherwise a producer of a thousand messages a step would outrun a consumer that takes 128 per slice on the same
-//! permit. This levels processes with each other. It does not bound mailboxes, and threads outside pay nothing.
+//! permit. This balances processes against each other. It does not bound mailboxes, and threads outside the runtime pay
+//! nothing.
 //!
 //! The guard against panics surrounds all steps that a thread runs (see [`run_loop`](crate::engine::sched::run_loop)),
 //! not each one: entering it costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the
@@ -45,41 +47,42 @@ use crate::util::panics::{Site, contain, dispose_here};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// How long the time slices of others may take while a process with a deficit lets one pass. So a deficit, at most 253
-/// time slices, is over after 13 ms for each such process of the host, however long those time slices are.
+/// The running time of other processes that counts as one time slice of a deficit. So a deficit, which is at most 253
+/// time slices, is over after 13 ms for each such process of the host, however long the time slices of others are.
 const PASS: Duration = Duration::from_micros(50);
 
 /// A thread on which time slices end by their budget more often than this calls no other thread for a process that it
-/// will run next itself: waking a thread takes as long. (Measured with one and with sixteen senders to one process, on
-/// two permits: 29 and 32 ns per message instead of 67 and 96. Where each message takes a microsecond, a time slice
-/// takes longer than this, and is shared.)
+/// will run next itself, because waking a thread takes as long. (Measured with one and with sixteen senders to one
+/// process, on two permits: 29 and 32 ns per message instead of 67 and 96. Where each message takes a microsecond, a
+/// time slice takes longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
-/// How long a time slice may be.
+/// The limit of a time slice.
 #[derive(Clone, Copy)]
 pub(crate) enum SliceBudget {
-    /// [`BUDGET`], and some time.
+    /// At most [`BUDGET`] events, and at most two ticks of the watchdog.
     Usual,
-    /// So many events: for a simulation, or to time one event.
+    /// This number of events, for a simulation or to time one event.
     Exactly(u32),
 }
 
 pub(crate) enum AfterStep {
     /// Another step in this time slice: there is input, and budget.
     Again,
-    /// Let others run first.
+    /// Queue the process behind others.
     Requeue,
     ParkIdle,
     ParkWaiting,
-    /// Park; a wake is no reason for another step: the process waits for its yields.
+    /// Park until a node arrives in the control lane: the process waits for its yields, so a mere wake is no reason for
+    /// another step.
     ParkForYields,
-    /// The reason is in `scratch.reason`.
+    /// The process ends. The reason is in `scratch.reason`.
     End,
-    /// It has congested a mailbox; with whether it also waits for its yields.
+    /// The process has congested a mailbox. The flag tells whether it also waits for its yields.
     Suspend(Congestion, bool),
 }
 
-/// A thread's storage for its steps, so that a step need not make it anew.
+/// A thread's storage for its steps, so that a step need not create it.
 pub(crate) struct StepScratch {
     pub(super) input: StepInput,
     written: Written,
@@ -88,14 +91,14 @@ pub(crate) struct StepScratch {
     has_values: bool,
     /// Whether the process has panicked in this time slice.
     has_panicked: bool,
-    /// What the record of the slice's end says, if it is recorded.
+    /// The content of the record of the slice's end, if the slice is recorded.
     slice: u64,
 }
 
 impl StepScratch {
     pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
-            // SAFETY: the thread permanently holds the token of these lanes, and uses only the storage made last.
+            // SAFETY: the thread permanently holds the token of these lanes, and uses only the storage created last.
             input: unsafe { StepInput::new(&thread.slice, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
@@ -106,7 +109,7 @@ impl StepScratch {
         }
     }
 
-    /// Notes for the record of the slice how a step ended. The caller holds the token.
+    /// Stores how a step ended, for the record of the slice. The caller holds the token.
     fn note_slice(&mut self, after: &AfterStep, slot: &Slot) {
         let then = match after {
             AfterStep::Again | AfterStep::Requeue => recording::READY,
@@ -118,7 +121,7 @@ impl StepScratch {
         self.slice = if slot.is_in_message() { then | recording::SLICE_IN_MESSAGE } else { then };
     }
 
-    /// Notes how a slice ends if the process lets it pass. The caller holds the token.
+    /// Stores how a slice ends if the process is deferred in it. The caller holds the token.
     pub(crate) fn begin_slice(&mut self, slot: &Slot) {
         self.slice = match slot.deficit.deferral() {
             _ if slot.deficit.is_none() => recording::IDLE,
@@ -130,7 +133,7 @@ impl StepScratch {
         }
     }
 
-    /// Takes the note about the slice.
+    /// Takes the content for the record of the slice's end.
     pub(crate) fn take_slice(&mut self) -> u64 {
         std::mem::replace(&mut self.slice, recording::IDLE)
     }
@@ -140,28 +143,28 @@ impl StepScratch {
         StepParts { input: &mut self.input, written: &mut self.written }
     }
 
-    /// Returns whether a step with messages alone left nothing to be seen to. Parking the token shows whether something
-    /// has arrived meanwhile.
+    /// Returns whether a step with messages only left nothing else to do. Parking the token shows whether something has
+    /// arrived meanwhile.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.written.is_plain() && self.input.is_plain() && !self.input.is_spent()
     }
 
-    /// Returns whether the step left nothing, yielded nothing, and needed none of the rare state.
+    /// Returns whether the step left no input, yielded nothing, and needed none of the rare state.
     fn is_simple(&self) -> bool {
         self.input.is_simple() && self.written.yields.is_empty()
     }
 
-    /// Returns whether a simple step, within its budget, has ended the process, for no reason that must be told. It
-    /// need not have taken anything: its entry may have asked for the end.
+    /// Returns whether a simple step, within its budget, has ended the process normally and without a result. It need
+    /// not have taken anything: its entry may have asked for the end.
     fn ends_simply(&self) -> bool {
         matches!(self.written.status, StepStatus::Ended(ExitReason::Normal, None))
             && self.is_simple()
             && !self.input.is_spent()
     }
 
-    /// Returns whether the process has taken answers and awaits another one, and nothing else must be seen to after its
-    /// step: [`ThreadContext::after_other`] would find nothing to do.
+    /// Returns whether the process has taken answers and awaits another one, and nothing else remains to be done after
+    /// its step: [`ThreadContext::after_other`] would find nothing to do.
     #[inline(always)]
     pub(crate) fn awaits_another_answer(&self, slot: &Slot) -> bool {
         matches!(self.written.status, StepStatus::Suspended)
@@ -172,7 +175,7 @@ impl StepScratch {
             && slot.metadata.outstanding.load(Ordering::Relaxed) == 0
     }
 
-    /// Forgets a step after which the process [`awaits_another_answer`](Self::awaits_another_answer).
+    /// Clears the state of a step after which the process [`awaits_another_answer`](Self::awaits_another_answer).
     #[inline(always)]
     pub(crate) fn end_awaiting(&mut self) {
         self.input.end_simple();
@@ -199,8 +202,8 @@ impl ThreadContext {
         self.run_slices(scratch, token);
     }
 
-    /// Runs a time slice in the general way: whatever it begins with, and recorded if the scratch says so. Not inlined,
-    /// so that those with messages alone do not pay for it.
+    /// Runs a time slice in the general way, whatever input it begins with, and records it if the scratch has a
+    /// recorder. Not inlined, so that time slices with messages only do not pay for it.
     #[inline(never)]
     pub(crate) fn run_any_slice(&self, scratch: &mut StepScratch, token: Token, budget: SliceBudget) {
         let mut token = token.acquire();
@@ -215,7 +218,7 @@ impl ThreadContext {
         self.go_on(scratch, token);
     }
 
-    /// Begins a time slice of a process that is named as running.
+    /// Begins a time slice of a process that is marked as running.
     #[inline(always)]
     pub(crate) fn begin_slice(&self, scratch: &mut StepScratch, token: &Token, budget: SliceBudget) {
         token.slot().permit.set(self.permit_index.get());
@@ -225,10 +228,10 @@ impl ThreadContext {
         }
     }
 
-    /// Returns whether a process with a deficit lets this time slice pass. A signal for it does not wait; an answer
-    /// does, or a process that sends a thousand messages and then calls would never pay. Each [`PASS`] that others have
-    /// taken since the thread last saw such a process also counts as a time slice, so that long ones of others delay it
-    /// no more than short ones.
+    /// Requeues a process with a deficit, or returns its token if it may run now. A signal for it does not wait. An
+    /// answer does, because a process that sends a thousand messages and then calls would never pay otherwise. Each
+    /// [`PASS`] that others have taken since the thread last saw such a process also counts as a time slice, so that
+    /// long time slices of others delay it no more than short ones.
     #[cold]
     fn defer_slice(&self, token: Token) -> Option<Token> {
         let mut token = self.thread.local.push_answer(token);
@@ -236,14 +239,14 @@ impl ThreadContext {
             return self.stay_suspended(token);
         }
         if self.pinned_thread.is_some() {
-            // There are no time slices of others to let pass: its suspension settles the deficit.
+            // There are no time slices of others to wait for: its suspension settles the deficit.
             token.slot().deficit.clear();
             return Some(token);
         }
         if !self.is_deferred(&mut token) {
             return Some(token);
         }
-        // Wakes no thread: this one looks there again before it parks.
+        // Wakes no thread, since this one checks the global queue again before it parks.
         self.thread.running.end();
         self.host.global.push(token.release());
         self.be_watched();
@@ -263,7 +266,7 @@ impl ThreadContext {
     }
 
     fn record_deficit(&self, scratch: &StepScratch, slot: &'static Slot) {
-        // Rounded: a time slice that ends with its step is a little over.
+        // Rounded, because a time slice that ends with its step slightly exceeds the budget.
         let budget = u64::from(BUDGET);
         let slices = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
         if slices > 0 {
@@ -308,7 +311,7 @@ impl ThreadContext {
     #[cold]
     pub(crate) fn panicked(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
-        // SAFETY: while a live process is noted there, its thread has the token (see `running`); unwinding has
+        // SAFETY: while a live process is marked as running, its thread has the token (see `running`); unwinding has
         // forgotten it. Nothing panics after its incarnation is closed: see `end`.
         let mut token = unsafe { Token::from_raw(NonNull::from(slot)) };
         let is_first = !std::mem::replace(&mut scratch.has_panicked, true);
@@ -316,7 +319,7 @@ impl ThreadContext {
             self.count(scratch, slot);
             self.after(scratch, &mut token, Some(ExitReason::Panic(panic.into())))
         } else {
-            // Handling the panic has panicked in turn: whatever the step left behind is discarded.
+            // Handling the panic has panicked too: discard whatever the step left behind.
             dispose_here(Site::StatusDrop, std::mem::replace(scratch, StepScratch::new(self.thread)));
             scratch.end(ExitReason::Panic(panic.into()), None)
         };
@@ -353,7 +356,8 @@ impl ThreadContext {
         self.may_go_on(scratch, held?)
     }
 
-    /// Returns a token that was not parked, since something has arrived, if there is another step in this time slice.
+    /// Returns a token that was not parked, because something has arrived, if there is another step in this time slice.
+    /// Otherwise queues the process.
     #[inline(always)]
     pub(crate) fn may_go_on(&self, scratch: &StepScratch, token: Token) -> Option<Token> {
         // While the budget lasts and no thread waits for the permit.
@@ -364,8 +368,9 @@ impl ThreadContext {
         None
     }
 
-    /// Stops the thread from passing on the process's values, while the process still holds them: so nothing is dropped
-    /// later, when the process may run elsewhere. An exiting process passes them on in its close too: see `end`.
+    /// Stops the thread from passing on the process's values while the process still holds them, so that nothing is
+    /// dropped later, when the process may run elsewhere. An exiting process passes them on in its close too: see
+    /// `end`.
     #[cold]
     fn put_values_down(&self, scratch: &mut StepScratch, after: &AfterStep) {
         if !matches!(after, AfterStep::Again) {
@@ -381,7 +386,7 @@ impl ThreadContext {
         // Without the cost of the congestion itself.
         let sends = scratch.input.spent().saturating_sub(BUDGET.into());
         let token = self.suspend(token, congestion, sends, waits);
-        // Congestion caused by foreign wakers from here on is not the next process's.
+        // The next process must not be blamed for congestion that foreign wakers have caused since.
         backpressure::congestion::take();
         token
     }
@@ -390,15 +395,15 @@ impl ThreadContext {
         self.thread.running.end();
         let token = token.release();
         match self.pinned_thread {
-            // Nothing else runs on its thread.
+            // Nothing else runs on the thread of a pinned process.
             Some(_) => token.wake(),
             None => self.push_used(token),
         }
     }
 
-    /// The process has used its time slice: others come first. See `sleep`, *Own work*.
+    /// Queues a process that has used up its time slice behind others. See `sleep`, *Own work*.
     fn push_used(&self, token: Token) {
-        // A single permit has no other thread to call.
+        // With a single permit, there is no other thread to call.
         let is_next =
             self.host.permits.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);
@@ -409,7 +414,7 @@ impl ThreadContext {
         }
     }
 
-    /// Returns whether a time slice was used up here shortly before this one.
+    /// Returns whether a time slice was used up on this thread shortly before this one.
     fn is_brief(&self) -> bool {
         let now = Moment::about_now();
         now.since(self.slice_used.replace(now)) < BRIEF
@@ -442,7 +447,8 @@ impl ThreadContext {
             let begins_with_message = !is_answered && !slot.lanes.has_control() && !token.is_special();
             scratch.input.record_messages(begins_with_message);
         }
-        // An answer beside the token, and nothing else, has a slice of its own unless that is recorded: see `answered`.
+        // A process with an answer beside its token and no other input does not get here unless it is recorded: see
+        // `answered`.
         let begins_otherwise =
             slot.lanes.has_control() || token.is_special() || RECORDED && self.thread.local.has_answer(token);
         if begins_otherwise && let Err(panic) = self.begin_with_control(scratch, token) {
@@ -471,13 +477,14 @@ impl ThreadContext {
         }
     }
 
-    /// Begins a step with something in the control lane, or with rare state. Returns a panic of the process, if asking
-    /// it caused one. Not inlined, like [`after`](Self::after): steps with messages alone would pay for it.
+    /// Begins a step with something in the control lane, or with rare state. Returns the panic if a method of the
+    /// process that this calls has panicked. Not inlined, like [`after`](Self::after), so that steps with messages only
+    /// do not pay for it.
     #[inline(never)]
     fn begin_with_control(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
         if !token.is_special() && !slot.lanes.has_control() {
-            // What comes there from here on is left to the next step.
+            // Anything that arrives in the control lane from here on is left to the next step.
             if let Some(answer) = self.thread.local.take_answer(token) {
                 scratch.input.begin_with_answer(answer);
             }
@@ -570,7 +577,7 @@ impl ThreadContext {
     pub(crate) fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         if failed.is_none() && scratch.ends_simply() && !token.slot().is_congested() {
             scratch.input.end_simple();
-            // Nothing in it needs a drop.
+            // Nothing in the status needs a drop.
             std::mem::forget(std::mem::take(&mut scratch.written.status));
             return AfterStep::End;
         }
@@ -589,7 +596,7 @@ impl ThreadContext {
         if slot.is_congested() && (rests || scratch.input.is_data_empty()) {
             backpressure::suspend::resume_waiters(slot, true);
         }
-        // Last, so that the next process is not blamed for sends from here.
+        // Last, so that the next process is not blamed for the sends of this one.
         let congestion = if scratch.input.is_spent() { backpressure::congestion::take() } else { None };
         match congestion {
             Some(congestion) if !matches!(after, AfterStep::End) => {
@@ -600,11 +607,11 @@ impl ThreadContext {
     }
 
     fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
-        // Usually it has got an answer, or ended.
+        // Usually false: most completions are answers to calls, not to yields.
         let counts_yields =
             scratch.input.completions > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
         if scratch.input.is_spent() {
-            // Even if it is going to park: its messages must be handled before it sends more.
+            // Even if the process is going to park: its messages must be handled before it sends more.
             self.record_deficit(scratch, token.slot());
         }
         if failed.is_none() && scratch.is_simple() && !counts_yields {
@@ -666,8 +673,8 @@ impl ThreadContext {
                 None,
             ),
             (StepOutcome::End(_), status) => {
-                // The status holds users' values, with drops of their own. The callers that the process left unanswered
-                // are told at its end, when the PID is unroutable.
+                // The status holds users' values, whose drops are user code. The callers that the process left
+                // unanswered are notified at its end, when the PID is unroutable.
                 let _panic = contain(Site::StatusDrop, || drop(status));
                 scratch.end(failed.or(end).unwrap_or(ExitReason::Normal), None)
             }
@@ -691,7 +698,7 @@ impl ThreadContext {
         if timers.len() == timers.capacity() {
             // Fired ones are removed whenever the list would grow.
             timers.retain(|&timer| self.host.timers.is_pending(timer));
-            // To at least twice as many as are left, so that this is rare.
+            // Grows to at least twice the remaining length, so that this is rare.
             timers.reserve(timers.len());
         }
         timers.push(timer);
@@ -736,7 +743,8 @@ fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic
     contain(Site::AskedToUpgrade, || upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
 }
 
-/// Shows the state to those who look. A panic of its `Debug` is their affair, not the process's.
+/// Answers requests for a description of the process's state. A panic of its `Debug` is reported to the requesters and
+/// does not affect the process.
 #[cold]
 fn describe(token: &mut Token, requests: Vec<DescriptionRequest>) {
     let Some(body) = token.body() else { return };

@@ -1,9 +1,9 @@
-//! Time slices of one message, with the time that it takes: by request, for those who look at a running program.
+//! Time slices of one message, whose time is measured on request, for the observation of a running program.
 //!
-//! The request is a bit of the word that each thread looks at between time slices anyway, so that a thread which is not
-//! asked pays nothing. The time slice is one message long whatever else is queued, so that its time is that message's;
-//! its process then goes to the end of the global queue, as after any time slice that was used up. The message is the
-//! first of the first process that a thread takes up after the request: long ones are no more likely than short ones.
+//! The request is a bit of the word that each thread checks between time slices anyway, so a thread that is not asked
+//! pays nothing. The time slice is one message long, whatever else is queued, so its time is that of the message. The
+//! process then goes to the end of the global queue, as after any time slice that was used up. The message is the first
+//! of the first process that a thread takes after the request, so long messages are no more likely than short ones.
 
 use super::step::{SliceBudget, StepScratch};
 use crate::engine::context::thread::ThreadContext;
@@ -11,10 +11,10 @@ use crate::engine::workers::timed::TimedStep;
 use crate::env::clock::Moment;
 use crate::slots::Token;
 
-/// How many timed steps are kept until they are looked at.
+/// Maximum number of timed steps that are kept until they are read.
 const KEPT: usize = 1024;
 
-/// How many time slices without a message a request outlives.
+/// Number of time slices without a message that a request survives.
 const TRIES: u8 = 8;
 
 impl ThreadContext {
@@ -32,7 +32,7 @@ impl ThreadContext {
                     self.host.timed.push(TimedStep { process, message, took });
                 }
             }
-            // An answer or a timer: the next time slice perhaps has a message.
+            // It was an answer or a timer; the next time slice may have a message.
             _ if self.untimed.get() < TRIES => {
                 self.untimed.set(self.untimed.get() + 1);
                 self.thread.ask_for_time();

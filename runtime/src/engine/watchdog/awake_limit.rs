@@ -82,7 +82,7 @@ const CHECKS: u32 = 128;
 
 /// Number of ticks between two tries: 160 ms.
 const PAUSE: u32 = 64;
-/// 10 s. Tries then take less than a thousandth of the time, so that even a 99.9th percentile does not show them.
+/// 10 s. Tries then take less than a thousandth of the time, so even a 99.9th percentile does not show them.
 const LONGEST_PAUSE: u32 = 4096;
 
 /// Fraction by which the rate must differ for a number of threads to count as better.

@@ -10,10 +10,10 @@
 //! that has blocked and waits for a permit to continue, and a vacant slot that is to be emptied), and how many permits
 //! are idle.
 //!
-//! * J1 If the same step was there at the previous tick, it blocks the work that its thread keeps, so that work is
-//!   moved to the inject queue of the permit, where all threads look. A process woken by a step that does not end thus
-//!   waits for at most two ticks. Moving it sooner would not pay: the run-next slot makes it run on the same core, in
-//!   less time than a thread takes to wake.
+//! * J1 If the same step was there at the previous tick, it blocks the work that its thread keeps, so the work is moved
+//!   to the inject queue of the permit, where all threads look. A process woken by a step that does not end thus waits
+//!   for at most two ticks. Moving it sooner would not pay: the run-next slot makes it run on the same core, in less
+//!   time than a thread takes to wake.
 //! * J2 A step that has been seen for as long as the limit, while others wait, loses its permit to another thread. The
 //!   longest steps go first, and no more steps lose their permits than others wait.
 //! * J3 A step that has been seen for as long as the limit is *stalled* if others have waited for it: by J2, or because
@@ -135,8 +135,9 @@ struct StepHistory {
 pub(crate) struct StallDetector {
     limit: Duration,
     stages: Vec<Option<StepHistory>>,
-    /// The number of processes queued at the last tick, with no permit idle, and the number of steps made by then.
+    /// Number of processes queued at the last tick, with no permit idle.
     queued: usize,
+    /// Number of steps made by the last tick.
     steps: u64,
     /// The time since when, at each tick, something was queued with no permit idle.
     busy_since: Option<Moment>,

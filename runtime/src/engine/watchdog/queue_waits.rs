@@ -1,12 +1,12 @@
 //! Detects whether a process has waited in a queue for a whole tick. Uses no thread and no clock: the caller passes
-//! samples, made of what queues and threads count anyway, so that there is no cost per process.
+//! samples, made of what queues and threads count anyway, so there is no cost per process.
 //!
 //! * If a queue contained more processes at a tick than have been taken from it since, one of these has been in the
 //!   queue all the time, whatever the order in which they are taken.
-//! * The number taken is an *upper bound*, so that a reported wait is always a real one (except for a process that
-//!   passes between two queues at the tick). From the deque of a thread, it counts one process for each step of the
-//!   thread, since a time slice has one or more, and all that any thread has stolen; from the global queue and the
-//!   inject queues, the processes that threads have counted as taken there, and all visits to shared queues (`find`).
+//! * The number taken is an *upper bound*, so a reported wait is always a real one (except for a process that passes
+//!   between two queues at the tick). From the deque of a thread, it counts one process for each step of the thread,
+//!   since a time slice has one or more, and all that any thread has stolen; from the global queue and the inject
+//!   queues, the processes that threads have counted as taken there, and all visits to shared queues (`find`).
 //! * So a wait is overlooked only in a deque: behind time slices of many steps, or if processes are taken from one end
 //!   while the process is at the other. A process with time slices of many steps uses them up, and is then in the
 //!   global queue. For the remaining cases, a limit of awake threads is checked now and then (`awake_limit`).

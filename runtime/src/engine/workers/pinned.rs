@@ -184,7 +184,7 @@ impl PinnedThread {
         lock(&self.inbox).runs = pid;
     }
 
-    /// Notes that the thread is being started, with work to do.
+    /// Records that the thread is being started, with work to do.
     pub(crate) fn begins(&self) {
         lock(&self.inbox).rests = false;
     }

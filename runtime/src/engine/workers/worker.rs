@@ -64,9 +64,9 @@ pub(crate) struct Worker {
     pub(crate) slice: TimeSlice,
     /// Lanes that belong to no process and stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
-    /// When the time slice of an unwatched thread began, in nanoseconds, and the value of [`done`](Self::done) at that
-    /// time.
+    /// When the time slice of an unwatched thread began, in nanoseconds.
     begun: AtomicU64,
+    /// The value of [`done`](Self::done) when that time slice began.
     begun_after: AtomicU64,
     /// Whether the thread is listed among those with work left behind in their deques.
     pub(crate) is_left: AtomicBool,
@@ -240,7 +240,7 @@ impl Worker {
         self.attention() & RECORDED != 0
     }
 
-    /// Notes that the thread has seen the end of the recording.
+    /// Records that the thread has seen the end of the recording.
     pub(crate) fn is_recorded_no_more(&self) {
         self.local.lock.acknowledge(RECORDED, Ordering::SeqCst);
     }
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     /// Catches: a nested visit that ends the outer one for the watchdog, which then sees no step; and visits that look
-    /// like one, so that a chain of short visits is reported as a stall.
+    /// like one, so a chain of short visits is reported as a stall.
     #[test]
     fn a_visit_is_one_step_with_those_inside_of_it_and_the_next_is_another() {
         let worker = Worker::new();

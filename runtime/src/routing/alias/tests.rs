@@ -42,7 +42,7 @@ impl Process for Asks {
     }
 }
 
-/// Resolves to each of `targets` in turn, then to the last one for ever. Keeps packages unless it `refuses` them.
+/// Resolves to each of `targets` in turn, then to the last one forever. Keeps packages unless it `refuses` them.
 #[derive(Default)]
 struct Signpost {
     targets: Mutex<Vec<Pid>>,
@@ -361,7 +361,7 @@ fn a_monitor_of_the_pid_is_one_of_whoever_answers_for_it() {
     assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::NoProcess));
 }
 
-/// Catches a retired alias whose host is lost when its entry is reused, so that senders get `Gone` after a shutdown.
+/// Catches: a retired alias whose host is lost when its entry is reused, so senders get `Gone` after a shutdown.
 #[test]
 fn a_retired_alias_knows_its_host_after_its_entry_was_reused() {
     let runtime = Runtime::builder().workers(1).build().unwrap();

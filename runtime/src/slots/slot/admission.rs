@@ -5,7 +5,7 @@ use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
 
-/// A refused send, with its envelope whole. Boxed, so that the result of an accepted send is one word.
+/// A refused send with its intact envelope. Boxed where it is returned, so that the result of a send is one word.
 #[derive(Debug)]
 pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);
 
@@ -20,12 +20,12 @@ pub(crate) enum RefusalReason {
 pub(crate) struct Pushed {
     pub(crate) mine: NonNull<MailNode>,
     pub(crate) claim: Claim,
-    /// The number of the node in its queue.
+    /// The sequence number of the node in its queue.
     pub(crate) sequence: u64,
 }
 
 impl Pushed {
-    /// Returns whether the length of the mailbox is to be checked.
+    /// Returns whether the sender must check the length of the mailbox.
     #[inline(always)]
     pub(crate) fn is_to_check(&self) -> bool {
         self.sequence.is_multiple_of(LENGTH_CHECK)
@@ -37,7 +37,7 @@ pub(crate) enum Admission {
     Accepted(NodeBox),
     Refused(Envelope, RefusalReason),
     Pushed(Pushed),
-    /// It has been handled otherwise.
+    /// The message has replaced another one, or was dropped; the sender has nothing left to do.
     Taken,
 }
 
@@ -47,7 +47,7 @@ impl Admission {
         Self::give_back(node, envelope, RefusalReason::Full)
     }
 
-    /// Refuses a message that was taken out of that node.
+    /// Refuses a message that was taken out of `node`.
     pub(crate) fn give_back(node: NodeBox, envelope: Envelope, why: RefusalReason) -> Self {
         node_pool::recycle(node);
         Self::Refused(envelope, why)

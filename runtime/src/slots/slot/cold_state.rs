@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Values that a process passes on to the processes that it spawns.
 pub(crate) type Values = Arc<ValueMap>;
 
-/// These values, by type. Each is dropped on its own: the last reference to one runs a user's drop.
+/// The values, by type. Each is dropped separately, because dropping the last reference to one runs user code.
 pub(crate) struct ValueMap(pub(crate) BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Drop for ValueMap {
@@ -29,22 +29,23 @@ impl Drop for ValueMap {
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
-    /// Further waiters for the end.
+    /// Further waiters for the end of the process.
     pub(crate) joined: Vec<Join>,
     pub(crate) values: Option<Values>,
-    /// Whether the host stores a label of it.
+    /// Whether the host stores a label of the process.
     pub(crate) labelled: bool,
-    /// Whether it has chosen to trap exits or not, so that the default of its definition does not apply.
+    /// Whether the process has itself chosen whether to trap exits, in which case the default of its definition does
+    /// not apply.
     pub(crate) chose_to_trap: bool,
     /// Controls that were taken from the lane and not handled by the last step.
     pub(crate) controls: Controls,
     /// Controls that arrived while the process was suspended.
     pub(crate) held: Controls,
-    /// Notices that were taken from the data lane and not handled: earlier link messages were still to come.
+    /// Notices that were taken from the data lane but not handled yet, because earlier link messages had not arrived.
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
-    /// Timers of its yields, some of which have fired. Those of an async process are in its own table.
+    /// Timers of the process's yields, some of which may have fired. Those of an async process are in its own table.
     pub(crate) timers: Vec<TimerKey>,
-    /// One who looks at its next messages.
+    /// Records the next messages of the process.
     pub(crate) tap: Option<Box<TapSink>>,
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     pub(crate) links: Option<Box<Links<Pid>>>,

@@ -1,4 +1,5 @@
-//! What reaches a process outside its data lane: completions, wakes, and answers; [requests](super::requests) apart.
+//! Input that reaches a process outside its data lane: completions, wakes and answers. For requests, see
+//! [`requests`](super::requests).
 
 use super::{Slot, Token};
 use crate::call::call_id;
@@ -9,7 +10,8 @@ use crate::mailbox::payload::Payload;
 use std::ptr;
 
 impl Slot {
-    /// Completes what the process of `generation` has under this tag; a late completion is counted and discarded.
+    /// Delivers the completion with this tag to the process of `generation`. A late completion is counted and
+    /// discarded.
     pub(crate) fn complete(&'static self, generation: u64, tag: u64, payload: Payload) {
         #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
@@ -23,8 +25,9 @@ impl Slot {
         self.settle(self.lanes.push_control(node_pool::node(envelope)));
     }
 
-    /// Wakes the process like [`wake`](Self::wake) and consumes a waker: `give_back` counts it out, and returns whether
-    /// it was the last. It is counted out after the wake is visible, and before the process runs for it.
+    /// Wakes the process like [`wake`](Self::wake) and consumes a waker: `give_back` subtracts it from the count of
+    /// wakers and returns whether it was the last. It is called after the wake is visible, and before this thread
+    /// schedules the process.
     pub(crate) fn wake_and_give_back(&'static self, generation: u64, give_back: impl FnOnce() -> bool) {
         if !self.is_living(generation) {
             give_back();
@@ -33,20 +36,21 @@ impl Slot {
         let claim = self.lanes.wake();
         let was_last = give_back();
         match claim {
-            // The process may have run for this wake already, counted the waker, and be waiting now.
+            // The process may have run for this wake already, while the waker was still counted, and may be waiting
+            // now.
             Claim::Nothing if was_last => self.wake(generation),
             claim => self.settle(claim),
         }
     }
 
-    /// Notes that a future of the process of `generation` can make progress. Spurious wakes are harmless.
+    /// Wakes the process of `generation` because one of its futures can make progress. Spurious wakes are harmless.
     pub(crate) fn wake(&'static self, generation: u64) {
         if self.is_living(generation) {
             self.settle(self.lanes.wake());
         }
     }
 
-    /// Makes a live process take another step before it idles, unless it waits for control only: then returns true.
+    /// Makes a live process take another step before it idles. If it waits for control only, returns true instead.
     pub(crate) fn wake_unless_waiting(&'static self, generation: u64) -> bool {
         debug_assert!(generation != 0, "that of a process");
         let Some(claim) = self.lanes.wake_unless_waiting() else { return true };
@@ -70,7 +74,7 @@ impl Slot {
         self.late(envelope);
     }
 
-    /// Uses a token that may have been taken for its purpose.
+    /// Acts on the claim of a push or a wake: if it took the token, schedules the process or empties the vacant slot.
     #[inline]
     pub(super) fn settle(&'static self, claim: Claim) {
         match claim {

@@ -1,9 +1,10 @@
-//! Asserts which thread uses a slot's token, in debug builds and so in all tests. Nothing in release builds.
+//! Asserts which thread uses a slot's token, in debug builds and thus in all tests. Compiles to nothing in release
+//! builds.
 //!
-//! A token is in use from the moment at which its thread is about to access what it protects until right before it is
+//! A token is in use from the moment its thread is about to access the data that it protects until just before it is
 //! parked, queued, or passed to another thread. Everything that belongs to the token's holder (body, cold state, the
-//! taking end of the lanes, the process's edge in the wait graph) is accessed in between, by that thread only: a second
-//! token, or code that still uses one that is gone, fails the assertion at its first access.
+//! taking end of the lanes, the process's edge in the wait graph) is accessed in between, and by that thread only. A
+//! second token, or code that uses a token after giving it away, fails the assertion at its first access.
 
 #[cfg(all(debug_assertions, not(loom)))]
 use crate::util::thread_bound::this_thread;
@@ -28,15 +29,15 @@ impl DebugOwner {
         assert!(before == 0, "the token is used already, by thread {before}; this is {}", this_thread());
     }
 
-    /// The calling thread is about to give the token away.
+    /// Records that the calling thread is about to give the token away.
     #[track_caller]
     pub(crate) fn end(&self) {
         self.check();
         self.thread.store(0, Ordering::Relaxed);
     }
 
-    /// The calling thread uses the token in place of the one that began to, and that waits for this one. Returns the
-    /// waiting thread, for [`give_back`](Self::give_back).
+    /// Records that the calling thread uses the token on behalf of its current user, which waits for the calling
+    /// thread. Returns the waiting thread, for [`give_back`](Self::give_back).
     pub(crate) fn take_over(&self) -> u64 {
         self.thread.swap(this_thread(), Ordering::Relaxed)
     }

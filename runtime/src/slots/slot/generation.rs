@@ -1,4 +1,4 @@
-//! The process of a slot, and whether it is alive: the word that makes a PID valid and invalid.
+//! The generation of a slot's process, and whether it is alive: the word that makes a PID valid or invalid.
 //!
 //! | transition | from | to | order |
 //! |---|---|---|---|
@@ -6,24 +6,24 @@
 //! | [`close`](Generation::close) | alive | exiting | sequentially consistent |
 //! | [`vacate`](Generation::vacate) | exiting | over | a light barrier follows |
 //!
-//! Only the token's holder makes them; any thread may read. A process that is exiting may still be asked to notify
-//! others of its end; one that is over may not: see [`requests`](super::requests).
+//! Only the token's holder makes these transitions; any thread may read. A process that is exiting can still be asked
+//! to notify others of its end; one that is over cannot: see [`requests`](super::requests).
 
 use crate::pid::LAST_GENERATION;
 use crate::sync::{AtomicU64, Ordering, checked_light_barrier, fence_for_models};
 
 pub(super) struct Generation(AtomicU64);
 
-/// The value of the word: a generation, and in the last two bits the phase of its process.
+/// The value of the word: a generation and, in the lowest two bits, the phase of its process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct GenerationWord(u64);
 
-/// How far a process has come.
+/// The phase in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifePhase {
     Exiting = 0,
     Alive = 1,
-    /// Its exit has emptied its mailbox for the last time. (Also of a slot that was never used.)
+    /// The exit has emptied the mailbox for the last time. A slot that was never used also has this phase.
     Over = 2,
 }
 
@@ -46,7 +46,7 @@ impl GenerationWord {
         self.0 & PHASE_MASK == LifePhase::Alive as u64
     }
 
-    /// Returns the phase of the process of that generation, which is over if another one has the slot.
+    /// Returns the phase of the process of `generation`, which is `Over` if the slot has another process.
     pub(super) fn phase_of(self, generation: u64) -> LifePhase {
         [LifePhase::Alive, LifePhase::Exiting]
             .into_iter()
@@ -93,13 +93,13 @@ impl Generation {
         self.0.store(GenerationWord::of(word.generation(), LifePhase::Exiting).0, Ordering::SeqCst);
     }
 
-    /// Marks the process as over (*vacate* of `requests`). What the caller reads next is read after that, as those who
-    /// pass a heavy barrier see it.
+    /// Marks the process as over (*vacate* in `requests`). To a thread that passes a heavy barrier, the caller's next
+    /// reads come after this store.
     #[inline]
     pub(super) fn vacate(&self) {
         let word = self.load(Ordering::Relaxed);
         debug_assert!(!word.is_alive(), "it is exiting");
-        // Of `close`.
+        // Stands for the order of the store in `close`.
         fence_for_models();
         self.0.store(GenerationWord::of(word.generation(), LifePhase::Over).0, Ordering::Relaxed);
         checked_light_barrier();

@@ -16,12 +16,12 @@ pub(crate) struct Metadata {
     pub(crate) place: AtomicPtr<std::panic::Location<'static>>,
     /// Slot and generation of the parent, whose host is in `steps`; zero if there is none.
     pub(crate) parent: AtomicU64,
-    /// Yields without an answer.
+    /// Number of yields that have no answer yet.
     pub(crate) outstanding: AtomicU32,
     pub(crate) index: u32,
-    /// Without those counted on the slot's first line; the upper 16 bits are the parent's host.
+    /// Number of steps, without those counted on the slot's first line; the upper 16 bits are the parent's host.
     pub(crate) steps: AtomicU64,
-    /// Likewise, without a host.
+    /// Number of messages, without those counted on the slot's first line; the highest bit is a flag (see `state`).
     pub(crate) messages: AtomicU64,
     pub(crate) cold_state: OwnedCell<Option<Box<ColdState>>>,
 }
@@ -45,7 +45,7 @@ impl Metadata {
         }
     }
 
-    /// Clears the description of the last process: one without a type does not write its own.
+    /// Clears the description of the slot's last process, for a process without a type, which does not write its own.
     pub(crate) fn wipe(&self) {
         self.kind.store(ptr::null_mut(), Ordering::Release);
         self.entry.store(ptr::null_mut(), Ordering::Release);
@@ -60,7 +60,7 @@ impl Metadata {
         self.steps.store(u64::from(host) << HOST_SHIFT, Ordering::Relaxed);
     }
 
-    /// Returns the process that spawned this one, which is of the same program.
+    /// Returns the process that spawned this one. Both are in the same program, on `node`.
     pub(crate) fn parent(&self, node: NodeId) -> Option<Pid> {
         let parent = self.parent.load(Ordering::Relaxed);
         let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & GENERATION_MASK);

@@ -1,10 +1,10 @@
 //! The slot of a process: two cache lines, recycled and never freed.
 //!
-//! The first line has what the fast path of a message touches; the second describes the process.
+//! The first line has all that the fast path of a message touches; the second describes the process.
 //!
-//! Access: any thread reads `lanes`, `generation`, `home` and the description; all but the lanes are written by the
-//! token's holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through [`Token`]. A
-//! reader of the description compares `generation` before and after, so that it never mixes two processes.
+//! Access: any thread may read `lanes`, `generation`, `owner` and the description; all but the lanes are written only
+//! by the token's holder. `body` and `cold_state` belong to the token's holder, which accesses them through [`Token`].
+//! A reader of the description compares `generation` before and after, so that it never mixes two processes.
 //!
 //! # The state of a process
 //!
@@ -15,7 +15,7 @@
 //! | vacant | kept by a thread | over | none | [`Token::open`] |
 //! | ready | in a run queue | alive | | a worker that takes it |
 //! | running | with a thread | alive | | the end of its time slice |
-//! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
+//! | over its time slice | in the global queue | alive | slices to wait | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
 //! | idle, [kept](LastPermit) | with the thread that ran it last | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
@@ -23,14 +23,14 @@
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
 //! | ending | with a thread | exiting | | [`Token::vacate`] |
 //!
-//! Transitions that race are methods with result enums: [`Claim`](crate::mailbox::lanes::Claim) says who has the token
-//! after a push or a wake, [`ParkResult`](crate::mailbox::lanes::ParkResult) what became of parking it.
+//! Transitions that race are methods with result enums: [`Claim`](crate::mailbox::lanes::Claim) reports who has the
+//! token after a push or a wake, [`ParkResult`](crate::mailbox::lanes::ParkResult) whether it was parked.
 //!
 //! # Types
 //!
 //! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
 //! tokens, and a token belongs to a slot. Their operations:
-//! * [`generation`] and [`words`]: the words of the first line, and [`state`]: what they say; [`metadata`]: the second
+//! * [`generation`] and [`words`]: the words of the first line, and [`state`]: their meaning; [`metadata`]: the second
 //!   line; [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`requests`] and [`control`]: all other input;
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
@@ -76,14 +76,14 @@ pub(crate) trait Schedule: Sync {
     /// Takes the token of a process that was parked and has input now.
     fn wake(&'static self, token: Token);
 
-    /// Like [`wake`](Self::wake), but leaves it to the caller to wake a waker that is users' code, which it returns.
+    /// Like [`wake`](Self::wake), but returns a waker that is user code instead of waking it; the caller wakes it.
     fn hand_over(&'static self, token: Token) -> Option<Waker> {
         self.wake(token);
         None
     }
 
-    /// Called when something was pushed to a process that a thread seems to keep to itself. Returns its token if that
-    /// is the calling thread; otherwise notifies the one that keeps it, unless that will look anyway.
+    /// Called when something was pushed to a process whose token a thread seems to keep. Returns the token if that is
+    /// the calling thread; otherwise notifies the thread that keeps it, unless that thread will look anyway.
     fn take_kept(&'static self, _slot: &'static Slot) -> Option<Token> {
         None
     }
@@ -115,7 +115,7 @@ pub(crate) trait SlotHost: Sink {
     /// Resumes a suspended process that is needed elsewhere.
     fn release_suspended(&self, _slot: &'static Slot) {}
 
-    /// Returns what records the events of its processes.
+    /// Returns the recorder of the host's events, if the host is recorded.
     fn recorder(&'static self) -> Option<&'static Recorder> {
         None
     }
@@ -125,22 +125,23 @@ pub(crate) trait SlotHost: Sink {
         None
     }
 
-    /// Returns the label of one of its processes, until the messages left in its mailbox have been disposed of.
+    /// Returns the label of one of the host's processes. It is stored until the messages left in the mailbox have been
+    /// disposed of.
     fn label_of(&self, _pid: Pid) -> Option<std::sync::Arc<str>> {
         None
     }
 }
 
-/// The owner of slots. Never freed, so that it is valid however late a sender is.
+/// The owner of slots. Never freed, so it remains valid for late senders.
 pub(crate) struct SlotOwner {
     scheduler: &'static dyn Schedule,
     pub(crate) host: &'static dyn SlotHost,
-    /// Node and host, as in a PID. Changes only while there are no processes: when the record is reused.
+    /// Node and host, as in a PID. Changes only when the record is reused, while it has no processes.
     place: AtomicU64,
-    /// The same, or zero while its host is recorded: then every lookup misses, so sends take the slow path, which
-    /// records them.
+    /// The same as `place`, or zero while the host is recorded: then every lookup misses, and sends take the slow path,
+    /// which records them.
     gate: AtomicU64,
-    /// Completions and signals that came too late.
+    /// Number of completions and signals that came too late.
     pub(crate) late: AtomicU64,
     requesters: Requesters,
 }
@@ -152,7 +153,7 @@ impl SlotOwner {
         Self { scheduler: host, host, place, gate, late: AtomicU64::new(0), requesters: Requesters::none() }
     }
 
-    /// Makes another owner for the same host, with a scheduler of its own.
+    /// Creates another owner for the same host, with its own scheduler.
     pub(crate) fn beside(&self, scheduler: &'static dyn Schedule) -> Self {
         let (place, gate) = (self.place().get(), self.gate.load(Ordering::SeqCst));
         Self {
@@ -165,20 +166,20 @@ impl SlotOwner {
         }
     }
 
-    /// Assigns it to another host of its node. There are no processes.
+    /// Assigns the owner to another host. It must not have any processes.
     pub(crate) fn renumber(&self, node: NodeId, host: u16) {
         self.place.store(Pid::new(node, host, 0, 0).place().get(), Ordering::Relaxed);
         self.record_sends(false);
         self.late.store(0, Ordering::Relaxed);
     }
 
-    /// Has sends to its processes recorded, or not any more.
+    /// Starts or stops the recording of sends to the owner's processes.
     pub(crate) fn record_sends(&self, are_recorded: bool) {
         self.gate.store(if are_recorded { 0 } else { self.place().get() }, Ordering::SeqCst);
     }
 
-    /// Returns whether PIDs with this place are its own, whatever the gate shows: it may change at any time. Not
-    /// inlined: while it is recorded, or the PID is stale.
+    /// Returns whether PIDs with this place belong to the owner. Does not read the gate, which may change at any time.
+    /// Not inlined: only called if the host is recorded or the PID is stale.
     #[cold]
     #[inline(never)]
     fn is_place(&self, place: NonZeroU64) -> bool {
@@ -206,7 +207,7 @@ pub(crate) struct Slot {
     body: OwnedCell<Option<Body>>,
     generation: Generation,
     owner: AtomicPtr<SlotOwner>,
-    /// The latest of its steps and messages, in one word: see [`Slot::count`].
+    /// The counts of the latest steps and messages, in one word: see [`Slot::count`].
     counts: AtomicU32,
     pub(crate) permit: LastPermit,
     flags: Flags,
@@ -267,39 +268,42 @@ impl Slot {
         self.generation.is_alive(generation, Ordering::Acquire)
     }
 
-    /// Like `is_living`, in one total order with `Token::close`, for code that counts itself in first and checks then.
+    /// Like `is_living`, but in one total order with `Token::close`, for code that first counts itself in and then
+    /// checks.
     pub(crate) fn is_living_in_order(&self, generation: u64) -> bool {
         self.generation.is_alive(generation, Ordering::SeqCst)
     }
 
-    /// Returns whether the exit of the process of that generation has emptied its mailbox.
+    /// Returns whether the process of `generation` is over: its exit has emptied its mailbox.
     fn is_over(&self, generation: u64) -> bool {
         self.generation.load(Ordering::Acquire).phase_of(generation) == LifePhase::Over
     }
 
-    /// Returns whether the process of that generation is alive, or was the last here: it may be exiting.
+    /// Returns whether the process of `generation` is the slot's current or last one. It may be alive, exiting or over.
     pub(crate) fn is_last(&self, generation: u64) -> bool {
         generation != 0 && self.generation.load(Ordering::Acquire).generation() == generation
     }
 
-    /// Returns whether the process of that generation, which waits for another one, is alive and, unless it `blocks`,
-    /// has an empty control lane. (An answer beside a run-next slot is in no lane, but its call is not open any more.)
-    /// A model is in `tests/models`.
+    /// Returns whether the process of `generation`, which waits for another one, is alive and, unless it `blocks`, has
+    /// an empty control lane. (An answer beside a run-next slot is in no lane, but its call is no longer open.) A model
+    /// is in `tests/models`.
     pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
         self.is_living(generation) && (blocks || self.lanes.is_quiet())
     }
 
-    /// Returns whether `pid` is alive here, with its node and host: a PID parsed from text may name others. Every PID
-    /// from outside is checked by this; slot and generation that have passed identify one process for ever.
+    /// Returns whether `pid` is alive in this slot. Compares node and host too, since a PID parsed from text may name
+    /// others. Every PID from outside is checked by this function; after that, its slot and generation identify one
+    /// process forever.
     ///
-    /// The generation is read first. The owner read then is that of this process or, if it has just ended, of a later
-    /// one: either way no live process is reached by the PID of another.
+    /// The generation is read first. The owner that is read next is that of this process or, if it has just ended, of a
+    /// later one. Either way, no live process can be reached by the PID of another.
     #[inline]
     pub(crate) fn carries(&self, pid: Pid) -> bool {
         self.is_living(pid.generation()) && self.is_at(pid)
     }
 
-    /// Like [`carries`](Self::carries), also for the last process here.
+    /// Like [`carries`](Self::carries), but also returns true if the process has ended and was the last one in this
+    /// slot.
     pub(crate) fn has_carried(&self, pid: Pid) -> bool {
         self.is_last(pid.generation()) && self.is_at(pid)
     }
@@ -316,7 +320,7 @@ impl Slot {
         cfg!(loom) || self.owner().is_some_and(|owner| owner.gate.load(Ordering::Relaxed) == pid.place().get())
     }
 
-    /// Like [`carries`](Self::carries), but returns false too if sends to the process are recorded.
+    /// Like [`carries`](Self::carries), but also returns false if sends to the process are recorded.
     #[inline]
     pub(crate) fn carries_unrecorded(&self, pid: Pid) -> bool {
         self.is_living(pid.generation()) && self.is_at_unrecorded(pid)
@@ -334,7 +338,7 @@ impl Slot {
         unsafe { self.owner.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Wraps the token that the caller has just taken.
+    /// Passes the token that the caller has just taken to the scheduler.
     #[inline]
     fn schedule(&'static self) {
         if let Some(owner) = self.owner() {
@@ -342,8 +346,8 @@ impl Slot {
         }
     }
 
-    /// Called when something was pushed into the control lane. A process that a thread keeps runs now, if that is the
-    /// calling thread, or soon.
+    /// Called after a push into the control lane. If a thread keeps the process, runs it now (if that is the calling
+    /// thread) or soon.
     #[inline]
     fn run_if_kept(&'static self) {
         if self.permit.is_kept_after_push()
@@ -360,9 +364,9 @@ impl Slot {
     }
 }
 
-/// The exclusive right to run, end, vacate or reuse a slot. One per slot: a value of this type, or a mark of [`Lanes`].
+/// The exclusive right to run, end, vacate or reuse a slot. One per slot: a value of this type, or a mark in [`Lanes`].
 ///
-/// A dropped token would make the slot unusable for ever: it must be parked, queued or used.
+/// A token must be parked, queued or used: dropping it would make the slot unusable forever.
 #[must_use = "the slot's only token"]
 pub(crate) struct Token(&'static Slot);
 

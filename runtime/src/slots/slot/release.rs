@@ -1,4 +1,4 @@
-//! Parking a token: of a process that waits for input; and of a vacant slot, once late messages have been disposed of.
+//! Parking the token of a process that waits for input, or of a vacant slot once late messages have been disposed of.
 
 use super::{Slot, Token};
 use crate::call::caller::Caller;
@@ -14,7 +14,7 @@ use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
 
 impl Token {
-    /// Parks the token until anything arrives. Returns it if something has.
+    /// Parks the token until anything arrives. Returns it if something already has.
     #[inline]
     pub(crate) fn park_idle(self) -> Option<Self> {
         self.0.debug_owner.end();
@@ -26,7 +26,7 @@ impl Token {
         }
     }
 
-    /// Parks the token until something arrives in the control lane. Returns it if something has.
+    /// Parks the token until something arrives in the control lane. Returns it if something already has.
     pub(crate) fn park_waiting(self) -> Option<Self> {
         self.0.debug_owner.end();
         // SAFETY: this is the token.
@@ -37,14 +37,14 @@ impl Token {
         }
     }
 
-    /// Treats a token that was taken back, perhaps for another incarnation, like any token that was just taken.
+    /// Handles a token that was taken back, perhaps for another incarnation, like any token that was just taken.
     fn fresh(self, claim: Claim) -> Option<Self> {
         self.0.settle(claim);
         None
     }
 
-    /// Parks the token of a vacant slot, until a process starts there or a late sender pushes. Returns it if something
-    /// has arrived.
+    /// Parks the token of a vacant slot until a process starts there or a late sender pushes. Returns it if something
+    /// has already arrived.
     pub(crate) fn park_vacant(self) -> Option<Self> {
         self.0.debug_owner.end();
         self.0.generation.vacate();
@@ -52,12 +52,12 @@ impl Token {
         match unsafe { self.0.lanes.park_vacant() } {
             ParkResult::Refused | ParkResult::Reclaimed(Claim::Vacant) => Some(self.acquire()),
             ParkResult::Parked => None,
-            // Between parking and the second look a new process got the slot; this is its token now.
+            // A new process got the slot between parking and the second look; this is its token now.
             ParkResult::Reclaimed(claim) => self.fresh(claim),
         }
     }
 
-    /// Vacates a slot whose token is not parked. Returns whether nothing has arrived there or is about to (*keep* of
+    /// Vacates the slot without parking its token. Returns true if nothing has arrived or is about to (*keep* in
     /// [`requests`](super::requests)).
     #[inline]
     pub(crate) fn vacate_unparked(&self) -> bool {
@@ -113,7 +113,8 @@ impl Token {
         NonNull::new(unsafe { self.0.lanes.first() })
     }
 
-    /// Disposes of an envelope that no process will handle: its caller is told `why`, a message goes to the hook.
+    /// Disposes of an envelope that no process will handle. A message goes to the dead-letter hook, and its call fails
+    /// with `why`.
     pub(crate) fn dead_letter(&self, envelope: Envelope, reason: DeadLetterReason, why: &ExitReason) {
         let Some(owner) = self.0.owner() else { return };
         match (envelope.kind, envelope.payload) {
@@ -121,18 +122,19 @@ impl Token {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
                 let caller = unsafe { Caller::from_word(envelope.word) };
                 let to = owner.pid(self.0.metadata.index, envelope.generation);
-                // One that came when the process was over was withdrawn for that, if at all: see `requests`.
+                // A call whose message came after the process was over can only have been withdrawn for that reason:
+                // see `requests`.
                 let is_over = self.0.is_over(envelope.generation);
                 let is_withdrawn = !is_over && caller.as_ref().is_some_and(Caller::is_withdrawn);
                 let reason = if is_withdrawn { DeadLetterReason::Withdrawn } else { reason };
                 let letter = DeadLetter::new(to, message, reason, caller.as_ref());
                 owner.host.dead_letter(DeadLetter { exit: Some(why.clone()), ..letter });
-                // After the dead letter: a caller that is told finds it counted.
+                // After the dead letter, so that a caller finds it counted when its call has failed.
                 if let Some(caller) = caller {
                     caller.fail(CallError::Gone(why.clone()));
                 }
             }
-            // Link messages are answered by their drop.
+            // Dropping a link message answers it.
             (NodeKind::Stop | NodeKind::Notice, _) => {}
             (NodeKind::Placeholder, _) => {
                 if let Some(envelope) = owner.host.redeem(self.0, envelope.generation) {
@@ -145,7 +147,7 @@ impl Token {
         }
     }
 
-    /// Treats a token that was taken back like any token that was just taken, whatever its slot holds now.
+    /// Handles a token that was taken back like any token that was just taken: the slot may have a process by now.
     pub(crate) fn pass_on(self) {
         match self.0.living() {
             Some(_) => self.wake(),
@@ -164,7 +166,8 @@ impl Token {
 impl Slot {
     pub(crate) fn late(&self, mut envelope: Envelope) {
         let control = envelope.payload.as_mut().and_then(Payload::get_mut::<Control>);
-        // A waiter for an ended process is told by the drop of its request: that is an answer, and not late.
+        // Dropping the request notifies a waiter that the process has ended. That is an answer, so it is not counted as
+        // late.
         if !matches!(control, Some(Control::Join(_) | Control::Link(_)))
             && let Some(owner) = self.owner()
         {

@@ -1,15 +1,16 @@
-//! The count of those that are about to push a [request](super::requests).
+//! Counts of requesters: threads that are about to push a [request](super::requests).
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// How many counts there are.
+/// Number of counts per owner.
 const COUNTS: usize = if cfg!(loom) { 1 } else { 64 };
 const _: () = assert!(COUNTS.is_power_of_two());
 
-/// The requesters of an owner's slots that have not pushed yet: a count for all whose index has the same last digits.
+/// The requesters of an owner's slots that have not pushed yet. Slots whose indices have the same low bits share a
+/// count.
 pub(super) struct Requesters([AtomicU32; COUNTS]);
 
-/// A requester, until it is dropped.
+/// A counted requester. Dropping it is *leave*.
 pub(super) struct Counted<'a>(&'a AtomicU32);
 
 impl Requesters {
@@ -21,14 +22,14 @@ impl Requesters {
         &self.0[slot as usize & (COUNTS - 1)]
     }
 
-    /// Does *count*.
+    /// Performs *count*.
     pub(super) fn count(&self, slot: u32) -> Counted<'_> {
         let count = self.of(slot);
         count.fetch_add(1, Ordering::SeqCst);
         Counted(count)
     }
 
-    /// Does the look for requesters of *keep* and *claim*.
+    /// Returns whether the slot may have requesters: the check in *keep* and *claim*.
     pub(super) fn has_some(&self, slot: u32) -> bool {
         self.of(slot).load(Ordering::SeqCst) > 0
     }

@@ -1,43 +1,45 @@
-//! Requests to a process that may be ending: to notify others of its end, to link, to show something, to end.
+//! Requests to a process that may be ending: to notify someone of its end, to link, to show its state, or to end.
 //!
-//! A requester may wait for the answer, so a request must not lie in the mailbox of the next process in the slot: it
-//! would be found there after a step that may be long, and may wait in turn for the requester. But a requester that is
-//! preempted between its look at the generation and its push would put it there. So it is counted meanwhile, and no
-//! process starts in the slot:
+//! A requester may wait for the answer, so a request must not end up in the mailbox of the slot's next process. It
+//! would be found there only after a step, which may be long and may itself wait for the requester. A requester that is
+//! preempted between its look at the generation and its push would put it there. Therefore requesters are counted, and
+//! no process starts in a slot that has some:
 //!
 //! * *count*: the requester counts itself in.
-//! * *look*: it looks at the generation. If the process is alive, it pushes. If it is exiting, the requester passes a
-//!   heavy barrier and looks again, and pushes if it still is. Otherwise the process is over, and the requester answers
-//!   itself.
+//! * *look*: it reads the generation. If the process is alive, it pushes. If the process is exiting, the requester
+//!   passes a heavy barrier, looks again, and pushes if the process is still exiting. Otherwise the process is over,
+//!   and the requester drops its request, which answers it.
 //! * *push*, and then *leave*: it counts itself out.
 //! * *close*: the exit closes the generation. *vacate*: when it has emptied the mailbox, it marks the generation as
-//!   over, passes a light barrier, and looks at the mailbox once more: by parking the token, or, if the slot is to be
-//!   kept by a thread, in *keep*: it looks for requesters first. If there is one, or something has come, the token is
-//!   parked.
-//! * *claim*: who takes the slot from the directory passes it over while there are requesters.
+//!   over, passes a light barrier, and looks at the mailbox once more. It does so by parking the token or, if the
+//!   thread is to keep the slot, in *keep*, which looks for requesters first. If there is a requester, or something has
+//!   arrived, the token is parked after all.
+//! * *claim*: a thread that takes the slot from the directory skips it while it has requesters.
 //!
 //! *No request reaches another process.* *count*, *look*, *push*, *close*, *keep* and *claim* are sequentially
 //! consistent, and the count is released by *leave* and acquired by *keep* and *claim*. A requester that pushes has
-//! seen the process alive, and then *count* precedes *close*; or exiting, and then, by the barriers, *count* is seen by
-//! all that follows *vacate*. Either way *keep* and *claim*, which follow both, see the requester; or they see it gone,
-//! and then its push too. A slot that is not claimed has no next process.
+//! seen the process either alive, in which case *count* precedes *close*, or exiting, in which case the barriers make
+//! *count* visible to everything after *vacate*. Either way *keep* and *claim*, which follow both, see the requester,
+//! or see that it has left and therefore also its push. A slot that is not claimed has no next process.
 //!
-//! *None is overlooked.* One that is pushed before the last look at the mailbox is handled by the exit. After that the
-//! token is parked, since a slot with a requester is not kept, and *push* takes it and disposes of all that is there.
+//! *No request is overlooked.* A request that is pushed before the last look at the mailbox is handled by the exit.
+//! After that look the token is parked, since a slot with a requester is not kept, so *push* takes the token and
+//! disposes of everything in the mailbox.
 //!
-//! So that a slot is no larger, its owner counts, for all slots whose index has the same last digits. A slot that is
-//! passed over for the requester of another one costs a process a new slot. But a simulation waits for the requester,
-//! who runs no code of users: it may be one of another simulation, whose host now has the record of this slot's last
-//! one, and the slots of a run must not depend on that.
+//! The counts are kept in the slot's owner, which saves space in the slot: slots whose indices have the same low bits
+//! share a count. A slot may thus be skipped because of a requester of another slot, and a spawn takes yet another one.
+//! A simulation does not skip it but waits for the requester, which runs no user code. The requester may belong to
+//! another simulation, whose host reuses the owner of this slot's last process, and the choice of slots in a run must
+//! not depend on that.
 //!
 //! # Calls
 //!
-//! Messages are not counted, which would cost two exchanges for each. But a caller waits for an answer. So it looks
-//! *after* its push, as above. If the process is alive, or still exiting behind the barrier, the exit comes to the
-//! message: in its last look at the latest. Otherwise the message may lie in the mailbox of the next process, and the
-//! caller withdraws it: it is the one who fails the call, unless another one has done so, which the word of the call
-//! decides (`call::call_id`). A supervised process is left out, whose supervisor may have kept the message for the next
-//! incarnation; so are messages that are passed on in a package.
+//! Senders of messages are not counted, which would cost two atomic exchanges per message. But a caller waits for an
+//! answer, so it performs *look* after its push. If the process is alive, or still exiting after the barrier, the exit
+//! finds the message, in its last look at the latest. Otherwise the message may be in the mailbox of the next process,
+//! so the caller withdraws it and fails the call itself, unless the call has been answered or failed already; the word
+//! of the call decides (`call::call_id`). This does not apply to supervised processes, whose supervisor may have kept
+//! the message for the next incarnation, or to messages that are passed on in a package.
 //!
 //! Models of both are in `tests/models` (`vacant_slots`).
 
@@ -51,8 +53,8 @@ use crate::sync::{Ordering, disturb, fence_for_models, heavy_barrier};
 use std::ptr;
 
 impl Slot {
-    /// Sends a request to the process of `generation`. One that is over is not asked: then the request is dropped,
-    /// which tells the requester.
+    /// Sends a request to the process of `generation`. If that process is over, drops the request, which notifies the
+    /// requester.
     pub(crate) fn request(&'static self, generation: u64, control: Control) {
         #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
@@ -66,7 +68,7 @@ impl Slot {
     }
 
     fn push_request(&'static self, envelope: Envelope) -> Result<(), Envelope> {
-        // The generation is read first: so the owner is that of the process, or that of a later one.
+        // The generation is read first, so the owner is that of the process or of a later one.
         let owner = if self.is_last(envelope.generation) { self.owner() } else { None };
         let Some(owner) = owner else { return Err(envelope) };
         let counted = owner.requesters.count(self.index());
@@ -82,12 +84,12 @@ impl Slot {
         Ok(())
     }
 
-    /// Does *look*.
+    /// Performs *look*. Returns whether a request may be pushed.
     pub(super) fn may_be_asked(&self, generation: u64) -> bool {
         let look = || self.generation.load(Ordering::SeqCst).phase_of(generation);
         let mut phase = look();
         if cfg!(loom) && phase == LifePhase::Alive {
-            // Not before the look: a fence would stand in for the barrier below.
+            // Only after the look: before it, the fence would stand in for the barrier below and hide its absence.
             fence_for_models();
             phase = look();
         }
@@ -101,7 +103,7 @@ impl Slot {
         }
     }
 
-    /// Does the look for requesters of *keep* and *claim*.
+    /// Returns whether the slot may have requesters: the check in *keep* and *claim*.
     #[inline]
     pub(super) fn has_requesters(&self) -> bool {
         self.owner().is_some_and(|owner| owner.requesters.has_some(self.index()))
@@ -123,7 +125,7 @@ impl Slot {
 
 #[cfg(all(test, feature = "test"))]
 impl super::SlotOwner {
-    /// Counts a requester of each of its slots until the result is dropped.
+    /// Counts a requester for each of the owner's slots until the result is dropped.
     pub(crate) fn count_requesters(&self) -> impl Sized + '_ {
         self.requesters.count_all()
     }

@@ -1,5 +1,5 @@
-//! The path of a message: into the data lane, past the bound if there is one. If the host of the process is recorded,
-//! the send is, too.
+//! The path of a message into the data lane, including the check of the mailbox's bound if it has one. If the host of
+//! the process is recorded, so is the send.
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::words::{CONGESTED, HARD_BOUND};
@@ -18,15 +18,15 @@ use crate::recorder::session::Recorder;
 use crate::sync::simulated;
 use std::ptr::{self, NonNull};
 
-/// Whether the bound of the mailbox holds for what is sent.
+/// Whether the bound of the mailbox applies to an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendPolicy {
     Bounded,
-    /// It was accepted before, or is no message.
+    /// The message was accepted before, or the envelope is no message.
     Anyway,
 }
 
-/// The record of a send. Stamped before the push: the message may be handled at once.
+/// The record of a send. Stamped before the push, because the message may be handled right after it.
 #[derive(Clone, Copy)]
 struct SendRecord {
     recorder: &'static Recorder,
@@ -58,7 +58,7 @@ impl Slot {
         sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
     }
 
-    /// Sends a message with a caller.
+    /// Sends a message that has a caller.
     ///
     /// # Errors
     /// The message and its caller, if there is no such process here or its mailbox is full.
@@ -85,7 +85,7 @@ impl Slot {
         }
     }
 
-    /// Sends a message, perhaps with a caller, to a process whose host is recorded, or that is not here.
+    /// Sends a message, perhaps with a caller, to a process whose host is recorded, or that is not in this slot.
     #[cold]
     #[inline(never)]
     fn send_recorded<M: Send + 'static>(
@@ -113,8 +113,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Fails a call if its message was pushed when the exit of the process was over, and so may lie in the mailbox of
-    /// the next one: see [`requests`](super::requests).
+    /// Fails a call whose message was pushed after the process was over: the message may be in the mailbox of the next
+    /// process. See [`requests`](super::requests).
     #[cold]
     #[inline(never)]
     fn called_late(&self, call: CallId, generation: u64) {
@@ -157,16 +157,17 @@ impl Slot {
         }
     }
 
-    /// Pushes a message however full the mailbox is, for code that holds a lock. When it has released that, it wakes
-    /// the process if its token was [claimed](Self::claimed), and [checks the length](Self::check_length) of its
-    /// mailbox if required: both may block, or run code of users.
+    /// Pushes a message regardless of how full the mailbox is. For code that holds a lock: after releasing it, the
+    /// caller wakes the process if its token was [claimed](Self::claimed), and [checks the length](Self::check_length)
+    /// of the mailbox if required. Both may block or run user code.
     ///
     /// # Errors
-    /// The message, if there is no such process here. One that has ended meanwhile has taken a token of the slot, too.
+    /// The message, if there is no such process here. If the process ends during the call, the push succeeds, and may
+    /// take the token of the vacant slot.
     pub(crate) fn push_message<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<Pushed, M> {
         let Some(recorder) = self.gate(to) else { return Err(message) };
         let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
-        // Without an origin, which would be asked of a subscriber.
+        // Without an origin: looking it up would call a subscriber, which is user code.
         #[cfg(feature = "spans")]
         let node =
             crate::observe::spans::on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
@@ -175,7 +176,7 @@ impl Slot {
         Ok(self.push_recorded(node, record.as_ref()))
     }
 
-    /// Queues a node in the data lane, if the bound of the mailbox lets it in, and wakes the process if it is idle.
+    /// Queues a node in the data lane, if the bound of the mailbox permits, and wakes the process if it is idle.
     ///
     /// # Errors
     /// The envelope, if the process has ended since it was looked up, or its mailbox is full.
@@ -222,7 +223,7 @@ impl Slot {
         }
     }
 
-    /// Queues a node, however full the mailbox is.
+    /// Queues a node regardless of how full the mailbox is.
     #[inline(always)]
     fn queue_anyway(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
         #[cfg(feature = "test")]
@@ -243,7 +244,7 @@ impl Slot {
         pushed
     }
 
-    /// Puts a node into the data lane and defers all else: [`follow`](Self::follow) comes next. For `known`, see
+    /// Puts a node into the data lane and leaves the rest of the send to [`follow`](Self::follow). For `known`, see
     /// [`push_data`](crate::mailbox::lanes::Lanes::push_data).
     #[inline(always)]
     pub(crate) fn push(&self, node: NodeBox, known: impl FnOnce() -> u64) -> Pushed {
@@ -252,8 +253,8 @@ impl Slot {
         Pushed { mine, claim, sequence }
     }
 
-    /// Completes a push: wakes the process if it was idle, and checks the length of its mailbox. May block, or run code
-    /// of users.
+    /// Completes a push: wakes the process if it was idle, and checks the length of its mailbox. May block or run user
+    /// code.
     ///
     /// # Errors
     /// The envelope, if the process has ended since it was looked up.
@@ -268,10 +269,10 @@ impl Slot {
         Ok(())
     }
 
-    /// Returns the token of the process if it is to be woken, and leaves that to the caller.
+    /// Returns the token of the process if the caller must wake it.
     ///
     /// # Errors
-    /// As for [`follow`](Self::follow).
+    /// Same as for [`follow`](Self::follow).
     #[inline(always)]
     pub(crate) fn claimed(&'static self, pushed: Pushed) -> Result<Option<Token>, Box<SendRefusal>> {
         match pushed.claim {
@@ -282,13 +283,14 @@ impl Slot {
         }
     }
 
-    /// Returns what records sends to `to`, if they are recorded. `None`: there is no such process here.
+    /// Returns the recorder of sends to `to`: `Some(None)` if they are not recorded, `None` if there is no such process
+    /// here.
     #[inline]
     fn gate(&'static self, to: Pid) -> Option<Option<&'static Recorder>> {
         if self.carries_unrecorded(to) { Some(None) } else { self.recorder_of(to).map(Some) }
     }
 
-    /// Returns what records sends to `to`, if that is alive here and they are recorded.
+    /// Returns the recorder of sends to `to`, if that process is alive here and its host is recorded.
     #[cold]
     #[inline(never)]
     fn recorder_of(&'static self, to: Pid) -> Option<&'static Recorder> {
@@ -301,8 +303,8 @@ impl Slot {
         if self.is_congested() { self.owner().map_or(0, |owner| owner.host.known(self)) } else { 0 }
     }
 
-    /// Checks the length of the mailbox after every batch of messages. If it is over its bound, this sender is
-    /// suspended or blocked.
+    /// Checks the length of the mailbox; called after every batch of messages. If it is over its bound, suspends or
+    /// blocks this sender.
     #[cold]
     pub(crate) fn check_length(&'static self) {
         if let Some(owner) = self.owner() {
@@ -310,7 +312,7 @@ impl Slot {
         }
     }
 
-    /// Called with the token of a vacant slot. Returns the envelope in the node `mine`.
+    /// Empties a vacant slot whose token the caller has taken. Returns the envelope in the node `mine` as an error.
     #[cold]
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
         match Token(self).acquire().empty_and_park(Some(mine)) {

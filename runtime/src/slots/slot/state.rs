@@ -1,4 +1,4 @@
-//! What the [words](super::words) of a slot say: its flags, and the counts of its process.
+//! The meaning of a slot's [words](super::words): its flags, and the counts of its process.
 
 use super::metadata::{ALL_STEPS, Metadata};
 use super::words::{
@@ -7,7 +7,8 @@ use super::words::{
 use super::{Slot, Token};
 use crate::sync::Ordering;
 
-/// In the messages of the second line, which never get so large: the process is handling a message, or holds some.
+/// A bit in the message count of the second line, which never gets this large: the process is handling a message, or
+/// holds some.
 const WORKS: u64 = 1 << 63;
 
 impl Slot {
@@ -35,7 +36,7 @@ impl Slot {
         self.flags.any_in_order(SUSPENDED)
     }
 
-    /// Notes that the mailbox has its own bound, and a queue if that is hard.
+    /// Records that the mailbox has its own bound and, if that is hard, a queue.
     pub(crate) fn note_own_bound(&self, is_hard: bool) {
         self.flags.set(if is_hard { OWN_BOUND | HARD_BOUND } else { OWN_BOUND }, true);
     }
@@ -60,14 +61,14 @@ impl Token {
         self.0.flags.any(CHECKS_COLD_STATE | CONGESTED)
     }
 
-    /// Returns whether the thread may keep the token while the process has nothing to do: senders need not ask about
-    /// its bound, and its steps look at nothing besides its lanes.
+    /// Returns whether a thread may keep the token while the process has nothing to do: senders need not check its
+    /// bound, and its steps check nothing besides its lanes.
     #[inline(always)]
     pub(crate) fn may_be_kept(&self) -> bool {
         !self.0.flags.any(CHECKS_COLD_STATE | CONGESTED | HARD_BOUND)
     }
 
-    /// Sets whether each step checks the cold state: not needed for a name, a label, or waiters for the end.
+    /// Sets whether each step checks the cold state. That is not needed for a name, a label, or waiters for the end.
     pub(crate) fn set_checks_cold_state(&self, checks: bool) {
         self.0.flags.set(CHECKS_COLD_STATE, checks);
     }
@@ -79,9 +80,9 @@ impl Token {
 }
 
 impl Slot {
-    /// Counts a step that has taken fewer than 256 messages. For the token's holder.
+    /// Counts a step that has taken fewer than 256 messages. Called by the token's holder.
     ///
-    /// The count is on the first cache line; the second takes over when no more steps fit.
+    /// Steps are counted on the first cache line; when no more fit there, the counts are added to those on the second.
     #[inline]
     pub(crate) fn count(&self, messages: u32) {
         let counts = CountsWord(self.counts.load(Ordering::Relaxed));
@@ -103,27 +104,30 @@ impl Slot {
         messages.store(taken, Ordering::Relaxed);
     }
 
-    /// Notes whether the process, between two of its steps, handles a message or holds some. For the token's holder.
+    /// Records whether the process, between two of its steps, is handling a message or holds some. Called by the
+    /// token's holder.
     #[cold]
     pub(crate) fn note_work(&self, works: bool) {
         let messages = self.metadata.messages.load(Ordering::Relaxed) & !WORKS;
         self.metadata.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
     }
 
-    /// Returns whether the process runs or is about to, or has work left from messages: in its mailbox, held by it, or
-    /// a wait in the middle of a message. From any thread, stale at once.
+    /// Returns whether the process runs or is about to, or has work left from messages: some are in its mailbox or held
+    /// by the process, or it waits in the middle of one. May be called from any thread; the result may already be out
+    /// of date.
     pub(crate) fn has_work_left(&self) -> bool {
         self.is_working() || self.lanes.depth() > 0
     }
 
-    /// Returns whether the process is idle, and whether it waits for control only. From any thread, stale at once.
+    /// Returns whether the process is idle, and whether it waits for control only. May be called from any thread; the
+    /// result may already be out of date.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let (is_idle, waits) = self.lanes.glance();
         let is_kept_idle = self.permit.is_kept_idle() && self.lanes.depth() == 0;
         (is_idle || is_kept_idle, waits || self.permit.is_kept_waiting() && !self.lanes.has_control())
     }
 
-    /// Returns whether there is more than its mailbox to that.
+    /// Like [`has_work_left`](Self::has_work_left), but ignores messages in the mailbox.
     pub(crate) fn is_working(&self) -> bool {
         let (is_idle, waits) = self.glance();
         let is_parked = is_idle || waits;
@@ -131,19 +135,19 @@ impl Slot {
         !is_parked || waits_for_yields || self.is_in_message()
     }
 
-    /// Returns whether the process, between two of its steps, handles a message or holds some.
+    /// Returns whether the process, between two of its steps, is handling a message or holds some.
     pub(crate) fn is_in_message(&self) -> bool {
         self.metadata.messages.load(Ordering::Relaxed) & WORKS != 0
     }
 
-    /// Returns the numbers of steps made and messages taken. From any thread; may be off by the last 4,095 steps for a
-    /// moment, while they are carried over.
+    /// Returns the numbers of steps made and messages taken. May be called from any thread; the result may be off by up
+    /// to 4,095 steps while they are being carried over.
     pub(crate) fn counted(&self) -> (u64, u64) {
         loop {
             let counts = CountsWord(self.counts.load(Ordering::Acquire));
             let steps = self.metadata.steps.load(Ordering::Acquire) & ALL_STEPS;
             let messages = self.metadata.messages.load(Ordering::Acquire) & !WORKS;
-            // Smaller than before: it was carried over meanwhile.
+            // A smaller value means that the counts were carried over meanwhile.
             if self.counts.load(Ordering::Relaxed) >= counts.0 {
                 return (steps + u64::from(counts.steps()), messages + u64::from(counts.messages()));
             }

@@ -13,8 +13,8 @@ use std::ptr::{self, NonNull};
 use std::task::Waker;
 
 impl Token {
-    /// Claims the token of a slot that the directory took off its free list, unless a late sender holds it, or is about
-    /// to (*claim* of [`requests`](super::requests)).
+    /// Claims the token of a slot that the directory took off its free list, unless a late sender holds it or is about
+    /// to take it (*claim* in [`requests`](super::requests)).
     pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
         if slot.has_requesters() && !slot.waits_for_requesters() {
             return None;
@@ -26,18 +26,18 @@ impl Token {
         }
     }
 
-    /// Takes the token of a slot that was never used, and whose index has been given to the calling thread alone.
+    /// Takes the token of a slot that was never used and whose index only the calling thread has been given.
     pub(crate) fn claim_unused(slot: &'static Slot) -> Self {
         slot.lanes.begin();
         Self(slot).acquire()
     }
 
-    /// Claims the token of a live slot, if it is parked. For the owner of a stand-alone mailbox.
+    /// Claims the token of a live process's slot, if it is parked. For the owner of a stand-alone mailbox.
     pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
         (slot.lanes.claim() == Claim::Process).then(|| Self(slot).acquire())
     }
 
-    /// Converts to an address, for run queues.
+    /// Converts the token to an address, for run queues.
     pub(crate) fn into_raw(self) -> *mut Slot {
         ptr::from_ref(self.0).cast_mut()
     }
@@ -53,14 +53,14 @@ impl Token {
         self.0
     }
 
-    /// The calling thread is about to use it: see [`debug_owner`](crate::slots::slot::debug_owner).
+    /// Records that the calling thread is about to use the token: see [`debug_owner`](crate::slots::slot::debug_owner).
     #[inline(always)]
     pub(crate) fn acquire(self) -> Self {
         self.0.debug_owner.begin();
         self
     }
 
-    /// The calling thread is about to give it away.
+    /// Records that the calling thread is about to give the token away.
     #[inline(always)]
     pub(crate) fn release(self) -> Self {
         self.0.debug_owner.end();
@@ -72,8 +72,8 @@ impl Token {
         self.0.schedule();
     }
 
-    /// Like [`wake`](Self::wake), but returns a waker that is users' code, for the caller to wake: it may wait for a
-    /// process whose token the caller has.
+    /// Like [`wake`](Self::wake), but returns a waker that is user code for the caller to wake later: that code may
+    /// wait for a process whose token the caller has.
     pub(crate) fn hand_over(self) -> Option<Waker> {
         self.0.owner()?.scheduler.hand_over(self)
     }
@@ -101,7 +101,8 @@ impl Token {
         owner.pid(slot.metadata.index, generation)
     }
 
-    /// Closes the incarnation: its PID is unroutable from here on. In one total order with checks by `registrations`.
+    /// Closes the incarnation: its PID is unroutable from here on. This is in one total order with checks by
+    /// `registrations`.
     pub(crate) fn close(&mut self) {
         self.0.debug_owner.check();
         self.0.generation.close();
@@ -177,10 +178,11 @@ impl Slot {
         cold_state.as_ref().is_some_and(|cold_state| cold_state.labelled)
     }
 
-    /// Returns the links and monitors of the process, and whether an unlink is open. For a simulation, between turns.
+    /// Returns the links and monitors of the process, and whether an unlink is pending. For a simulation, between
+    /// turns.
     ///
     /// # Safety
-    /// The token is not used meanwhile.
+    /// No other thread uses the token meanwhile.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn bindings_at_rest(&self) -> (Bindings, bool) {
         // SAFETY: the caller's promise.

@@ -1,14 +1,15 @@
 //! The small words of a slot, on its first cache line: its flags, why its process does not run yet, the permit that ran
 //! it last, and its counts.
 //!
-//! Only the token's holder writes them, except for flags that say so. For other threads they are hints.
+//! Only the token's holder writes them, except for CONGESTED and SUSPENDED, which other threads set or clear too. For
+//! other threads they are hints.
 
 use crate::sync::{AtomicU8, AtomicU16, Ordering, fence_for_models};
 
 pub(super) const COLD_STATE: u8 = 1;
-/// The mailbox is above its bound. A hint for senders: one that sees it late checks once too few or too many.
+/// The mailbox is above its bound. A hint for senders: one that sees a change late makes one check too few or too many.
 pub(super) const CONGESTED: u8 = 2;
-/// The cold state has work for each step: values to pass on, or controls that were left.
+/// The cold state has work for each step: values to pass on, or controls that were left over.
 pub(super) const CHECKS_COLD_STATE: u8 = 4;
 /// The process is suspended at the congested mailbox of another.
 pub(super) const SUSPENDED: u8 = 8;
@@ -32,13 +33,13 @@ impl Flags {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether one of `flags` is set. Relaxed.
+    /// Returns whether one of `flags` is set, by a relaxed load.
     #[inline]
     pub(super) fn any(&self, flags: u8) -> bool {
         self.0.load(Ordering::Relaxed) & flags != 0
     }
 
-    /// Like `any`, sequentially consistent.
+    /// Like `any`, but by a sequentially consistent load.
     pub(super) fn any_in_order(&self, flags: u8) -> bool {
         self.0.load(Ordering::SeqCst) & flags != 0
     }
@@ -55,14 +56,14 @@ impl Flags {
 /// Why a process that is taken from a queue does not run: it has exceeded its time slice, or is suspended at a mailbox.
 ///
 /// One byte for both, so that a time slice begins with one read. Both are needed: a process that sends a little to each
-/// of many congests no mailbox, and without the deficit runs ahead of all of them (4.6 times the time per message of
-/// *fan_out*, see `benches/NOTES.md`).
+/// of many congests no mailbox, and without the deficit it would run ahead of all of them (4.6 times the time per
+/// message of *fan_out*, see `benches/NOTES.md`).
 pub(crate) struct Deficit(AtomicU8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     Slices(u8),
-    /// It is, or was, suspended, perhaps waiting for its yields besides: its time slice begins by checking that.
+    /// The process is or was suspended, and may also be waiting for its yields. Its time slice begins by checking that.
     Suspended {
         for_yields: bool,
     },
@@ -90,7 +91,7 @@ impl Deficit {
         }
     }
 
-    /// Sets how many time slices the process lets pass, up to the most that can be stored.
+    /// Sets how many time slices the process must wait, up to the maximum that can be stored.
     pub(crate) fn set_slices(&self, slices: u64) {
         self.0.store(u8::try_from(slices).unwrap_or(MOST).min(MOST), Ordering::Relaxed);
     }
@@ -105,9 +106,9 @@ impl Deficit {
     }
 }
 
-/// The permit that ran a process last, and whether the thread that ran it last keeps its token to itself (see `local`).
+/// The permit that ran a process last, and whether the thread that ran it last keeps its token (see `local`).
 ///
-/// For other threads the marks are hints that may be stale: the tokens of the thread decide.
+/// For other threads the marks are hints that may be stale: the places where that thread keeps its tokens are decisive.
 pub(crate) struct LastPermit(AtomicU16);
 
 /// What a process that has nothing to do waits for.
@@ -123,7 +124,8 @@ pub(crate) enum ParkKind {
 const IDLE: u16 = 1 << 15;
 /// A thread keeps the token of the process, which waits for control only.
 const WAITING: u16 = 1 << 14;
-/// With one of these: the thread keeps it in the table of its cache, where it does not look by itself.
+/// Set together with one of the above: the token is in the table of the thread's cache, so the thread must be notified
+/// of input.
 const IN_TABLE: u16 = 1 << 13;
 const KEPT: u16 = IDLE | WAITING;
 const MARKS: u16 = KEPT | IN_TABLE;
@@ -131,30 +133,30 @@ const MARKS: u16 = KEPT | IN_TABLE;
 const NONE: u16 = IN_TABLE - 1;
 
 impl LastPermit {
-    /// There may be as many permits.
+    /// The maximum number of permits.
     pub(crate) const MOST: usize = NONE as usize;
 
     pub(super) fn none() -> Self {
         Self(AtomicU16::new(NONE))
     }
 
-    /// Notes that the process has not run.
+    /// Records that the process has not run.
     pub(crate) fn clear(&self) {
         self.0.store(NONE, Ordering::Relaxed);
     }
 
-    /// Notes that a thread with that permit runs the process.
+    /// Records that a thread with `permit` runs the process.
     #[inline(always)]
     pub(crate) fn set(&self, permit: usize) {
         self.0.store(permit as u16, Ordering::Relaxed);
     }
 
-    /// Returns the permit: at or above the number of permits if there is none.
+    /// Returns the permit, or a number that no permit has if there is none.
     pub(crate) fn get(&self) -> usize {
         usize::from(self.0.load(Ordering::Relaxed) & NONE)
     }
 
-    /// Returns whether a thread keeps the process, and what that waits for.
+    /// Returns what the process waits for if a thread keeps it.
     pub(crate) fn kept(&self) -> Option<ParkKind> {
         match self.0.load(Ordering::Relaxed) & KEPT {
             0 => None,
@@ -177,21 +179,22 @@ impl LastPermit {
         self.0.load(Ordering::Relaxed) & IN_TABLE != 0
     }
 
-    /// As [`is_kept_idle`](Self::is_kept_idle), after a push (*ask* of `local::cache`).
+    /// Like [`is_kept_idle`](Self::is_kept_idle), for use after a push (*ask* in `local::cache`).
     #[inline(always)]
     pub(crate) fn is_kept_idle_after_push(&self) -> bool {
         fence_for_models();
         self.0.load(Ordering::SeqCst) & IDLE != 0
     }
 
-    /// The same, also if it waits for control only.
+    /// Like [`is_kept_idle_after_push`](Self::is_kept_idle_after_push), but also returns true if the process waits for
+    /// control only.
     #[inline(always)]
     pub(crate) fn is_kept_after_push(&self) -> bool {
         fence_for_models();
         self.0.load(Ordering::SeqCst) & KEPT != 0
     }
 
-    /// Notes that the calling thread keeps the process, or, with `None`, that it does not any more.
+    /// Records that the calling thread keeps the process or, with `None`, that it no longer does.
     #[inline(always)]
     pub(crate) fn keep(&self, kind: Option<ParkKind>) {
         let mark = match kind {
@@ -202,7 +205,7 @@ impl LastPermit {
         self.0.store(self.0.load(Ordering::Relaxed) & !MARKS | mark, Ordering::Relaxed);
     }
 
-    /// Notes that the calling thread keeps the process in the table of its cache from here on.
+    /// Records that the calling thread keeps the process in the table of its cache from here on.
     #[inline(always)]
     pub(crate) fn note_in_table(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -211,7 +214,7 @@ impl LastPermit {
     }
 }
 
-/// The word on the first cache line: twelve bits of steps, twenty of messages.
+/// The word of counts on the first cache line: twelve bits of steps, twenty of messages.
 #[derive(Clone, Copy)]
 pub(super) struct CountsWord(pub(super) u32);
 
@@ -227,7 +230,7 @@ impl CountsWord {
         self.0 >> Self::STEP_BITS
     }
 
-    /// Adds a step with its messages. If there was no room for it, the steps are zero.
+    /// Adds a step with its messages. If the step does not fit, the number of steps in the result is zero.
     #[inline]
     pub(super) fn and_step(self, messages: u32) -> Self {
         Self(self.0.wrapping_add((messages << Self::STEP_BITS) + 1))

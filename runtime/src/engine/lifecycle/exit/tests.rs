@@ -109,8 +109,8 @@ fn next<T>(received: &Receiver<T>) -> T {
     received.recv_timeout(FOR_EVER).expect("it comes")
 }
 
-/// Ends a process that others join, monitor and link to at this place of its exit. Returns the reason that the join
-/// gets, and the `count` signals that the others get.
+/// Ends a process that others join, monitor and link to at the given place of its exit. Returns the reason that the
+/// join gets, and the `count` signals that the others get.
 fn told_at(place: Place, count: usize) -> (ExitReason, Vec<Signal>) {
     let runtime = Runtime::builder().workers(2).build().expect("two workers");
     let ((is_tied, tied), (signals, told)) = (channel(), channel());
@@ -157,8 +157,8 @@ fn those_who_ask_after_the_look_are_told_that_it_is_gone() {
     assert_eq!(counts, (2, 1, 1), "one `Down` and one `Exit`: {signals:?}");
 }
 
-/// Calls `send`, which finds a process alive and sends it something, but pushes only when the process is at this place
-/// of its exit. Returns the result of `send` once the process has ended.
+/// Calls `send`, which finds a process alive and sends it something, but pushes only when the process is at the given
+/// place of its exit. Returns the result of `send` once the process has ended.
 fn pushed_at<R: Send>(runtime: &Runtime, place: Place, send: impl FnOnce(Pid) -> R + Send) -> R {
     let (ends, there, go_on) = Ends::new(place);
     let pid = runtime.spawn_process(ends).start().expect("it starts");

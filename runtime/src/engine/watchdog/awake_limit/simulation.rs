@@ -1,4 +1,5 @@
-//! The policy under loads: random ones from seeds, and some with the rates that are recorded in `benches/NOTES.md`.
+//! The policy under simulated load: random loads from seeds, and some with the rates that are recorded in
+//! `benches/NOTES.md`.
 
 use super::*;
 
@@ -8,10 +9,11 @@ const TICK_NS: f64 = 2_500_000.0;
 const SECOND: u32 = 400;
 const WORKERS: [usize; 3] = [2, 4, 16];
 
-/// Bounds for a limit that gains nothing: the number of ticks until it ends, on average and at worst (50 ms and 200
-/// ms), and the fraction of the time for which there is one.
+/// Maximum number of ticks for which a limit that gains nothing may last on average (50 ms).
 const MEAN: f64 = 20.0;
+/// Maximum number of ticks for which a limit that gains nothing may last at worst (200 ms).
 const WORST: u32 = 80;
+/// Maximum fraction of the time for which there may be a limit that gains nothing.
 const PART: f64 = 0.02;
 
 fn unit(random: &mut Random) -> f64 {
@@ -326,7 +328,7 @@ fn programs_that_gain_by_a_limit_have_one() {
     }
 }
 
-/// Catches: a limit that takes too long to be found again, so that a changing program has it only when it is of no use.
+/// Catches: a limit that takes too long to be found again, so a changing program has it only when it is of no use.
 #[test]
 fn a_program_that_changes_has_a_limit_while_it_gains() {
     for workers in WORKERS {

@@ -102,7 +102,7 @@ fn it_ends_with_long_events_and_with_long_steps_and_when_a_process_has_waited() 
     assert!((0..1_000).all(|_| nobody_awake.look(busy(100, 0)) == 16));
 }
 
-/// Catches: a wait that counts although no thread is held back, so that there is never a try in a busy program.
+/// Catches: a wait that counts although no thread is held back, so there is never a try in a busy program.
 #[test]
 fn a_process_that_waits_for_one_of_all_threads_keeps_no_try_away() {
     let mut policy = AwakeLimit::new(16);
