@@ -32,7 +32,6 @@ const LEFT: [(&str, &[&[&str]]); 4] = [
                 "process/resume.rs",
             ],
             &["routing/connection.rs", "routing/joins.rs", "routing/router.rs", "routing/transport.rs"],
-            &["util/log.rs", "util/notifiers.rs", "util/panics.rs"],
         ],
     ),
     ("macros", &[]),

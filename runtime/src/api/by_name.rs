@@ -9,7 +9,8 @@ use crate::process::control::EndWaiter;
 use crate::registry::types::StartTies;
 use crate::routing::{alias, hosts::is_here, router::gone};
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::dispose::dispose;
+use crate::util::panics::{Site, contain};
 use crate::{ExitReason, Payload, Payloads, Pid, Spawn};
 use std::panic::Location;
 

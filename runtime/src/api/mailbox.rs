@@ -12,9 +12,10 @@ use crate::process::control::{Control, Join, keep_join};
 use crate::routing::router::{Receiver, package_of, route};
 use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
+use crate::util::dispose::dispose;
 use crate::util::notifiers::{self, wake};
 use crate::util::oneshot::{block_on, block_on_until};
-use crate::util::panics::{Site, dispose};
+use crate::util::panics::Site;
 use crate::{
     ExitReason, NodeId, Package, Payload, Pid, SpawnError, call::package::Undeliverable,
     links::registrations::REGISTRATIONS, this_node,

@@ -4,7 +4,8 @@ use super::protocol::{Cause, ConnectionId, LinkEffect, LinkMessage, Links, answe
 use crate::exit::ExitReason;
 use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
-use crate::util::panics::{Site, dispose};
+use crate::util::dispose::dispose;
+use crate::util::panics::Site;
 
 /// Receiver of link messages, as this module sees it: a slot.
 pub(crate) trait LinkEndpoint: Resident {

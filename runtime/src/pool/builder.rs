@@ -9,7 +9,8 @@ use crate::api::child_spawn::{KnownType, Spawned};
 use crate::supervision::plan::intensity::{self, Intensity};
 use crate::supervision::{Backoff, SpawnPlace};
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::panics::{Site, dispose_here};
+use crate::util::dispose::dispose_here;
+use crate::util::panics::Site;
 use crate::{
     Address, Bound, ChildSpawn, Pid, SpawnError, actor::definition::Actor, routing::alias::Alias,
     util::debug::impl_debug,

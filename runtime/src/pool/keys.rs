@@ -15,7 +15,8 @@
 //! reference that is dropped under a lock is never the last one.
 
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::panics::{Site, contain, dispose_here};
+use crate::util::dispose::dispose_here;
+use crate::util::panics::{Site, contain};
 use crate::{env::chance::HashKeys, exit::Panic};
 use std::hash::{BuildHasher, Hash};
 use std::{cmp::Ordering, collections::BTreeMap, mem::ManuallyDrop};

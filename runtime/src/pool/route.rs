@@ -1,6 +1,7 @@
 //! Routing of messages to lanes, as configured for their types.
 
-use crate::util::panics::{Site, contain, dispose_here};
+use crate::util::dispose::dispose_here;
+use crate::util::panics::{Site, contain};
 use crate::{Payload, exit::Panic, util::log};
 use std::{any::TypeId, collections::BTreeMap};
 

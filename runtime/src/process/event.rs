@@ -15,7 +15,8 @@ use crate::mailbox::{node_pool, payload::Payload};
 use crate::observe::spans;
 use crate::recorder::{kind::RecordKind, ring::TypeName, session::Recorder};
 use crate::signal::{Cancel, Down, Exit, Signal};
-use crate::util::panics::{Site, dispose};
+use crate::util::dispose::dispose;
+use crate::util::panics::Site;
 use crate::{call::answer::AnswerNode, call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
 use std::collections::VecDeque;
 

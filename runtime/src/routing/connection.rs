@@ -27,7 +27,8 @@ use crate::mailbox::node::Envelope;
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::TABLE;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::dispose::dispose;
+use crate::util::panics::{Site, contain};
 
 /// A transport, and the ties that end with it.
 pub(super) struct Connection {

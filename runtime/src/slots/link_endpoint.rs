@@ -8,7 +8,8 @@ use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::process::control::Control;
-use crate::util::panics::{Site, dispose};
+use crate::util::dispose::dispose;
+use crate::util::panics::Site;
 use std::ptr;
 
 impl LinkEndpoint for Slot {

@@ -44,7 +44,7 @@ use crate::{
     env::clock::instant_now,
     errors::SendFailure,
     slots::{ProcessKind, TABLE},
-    util::{defer::defer, oneshot::Oneshot, panics::Site, panics::dispose},
+    util::{defer::defer, dispose::dispose, oneshot::Oneshot, panics::Site},
 };
 use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
 

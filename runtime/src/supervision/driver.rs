@@ -14,7 +14,8 @@ use crate::env::clock::{Moment, TimerKey};
 use crate::process::{Event, Events, InitContext, Process, StepOutput, unknown_entry};
 use crate::recorder::session::DumpCause;
 use crate::slots::{ProcessKind, TABLE};
-use crate::util::panics::{Shown, Site, dispose};
+use crate::util::dispose::dispose;
+use crate::util::panics::{Shown, Site};
 use crate::{
     Cancel, Exit, ExitReason, Host, InitError, Package, Payloads, Pid, ProcessError, Signal, env::chance::Random,
     process::output::StepStatus, sync::lock, time::timers::TimerAction,

@@ -16,7 +16,8 @@ use crate::process::control::{Join, keep_join};
 use crate::routing::connection::send_from_alias;
 use crate::routing::hosts::is_here;
 use crate::slots::TABLE;
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::dispose::dispose;
+use crate::util::panics::{Site, contain};
 use crate::{ExitReason, Pid};
 
 /// Waits for the end of the next process.

@@ -2,7 +2,7 @@
 //!
 //! * [`block`]: a value in a block of memory from the thread's cache;
 //! * [`log`]: macros for `tracing` events with the target `postroom`;
-//! * [`panics`]: guards around user code, and the text of a caught panic;
+//! * [`panics`]: guards around user code, and the text of a caught panic; [`dispose`]: dropping user values;
 //! * [`debug`]: a macro for `Debug` of types that cannot derive it;
 //! * [`defer`]: a guard that runs a closure when it is dropped;
 //! * [`notifiers`]: threads that run user code on behalf of threads that must not;
@@ -12,6 +12,7 @@
 pub(crate) mod block;
 pub(crate) mod debug;
 pub(crate) mod defer;
+pub(crate) mod dispose;
 pub(crate) mod log;
 pub(crate) mod notifiers;
 pub(crate) mod oneshot;

@@ -5,7 +5,6 @@
 //! PID, type, entry, text and place). It always calls the previous hook, on which error reporters and backtraces
 //! depend.
 
-use super::notifiers;
 use crate::exit::Panic;
 use crate::sync::{Once, ThreadKind};
 use std::any::Any;
@@ -291,26 +290,6 @@ pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
         site.caught();
         discard(payload);
-    }
-}
-
-/// Drops a value that contains user data and whose panic must have no consequence. If the calling thread must not run
-/// user code, a notifier drops it.
-#[inline]
-pub(crate) fn dispose<T: Send + 'static>(site: Site, value: T) {
-    if std::mem::needs_drop::<T>() && notifiers::is_needed() {
-        return notifiers::notify(Box::new(move || dispose_here(site, value)));
-    }
-    dispose_here(site, value);
-}
-
-/// Like [`dispose`], for a value that cannot leave its thread, which must be allowed to run user code.
-#[inline]
-pub(crate) fn dispose_here<T>(site: Site, value: T) {
-    if std::mem::needs_drop::<T>()
-        && let Err(panic) = contain(site, || drop(value))
-    {
-        crate::util::log::error!(%panic, what = site.text(), "the drop of a value panicked");
     }
 }
 

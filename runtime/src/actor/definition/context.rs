@@ -3,7 +3,8 @@
 use crate::actor::tasks::{Acts, CommandResult, StashedMessage, awaits, current};
 use crate::actor::{send::SendTo, send::call::send};
 use crate::slots::{TABLE, slot::metadata::Metadata};
-use crate::util::panics::{Drops, Site, dispose_here};
+use crate::util::dispose::dispose_here;
+use crate::util::panics::{Drops, Site};
 use crate::{
     Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError,
     engine::context::values::inherited_values, env::clock::Moment, errors::Elapsed, sync::Arc, util::debug::impl_debug,

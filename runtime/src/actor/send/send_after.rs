@@ -8,7 +8,8 @@ use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 #[cfg(feature = "spans")]
 use crate::observe::spans::{Origin, on_behalf_of};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
-use crate::util::panics::{Site, dispose_here};
+use crate::util::dispose::dispose_here;
+use crate::util::panics::Site;
 use crate::{
     Payload, Pid, SendError, actor::tasks::time_source::time_keeper, errors::SendFailure, routing::router::gone,
     routing::router::route, util::defer::defer,

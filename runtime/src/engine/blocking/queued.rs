@@ -9,7 +9,8 @@ use crate::engine::host::Scheduler;
 use crate::engine::permits::blocking_queue::WaiterId;
 use crate::engine::permits::holders::Need;
 use crate::local::lock::LOST;
-use crate::util::panics::{Site, dispose_here};
+use crate::util::dispose::dispose_here;
+use crate::util::panics::Site;
 use std::ptr;
 use std::task::Waker;
 

@@ -16,8 +16,9 @@ use crate::recorder::session::Recorder;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
 use crate::sync::Arc;
 use crate::time::timers::TimerAction;
+use crate::util::dispose::dispose;
 use crate::util::notifiers;
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::panics::{Site, contain};
 use std::ptr;
 
 impl Schedule for Scheduler {

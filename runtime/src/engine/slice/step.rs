@@ -43,7 +43,8 @@ use crate::slots::slot::words::ParkKind;
 use crate::slots::{Slot, Token};
 use crate::sync::{Ordering, disturb};
 use crate::time::timers::{TimerAction, complete};
-use crate::util::panics::{Site, contain, dispose_here};
+use crate::util::dispose::dispose_here;
+use crate::util::panics::{Site, contain};
 use std::ptr::NonNull;
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ pub(crate) mod block;
 pub(crate) mod debug;
 #[path = "../../../../runtime/src/util/defer.rs"]
 pub(crate) mod defer;
+pub(crate) mod dispose;
 pub(crate) mod notifiers;
 pub(crate) mod oneshot;
 pub(crate) mod panics;

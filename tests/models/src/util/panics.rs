@@ -12,8 +12,3 @@ pub(crate) enum Site {
 pub(crate) fn ignore(_site: Site, body: impl FnOnce()) {
     body();
 }
-
-/// Drops `value`.
-pub(crate) fn dispose<T>(_site: Site, value: T) {
-    drop(value);
-}
