@@ -71,7 +71,7 @@ fn only_line(pid: Pid) -> String {
     line.clone()
 }
 
-/// Catches the text of a panic in the event's own text; a missing label; a target that names a module of the runtime.
+/// Catches: the text of a panic in the event's own text; a missing label; a target that names a module of the runtime.
 #[test]
 fn a_panic_is_logged_with_its_location_its_code_and_the_label() {
     soon(|| {
@@ -96,7 +96,7 @@ fn a_panic_is_logged_with_its_location_its_code_and_the_label() {
     });
 }
 
-/// Catches a runtime that removes the program's own hook if there is a subscriber, and with it the report of panics
+/// Catches: a runtime that removes the program's own hook if there is a subscriber, and with it the report of panics
 /// and backtraces.
 #[test]
 fn the_programs_panic_hook_runs_once_for_each_panic_also_with_a_subscriber() {
@@ -109,7 +109,7 @@ fn the_programs_panic_hook_runs_once_for_each_panic_also_with_a_subscriber() {
     });
 }
 
-/// Catches a failure that is logged without the label.
+/// Catches: a failure that is logged without the label.
 #[test]
 fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     soon(|| {
@@ -121,7 +121,7 @@ fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     });
 }
 
-/// Catches a message without a method in its receiver, which is a bug in the program, being logged below `warn`.
+/// Catches: a message without a method in its receiver, which is a bug in the program, being logged below `warn`.
 #[test]
 fn a_message_of_a_type_that_has_no_method_is_warned_of() {
     soon(|| {
@@ -158,7 +158,7 @@ impl Writer {
     }
 }
 
-/// Catches a warning that does not name both ends, with their types and labels.
+/// Catches: a warning that does not name both ends, with their types and labels.
 #[test]
 fn a_call_without_a_method_is_warned_of_with_both_ends() {
     soon(|| {
@@ -181,7 +181,7 @@ fn a_call_without_a_method_is_warned_of_with_both_ends() {
     });
 }
 
-/// Catches a lost message that is logged below `warn`, or without its receiver's type, label or exit reason; and a
+/// Catches: a lost message that is logged below `warn`, or without its receiver's type, label or exit reason; and a
 /// lost call, whose caller has been notified, that is logged at the same level.
 #[test]
 fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
@@ -210,7 +210,7 @@ fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
     });
 }
 
-/// Catches a flood that is logged line by line, or whose unlogged part is not counted.
+/// Catches: a flood that is logged line by line, or whose unlogged part is not counted.
 #[test]
 fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
     const FLOOD: u64 = 20_000;
@@ -231,7 +231,7 @@ fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
 
 /// Runs in a separate program, since the panic hook is global.
 ///
-/// Catches a panic that does not reach the hook, reaches it twice, or is printed without its backtrace.
+/// Catches: a panic that does not reach the hook, reaches it twice, or is printed without its backtrace.
 #[test]
 fn a_panic_reaches_the_hook_of_the_program_once_with_a_backtrace_and_with_or_without_a_subscriber() {
     const CHILD: &str = "POSTROOM_TEST_PANIC_HOOK";
@@ -345,7 +345,7 @@ fn shown_in_the_guide() -> Vec<(String, String)> {
     shown
 }
 
-/// Catches a line in the guide that no program prints. (Lines with spans are checked in `tests/spans`.)
+/// Catches: a line in the guide that no program prints. (Lines with spans are checked in `tests/spans`.)
 #[test]
 fn every_log_line_in_the_guide_is_printed_by_the_runtime() {
     soon(|| {
@@ -400,7 +400,7 @@ fn unspeakable(spawn: ChildSpawn) -> Result<Pid, SpawnError> {
     spawn.process(fails).start()
 }
 
-/// Catches a supervisor that fails because it cannot log why its child failed.
+/// Catches: a supervisor that fails because it cannot log why its child failed.
 #[test]
 fn a_supervisor_survives_a_failure_that_cannot_be_displayed() {
     soon(|| {
@@ -416,7 +416,7 @@ fn a_supervisor_survives_a_failure_that_cannot_be_displayed() {
     });
 }
 
-/// Catches a line that calls a normal exit a failure.
+/// Catches: a line that calls a normal exit a failure.
 #[test]
 fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
     soon(|| {
@@ -495,7 +495,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Catches a log line about the drop of a user value that is written without a guard: a panic of the subscriber then
+/// Catches: a log line about the drop of a user value that is written without a guard: a panic of the subscriber then
 /// unwinds from the function that dropped the last reference, and the second of two such drops aborts the program.
 #[test]
 fn a_subscriber_that_panics_at_the_log_of_a_drop_is_contained() {

@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Subscribes, and waits until that has reached the server.
+/// Publishes until the subscription behind `heard` receives something, and then discards the messages that are still on
+/// their way.
 fn ready(from: &NatsEngine, lane: Lane, subject: &str, heard: &mpsc::Receiver<()>) -> Result<(), Box<dyn Error>> {
     let began = Instant::now();
     while heard.try_recv().is_err() {

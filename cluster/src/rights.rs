@@ -25,7 +25,7 @@
 use crate::engine::Bucket;
 use crate::subject::{Subjects, covers, matches};
 
-/// Returns the name of a table in the subjects of its keys and in the name of its stream.
+/// Returns a bucket's table name, as used in the subjects of its keys and in its stream's name.
 pub(crate) fn table(cluster: &str, bucket: Bucket) -> String {
     let name = match bucket {
         Bucket::Nodes => "nodes",

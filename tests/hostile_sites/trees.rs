@@ -161,7 +161,7 @@ impl Clone for Copied {
     }
 }
 
-/// Catches a pool that hangs, or a message that is lost without being counted, because the key of another message
+/// Catches: a pool that hangs, or a message that is lost without being counted, because the key of another message
 /// panicked.
 fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     let (dead, own) = (Log::new(), hostile.clone());

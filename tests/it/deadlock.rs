@@ -386,7 +386,7 @@ fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
     });
 }
 
-/// Catches a callee that, when it exits, reports a withdrawn message as lost although the caller already has its
+/// Catches: a callee that, when it exits, reports a withdrawn message as lost although the caller already has its
 /// `Cycle` error.
 #[test]
 fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {

@@ -31,7 +31,6 @@ const LEFT: [(&str, &[&[&str]]); 4] = [
                 "process/output.rs",
                 "process/resume.rs",
             ],
-            &["routing/connection.rs", "routing/joins.rs", "routing/router.rs", "routing/transport.rs"],
         ],
     ),
     ("macros", &[]),

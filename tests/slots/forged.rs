@@ -121,7 +121,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     binds.pid().kill();
 }
 
-/// Catches an operation that checks only the slot and the generation of a PID.
+/// Catches: an operation that checks only the slot and the generation of a PID.
 #[test]
 fn a_pid_with_another_host_or_node_is_that_of_no_process() {
     watched(|| {
@@ -176,7 +176,7 @@ fn the_pid_of_a_mailbox_with_another_host_or_node_is_no_mailbox() {
     });
 }
 
-/// Catches routing by the slot instead of the node: a live process here has the same slot and generation.
+/// Catches: routing by the slot instead of the node: a live process here has the same slot and generation.
 #[test]
 fn a_message_to_another_node_goes_there_although_a_process_here_has_the_slot() {
     struct Engine(Log<Pid>);

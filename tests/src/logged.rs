@@ -170,7 +170,7 @@ impl<'de> Visitor<'de> for Distinct {
 mod tests {
     use super::*;
 
-    /// Catches a check that accepts any input.
+    /// Catches: a check that accepts any input.
     #[test]
     fn a_name_that_is_there_twice_is_found_at_any_depth() {
         let read = |text: &str| serde_json::from_str::<Distinct>(text).map(drop).map_err(|error| error.to_string());

@@ -72,7 +72,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the runs that failed, as text for people.
+    /// Returns the failed runs, each with a human-readable description.
     pub fn failures(&self) -> impl Iterator<Item = (System, String)> {
         self.cells.iter().filter_map(|(system, cell)| match cell {
             Cell::Failed(reason) => {

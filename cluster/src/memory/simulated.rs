@@ -278,7 +278,7 @@ impl SimulatedShared {
         Moment::after_start(self.sim.elapsed())
     }
 
-    /// Takes the requests to the broker, and sends them on their way.
+    /// Takes all pending jobs of the broker: begins watches at once, and puts everything else on the simulated network.
     fn take_all(&self, now: Moment) {
         loop {
             let mut broker = self.broker.lock();

@@ -159,7 +159,7 @@ impl Names {
         number
     }
 
-    /// Releases `name` if `pid` holds it. Returns whether it does.
+    /// Releases `name` if `pid` holds it. Returns whether it did.
     pub fn release(&mut self, name: &str, pid: Pid) -> bool {
         let key = key(name);
         if self.held.get(&key).is_none_or(|held| held.pid != pid || held.name != name) {

@@ -238,7 +238,7 @@ impl Outgoing {
         self.queue.iter().filter(|parcel| matches!(parcel, Parcel::Piece { last: true, .. })).count() as u64
     }
 
-    /// Drops the whole queue.
+    /// Resets everything but the limits: nothing is queued, in flight or timed any more.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.limits);
     }

@@ -446,7 +446,7 @@ pub struct FlightRecording {
 }
 
 impl FlightRecording {
-    /// Returns a recording of the recent past. Stops no thread.
+    /// Returns a recording of the recent past. No thread is paused.
     pub fn snapshot(&self) -> Recording {
         self.session.recorded(Some(self.keep))
     }

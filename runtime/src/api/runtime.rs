@@ -13,7 +13,8 @@ use crate::registry::{group_table::GroupTable, group_table::TableOfHost, types::
 use crate::routing::hosts::{is_elsewhere, is_of_program, release};
 #[cfg(feature = "test")]
 use crate::routing::router::Router;
-use crate::routing::router::{Receiver, deliver};
+use crate::routing::router::deliver;
+use crate::routing::transport::Receiver;
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
 use crate::util::{debug::impl_debug, oneshot::block_on};

@@ -167,7 +167,7 @@ impl Package {
     }
 }
 
-/// A package that a [`Receiver`](crate::routing::router::Receiver) refused, returned intact.
+/// A package that a [`Receiver`](crate::routing::transport::Receiver) refused, returned intact.
 #[derive(Debug, thiserror::Error)]
 #[error("a package was refused: {reason}")]
 pub struct Undeliverable {

@@ -67,7 +67,8 @@ pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut
     node
 }
 
-/// Like [`message`], but stores the message in `first`, which stays where it is: only its content is used.
+/// Like [`message`], but fills `first`, the empty first node of a lane, in place: its link and its sequence number are
+/// kept.
 ///
 /// # Safety
 /// The caller owns the content of `first`.

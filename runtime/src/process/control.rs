@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Catches a list that grows with each abandoned wait, and a pending wait that is removed.
+    /// Catches: a list that grows with each abandoned wait, and a pending wait that is removed.
     #[test]
     fn the_list_of_those_who_wait_does_not_grow_by_those_who_have_given_up() {
         let mut joins = Vec::new();

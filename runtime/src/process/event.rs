@@ -601,7 +601,7 @@ impl StepInput {
         self.has_notices() && !self.holder.has_control_node()
     }
 
-    /// Returns whether the step took notices that it did not deliver.
+    /// Returns whether there are notices that the step has taken and not delivered yet.
     pub(crate) fn has_notices(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
     }

@@ -307,7 +307,7 @@ mod tests {
         out.into_own().unwrap_or_default()
     }
 
-    /// Catches a later status that revokes one of higher rank.
+    /// Catches: a later status that revokes one of higher rank.
     #[test]
     fn the_most_final_status_holds_in_whatever_order_it_was_written() {
         for (first, then) in

@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Catches a leaked message, whose caller is never notified.
+    /// Catches: a leaked message, whose caller is never notified.
     #[test]
     fn what_a_step_has_put_in_place_of_its_events_is_dropped_when_it_panics() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

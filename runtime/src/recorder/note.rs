@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::recorder::session::Memory;
 
-    /// Catches rings that are kept after their recording has ended.
+    /// Catches: rings that are kept after their recording has ended.
     #[test]
     fn a_session_is_freed_with_its_rings() {
         let recorder: &'static Recorder = Box::leak(Box::default());

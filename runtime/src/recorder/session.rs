@@ -326,7 +326,7 @@ impl Begun {
         &self.session
     }
 
-    /// Returns the recording from its beginning until now, or only the last `keep` of it. Stops no thread.
+    /// Returns the recording from its beginning until now, or only the last `keep` of it. No thread is paused.
     pub(crate) fn recorded(&self, place: NonZeroU64, keep: Option<Duration>) -> Recording {
         let session = &self.session;
         let end_stamp = session.clock.stamp();

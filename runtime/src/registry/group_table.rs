@@ -207,7 +207,7 @@ impl GroupTable {
     }
 
     fn remove_ended(&self, key: &GroupKey, pid: Pid, reason: &ExitReason) {
-        // An exiting process is not suspended.
+        // Not `wake_and_wait`: an exiting process is never suspended.
         change_in(self.shard(key), key, Notices::wake, |group, notices| {
             group.watchers.remove(&pid);
             if group.members.remove(&pid).is_some_and(|member| member.joins > 0) {

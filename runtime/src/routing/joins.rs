@@ -1,6 +1,5 @@
 //! Joins of processes of other nodes. Each join is a monitor that belongs to a pseudo-process of the local node.
 
-use super::connection::send_link;
 use crate::env::program::{HOSTLESS, this_node};
 use crate::env::world::World;
 use crate::exit::ExitReason;
@@ -24,11 +23,11 @@ pub(super) fn is_joiner(pid: Pid) -> bool {
 /// Number of joins below which abandoned ones are not removed.
 const FEW: usize = 64;
 
-struct RemoteJoin {
+pub(super) struct RemoteJoin {
     /// The joiner.
-    from: Pid,
+    pub(super) from: Pid,
     /// The process that the joiner monitors.
-    to: Pid,
+    pub(super) to: Pid,
     join: Join,
 }
 
@@ -55,21 +54,16 @@ impl RemoteJoins {
     }
 }
 
-/// Registers a wait for the end of a process of another node.
-pub(crate) fn send_join(to: Pid, join: Join) {
+/// Registers a wait for the end of a process of another node. Returns the joiner, the number of its monitor, and the
+/// joins that were given up: their monitors are to be removed.
+pub(super) fn register(to: Pid, join: Join) -> (Pid, u64, BTreeMap<u64, RemoteJoin>) {
     static NUMBER: World<AtomicU64> = World::new(AtomicU64::new(1));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let from = joiner(this_node());
-    let given_up = {
-        let mut joins = lock(&JOINS);
-        let given_up = joins.sweep();
-        joins.waiting.insert(number, RemoteJoin { from, to, join });
-        given_up
-    };
-    send_link(from, to, LinkMessage::Watch(number));
-    for (number, RemoteJoin { from, to, .. }) in given_up {
-        send_link(from, to, LinkMessage::Unwatch(number));
-    }
+    let mut joins = lock(&JOINS);
+    let given_up = joins.sweep();
+    joins.waiting.insert(number, RemoteJoin { from, to, join });
+    (from, number, given_up)
 }
 
 /// Handles a message to the joiner of a node of this program.
@@ -90,8 +84,8 @@ pub(super) fn receive(from: Pid, message: LinkMessage<ExitReason>) {
 mod tests {
     use super::*;
     use crate::call::package::Undeliverable;
-    use crate::routing::Transport;
-    use crate::routing::router::{Receiver, Router};
+    use crate::routing::router::Router;
+    use crate::routing::transport::{Receiver, Transport};
     use crate::{Package, sync::Arc};
     use std::time::Duration;
 

@@ -3,9 +3,11 @@
 //! A [`Transport`] that is connected to the [`Router`] of a node receives what the node's processes send to another
 //! node: packages, link messages and controls. What arrives from that node is delivered through [`Node`].
 
-// * `router`: the trait `Receiver`, and the routes to this program's hosts and to other nodes;
-// * `transport`, `transport_queue`: the trait `Transport`, and the queue of senders that wait for room in a transport;
+// * `transport`, `transport_queue`: the traits `Receiver` and `Transport`, and the queue of senders that wait for room
+//   in a transport;
 // * `connection`, `ties`, `joins`: links, monitors and joins between nodes, and their end when the connection is lost;
+// * `router`: the routes to this program's hosts and to other nodes;
+// * `remote_links`: what is sent to other nodes besides messages;
 // * `answerer`: calls between nodes;
 // * `alias`: PIDs that stand for another process, such as a supervised child or the holder of a name;
 // * `pointer`: aliases whose target is determined by code outside of the runtime;
@@ -13,19 +15,20 @@
 
 pub(crate) mod alias;
 mod answerer;
-pub(crate) mod connection;
+mod connection;
 pub(crate) mod hosts;
-pub(crate) mod joins;
+mod joins;
 mod pointer;
+pub(crate) mod remote_links;
 pub(crate) mod router;
 mod ties;
-mod transport;
+pub(crate) mod transport;
 pub(crate) mod transport_queue;
 
 pub use crate::call::package::Undeliverable;
 pub use crate::links::protocol::LinkMessage;
 pub use answerer::{Abandonment, Answerer};
 pub use pointer::Pointer;
-pub use router::{Node, Receiver, Router};
-pub use transport::{ControlMessage, Transport};
+pub use router::{Node, Router};
+pub use transport::{ControlMessage, Receiver, Transport};
 pub use transport_queue::TransportQueue;

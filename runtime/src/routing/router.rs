@@ -9,7 +9,7 @@
 
 use super::connection::Connection;
 use super::hosts::{is_elsewhere, is_here};
-use super::transport::Transport;
+use super::transport::{Receiver, Transport};
 use super::transport_queue::TransportQueue;
 use super::{alias, hosts};
 use crate::call::caller::Caller;
@@ -24,16 +24,6 @@ use crate::slots::{RefusalReason, SendPolicy, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::{env::world::World, errors::SendFailure};
 use std::{collections::BTreeMap, ptr};
-
-/// A destination for packages: a transport to another node, a host, or the mailbox of a process.
-pub trait Receiver: Send + Sync {
-    /// Accepts `package`, to be handled later. Called on the sending thread, inside a send or a call, so it should
-    /// enqueue the package and return.
-    ///
-    /// # Errors
-    /// Returns [`Undeliverable`] with the package if its destination is not here: the sender gets its message back.
-    fn deliver(&self, package: Package) -> Result<(), Undeliverable>;
-}
 
 /// Delivers a package to its PID, locally or through the program's router.
 #[inline]
@@ -354,7 +344,7 @@ impl Receiver for Node {
 #[derive(Clone)]
 pub struct Router {
     local: NodeId,
-    nodes: Arc<RwLock<BTreeMap<NodeId, Arc<Connection>>>>,
+    pub(super) nodes: Arc<RwLock<BTreeMap<NodeId, Arc<Connection>>>>,
 }
 
 impl Router {
@@ -416,18 +406,6 @@ impl Router {
         let router = Self::logical().write().unwrap_or_else(PoisonError::into_inner).remove(&local);
         if let Some(router) = router {
             router.nodes().into_iter().for_each(|node| _ = router.disconnect(node));
-        }
-    }
-
-    /// Connects `transport` to `node`. An earlier transport is [disconnected](Self::disconnect).
-    pub fn connect(&self, node: NodeId, transport: Arc<dyn Transport>) {
-        // First, so that processes with ties learn of the loss before anything arrives over the new connection.
-        self.disconnect(node);
-        let connection = Arc::new(Connection::new(transport));
-        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, connection);
-        // Outside the lock: the drop of a transport may connect another.
-        if let Some(before) = before {
-            before.lose();
         }
     }
 

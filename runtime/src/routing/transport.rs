@@ -1,11 +1,20 @@
 //! Transports, which carry packages, link messages and controls to another node.
 
-use super::router::Receiver;
 use super::transport_queue::TransportQueue;
 use crate::call::package::{Package, Undeliverable};
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
 use crate::pid::Pid;
+
+/// A destination for packages: a transport to another node, a host, or the mailbox of a process.
+pub trait Receiver: Send + Sync {
+    /// Accepts `package`, to be handled later. Called on the sending thread, inside a send or a call, so it should
+    /// enqueue the package and return.
+    ///
+    /// # Errors
+    /// Returns [`Undeliverable`] with the package if its destination is not here: the sender gets its message back.
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable>;
+}
 
 /// A control operation of one process on another, [`stop`](Pid::stop), [`cancel`](Pid::cancel) or [`kill`](Pid::kill),
 /// on its way to another node.

@@ -146,7 +146,7 @@ const BUDGETS: [u32; 4] = [crate::process::slice::BUDGET, 1, 2, 8];
 mod tests {
     use super::*;
 
-    /// Catches a stopped replay that continues with the choices of another run.
+    /// Catches: a stopped replay that continues with the choices of another run.
     #[test]
     fn a_replay_that_is_stopped_goes_on_with_the_dullest() {
         let mut choices = Choices::replayed(vec![1; 4]);

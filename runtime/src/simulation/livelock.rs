@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Catches a clock that stays at one moment forever, both on the thread of the test and on that of processes.
+    /// Catches: a clock that stays at one moment forever, both on the thread of the test and on that of processes.
     /// Without the bound these runs pass, after 10,000 timers.
     #[test]
     fn a_timer_that_sets_itself_again_for_its_moment_ends_the_run() {
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Catches a bound that counts timers that the test has set, and a bound that a turn does not reset.
+    /// Catches: a bound that counts timers that the test has set, and a bound that a turn does not reset.
     #[test]
     fn those_that_were_pending_do_not_count_and_a_turn_begins_anew() {
         let mut fired = FiredTimers::default();
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(fired.total(), 333);
     }
 
-    /// Catches a timer that is counted for a process to which another timer has sent.
+    /// Catches: a timer that is counted for a process to which another timer has sent.
     #[test]
     fn each_counts_for_the_first_that_it_sends_to() {
         let mut fired = FiredTimers::default();

@@ -372,7 +372,7 @@ mod tests {
         are_counted.recv().expect("it counts");
     }
 
-    /// Catches a run that uses other slots than the run before, because the host of another simulation has the record
+    /// Catches: a run that uses other slots than the run before, because the host of another simulation has the record
     /// of its last host. (If the requesters are gone before the run spawns, this catches nothing.)
     #[test]
     fn the_slots_of_a_run_do_not_depend_on_requests_elsewhere() {

@@ -90,7 +90,8 @@ mod tests {
         runs
     }
 
-    /// Catches a search that continues until it has tried everything. (Mutation: either bound in `attempt` is removed.)
+    /// Catches: a search that continues until it has tried everything. (Mutation: either bound in `attempt` is
+    /// removed.)
     #[test]
     fn a_search_in_vain_ends_after_so_many_runs_or_turns() {
         assert_eq!(runs_in_vain(1), MOST);

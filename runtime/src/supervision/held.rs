@@ -13,8 +13,8 @@
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::{ConnectionId, LinkEffect, LinkMessage, Links};
 use crate::process::control::{Join, keep_join};
-use crate::routing::connection::send_from_alias;
 use crate::routing::hosts::is_here;
+use crate::routing::remote_links::send_from_alias;
 use crate::slots::TABLE;
 use crate::util::dispose::dispose;
 use crate::util::panics::{Site, contain};

@@ -322,7 +322,7 @@ fn json_that_does_not_fit_is_refused_with_the_place() {
     });
 }
 
-/// Catches values of an object that are taken in the order of their names or of the text, instead of by name.
+/// Catches: values of an object that are taken in the order of their names or of the text, instead of by name.
 #[test]
 fn a_json_object_gives_the_inputs_by_their_names() {
     with_accounts(|runtime| {

@@ -517,7 +517,7 @@ fn a_sink_returns_the_message_when_its_process_is_gone_also_a_waiting_one() {
     });
 }
 
-/// Catches a sink that loses the first waiting message, or its error, when it accepts another one, and a sink that
+/// Catches: a sink that loses the first waiting message, or its error, when it accepts another one, and a sink that
 /// closes while a message waits. (Mutations: in `sink.rs`, `start_send` continues after an error; `poll_close` does
 /// nothing.)
 #[test]

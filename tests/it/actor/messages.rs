@@ -443,7 +443,7 @@ fn with_room<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(256 << 20).spawn(run).unwrap().join().unwrap()
 }
 
-/// Catches a stack frame for small messages that reserves room for all large ones (a stack overflow).
+/// Catches: a stack frame for small messages that reserves room for all large ones (a stack overflow).
 #[test]
 fn a_method_for_a_large_message_costs_small_ones_no_stack_and_a_page_fits_on_it() {
     with_room(|| {
@@ -454,7 +454,7 @@ fn a_method_for_a_large_message_costs_small_ones_no_stack_and_a_page_fits_on_it(
     });
 }
 
-/// Catches a configured stack size that is not applied to workers, or to the threads of pinned processes (a stack
+/// Catches: a configured stack size that is not applied to workers, or to the threads of pinned processes (a stack
 /// overflow).
 #[test]
 fn a_stack_that_was_asked_for_is_there_for_messages_that_need_it() {
@@ -516,7 +516,7 @@ impl Patient {
     }
 }
 
-/// Catches a process with `on_error = "report"` that exits on an error.
+/// Catches: a process with `on_error = "report"` that exits on an error.
 #[test]
 fn a_process_that_reports_its_errors_survives() {
     let runtime = Runtime::new().unwrap();
@@ -526,7 +526,7 @@ fn a_process_that_reports_its_errors_survives() {
     assert_eq!(patient.number().wait(), Ok(7));
 }
 
-/// Catches an entry under a true `cfg` that cannot be started by name, one under a false `cfg` that can, and wrong
+/// Catches: an entry under a true `cfg` that cannot be started by name, one under a false `cfg` that can, and wrong
 /// indices of the entries after them.
 #[test]
 fn an_entry_is_there_if_its_condition_holds() {

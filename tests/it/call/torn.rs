@@ -226,7 +226,7 @@ fn torn(workers: usize, seed: u64) {
     assert_eq!(Arc::strong_count(&held), 1, "what calls carried has been dropped");
 }
 
-/// Catches an answer, or its content, that is lost or dropped twice when its caller is killed or has given up.
+/// Catches: an answer, or its content, that is lost or dropped twice when its caller is killed or has given up.
 #[test]
 fn each_of_many_torn_calls_has_one_end() {
     for (workers, seed) in [(1, 1), (2, 2)] {

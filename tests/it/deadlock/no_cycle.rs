@@ -401,7 +401,7 @@ impl Caller {
     fn touch(&mut self) {}
 }
 
-/// Catches a process that counts as part of a cycle although a control that it has not seen yet, here a kill, ends
+/// Catches: a process that counts as part of a cycle although a control that it has not seen yet, here a kill, ends
 /// its wait.
 #[test]
 fn a_process_that_is_about_to_be_killed_is_not_part_of_a_cycle() {

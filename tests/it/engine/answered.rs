@@ -135,13 +135,13 @@ fn with_caller(body: impl FnOnce(&Runtime, Caller)) {
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// Catches the end of an entry that is lost after an answer.
+/// Catches: the end of an entry that is lost after an answer.
 #[test]
 fn an_entry_ends_after_an_answer() {
     soon(|| with_caller(|runtime, caller| assert_eq!(runtime.spawn(caller).call().unwrap().wait(), Ok(ROUNDS))));
 }
 
-/// Catches the end of a method, or messages behind it, that are lost after an answer.
+/// Catches: the end of a method, or messages behind it, that are lost after an answer.
 #[test]
 fn a_method_ends_after_an_answer_and_the_next_message_is_served() {
     soon(|| {
@@ -154,7 +154,7 @@ fn a_method_ends_after_an_answer_and_the_next_message_is_served() {
     });
 }
 
-/// Catches a process that waits only for control although it awaits a message.
+/// Catches: a process that waits only for control although it awaits a message.
 #[test]
 fn a_message_is_awaited_after_an_answer() {
     soon(|| {
@@ -166,13 +166,13 @@ fn a_message_is_awaited_after_an_answer() {
     });
 }
 
-/// Catches a call that closes a cycle right after an answer, and is not polled for its error.
+/// Catches: a call that closes a cycle right after an answer, and is not polled for its error.
 #[test]
 fn a_cycle_is_closed_after_an_answer() {
     soon(|| with_caller(|runtime, caller| assert_eq!(runtime.spawn(caller).call_itself().unwrap().wait(), Ok(true))));
 }
 
-/// Catches a stop request that is overlooked after an answer.
+/// Catches: a stop request that is overlooked after an answer.
 #[test]
 fn a_process_ends_at_its_next_await_after_an_answer() {
     soon(|| {
@@ -186,7 +186,7 @@ fn a_process_ends_at_its_next_await_after_an_answer() {
     });
 }
 
-/// Catches an answer that does not reach a machine whose steps are driven by another process.
+/// Catches: an answer that does not reach a machine whose steps are driven by another process.
 #[test]
 fn a_machine_inside_a_process_by_hand_gets_its_answers() {
     soon(|| {

@@ -56,7 +56,7 @@ impl Caller {
     }
 }
 
-/// Catches an answer that is lost, or comes twice, when the watchdog takes the caller, or both processes, from their
+/// Catches: an answer that is lost, or comes twice, when the watchdog takes the caller, or both processes, from their
 /// thread.
 #[test]
 fn calls_are_answered_though_the_callee_seems_stuck() {
@@ -104,7 +104,7 @@ fn with_hog(workers: usize, timeout: Duration, body: impl FnOnce(&Runtime, Runni
     runtime.until_idle().unwrap();
 }
 
-/// Catches a deadline that does not reach a caller whose thread is stuck in the step of the callee.
+/// Catches: a deadline that does not reach a caller whose thread is stuck in the step of the callee.
 #[test]
 fn a_deadline_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     soon(|| {
@@ -114,7 +114,7 @@ fn a_deadline_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     });
 }
 
-/// Catches a kill that does not reach such a caller.
+/// Catches: a kill that does not reach such a caller.
 #[test]
 fn a_kill_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     soon(|| {

@@ -306,7 +306,7 @@ fn one_process_woken_while_all_sleep_wakes_exactly_one_worker() {
     });
 }
 
-/// Catches wakes from outside that are counted for the wrong queue, or more than once. Each message is sent while the
+/// Catches: wakes from outside that are counted for the wrong queue, or more than once. Each message is sent while the
 /// only worker sleeps, since a message that arrives during a search would count as stolen.
 #[test]
 fn wakes_from_outside_are_taken_from_the_injector_and_counted_there() {

@@ -413,7 +413,7 @@ impl Owner {
     }
 }
 
-/// Catches a runtime that is dropped by one of its own processes and waits forever for a process that does not exit.
+/// Catches: a runtime that is dropped by one of its own processes and waits forever for a process that does not exit.
 /// (Mutation: in `shutdown/mod.rs`, `begin_shut_down` sets no timer.)
 #[test]
 fn a_process_that_does_not_end_is_killed_at_the_deadline_of_a_shutdown_from_inside() {

@@ -78,7 +78,7 @@ impl Keeper {
     }
 }
 
-/// Catches a join, monitor or link of an ended process that waits until the thread that keeps its slot has stopped
+/// Catches: a join, monitor or link of an ended process that waits until the thread that keeps its slot has stopped
 /// blocking.
 #[test]
 fn ends_are_told_while_the_thread_that_keeps_the_slots_blocks() {

@@ -113,7 +113,7 @@ fn play(workers: usize, game: Game) {
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// Catches a message delivered in place that overtakes one from outside, and a token that is taken twice, or lost.
+/// Catches: a message delivered in place that overtakes one from outside, and a token that is taken twice, or lost.
 #[test]
 fn messages_from_outside_reach_a_pair_in_order() {
     soon(|| {
@@ -133,7 +133,7 @@ fn messages_from_outside_reach_a_pair_whose_steps_seem_stuck() {
     });
 }
 
-/// Catches the same bugs for processes in a cache. With one ball, a process is cached when another one becomes warm;
+/// Catches: the same bugs for processes in a cache. With one ball, a process is cached when another one becomes warm;
 /// with three, when its worker takes the next process from its deque.
 #[test]
 fn messages_from_outside_reach_a_ring_in_order() {
@@ -198,7 +198,7 @@ impl Hog {
     }
 }
 
-/// Catches a process that is kept warm forever by a thread that is stuck in the step of another process.
+/// Catches: a process that is kept warm forever by a thread that is stuck in the step of another process.
 #[test]
 fn a_warm_process_behind_a_step_that_does_not_end_is_found() {
     soon(|| {
@@ -312,7 +312,7 @@ impl Rests {
     }
 }
 
-/// Catches a thread that was notified of a message to its cache, has then given its cache away, and seems to have
+/// Catches: a thread that was notified of a message to its cache, has then given its cache away, and seems to have
 /// work while its step blocks.
 #[test]
 fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
@@ -340,8 +340,8 @@ fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
     });
 }
 
-/// Catches processes that stay forever in the cache of a thread that is stuck in the step of another process. That step
-/// ends only when all of them have been reached.
+/// Catches: processes that stay forever in the cache of a thread that is stuck in the step of another process. That
+/// step ends only when all of them have been reached.
 #[test]
 fn cached_processes_behind_a_step_that_does_not_end_are_found() {
     soon(|| {
@@ -403,7 +403,7 @@ impl Starter {
     }
 }
 
-/// Catches a warm process without messages that counts as waiting.
+/// Catches: a warm process without messages that counts as waiting.
 #[test]
 fn a_long_step_is_not_reported_because_an_idle_process_is_warm() {
     soon(|| {

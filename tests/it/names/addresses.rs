@@ -120,7 +120,7 @@ fn addresses_of_free_names_do_not_pile_up() {
     });
 }
 
-/// Catches a registered name that still counts as free, which retires another address too early.
+/// Catches: a registered name that still counts as free, which retires another address too early.
 #[test]
 fn a_name_that_is_registered_again_does_not_count_as_free() {
     with_runtime(|runtime| {
@@ -136,7 +136,7 @@ fn a_name_that_is_registered_again_does_not_count_as_free() {
     });
 }
 
-/// Catches free names that stay in the record of a runtime that has ended.
+/// Catches: free names that stay in the record of a runtime that has ended.
 #[test]
 fn a_runtime_that_has_ended_keeps_no_name() {
     let name: Arc<str> = "free".into();

@@ -83,7 +83,7 @@ fn stopping_a_pool_finishes_accepted_messages_and_refuses_later_ones() {
     });
 }
 
-/// Catches a member that is not started because the pool was stopped after its start was requested, although messages
+/// Catches: a member that is not started because the pool was stopped after its start was requested, although messages
 /// wait for it.
 #[test]
 fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_waiting_messages() {

@@ -15,7 +15,7 @@ fn gave_up(reason: &ExitReason) -> &PoolGaveUp {
     }
 }
 
-/// Catches members that fail at their messages and are replaced at once, thousands per second, without counting as
+/// Catches: members that fail at their messages and are replaced at once, thousands per second, without counting as
 /// failures.
 #[test]
 fn members_that_die_of_their_messages_are_replaced_after_a_pause_that_grows() {
@@ -38,7 +38,7 @@ fn members_that_die_of_their_messages_are_replaced_after_a_pause_that_grows() {
     });
 }
 
-/// Catches a pool that never ends although its members always fail, or waiting calls and joins that do not get the
+/// Catches: a pool that never ends although its members always fail, or waiting calls and joins that do not get the
 /// reason.
 #[test]
 fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
@@ -64,7 +64,7 @@ fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
     });
 }
 
-/// Catches failed starts that do not count as failures.
+/// Catches: failed starts that do not count as failures.
 #[test]
 fn a_pool_whose_members_cannot_be_started_gives_up_too() {
     with_runtime(|runtime| {
@@ -81,7 +81,8 @@ fn a_pool_whose_members_cannot_be_started_gives_up_too() {
     });
 }
 
-/// Catches members that outlive a pool that gives up, or a pool that never ends because of a member that does not exit.
+/// Catches: members that outlive a pool that gives up, or a pool that never ends because of a member that does not
+/// exit.
 #[test]
 fn the_members_of_a_pool_that_gives_up_are_cancelled_and_killed_if_they_do_not_exit() {
     #[process]
@@ -129,7 +130,7 @@ fn the_members_of_a_pool_that_gives_up_are_cancelled_and_killed_if_they_do_not_e
     });
 }
 
-/// Catches a pool that gives up without counting as a failure for its supervisor.
+/// Catches: a pool that gives up without counting as a failure for its supervisor.
 #[test]
 fn a_pool_that_gives_up_is_started_again_by_its_supervisor() {
     with_runtime(|runtime| {
@@ -166,7 +167,7 @@ fn an_intensity_that_counts_nothing_is_refused() {
     });
 }
 
-/// Catches a failing key that delays the others, or is restarted at once.
+/// Catches: a failing key that delays the others, or is restarted at once.
 #[test]
 fn a_key_whose_process_fails_backs_off_by_itself() {
     watched(|| {
@@ -190,7 +191,7 @@ fn a_key_whose_process_fails_backs_off_by_itself() {
 
 /// No message is retried: those in the mailbox of an exiting member are lost, and the next member does not get them.
 ///
-/// Catches a message that vanishes without being counted, or whose caller waits forever.
+/// Catches: a message that vanishes without being counted, or whose caller waits forever.
 #[test]
 fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
     watched(|| {
@@ -218,7 +219,7 @@ fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
     });
 }
 
-/// Catches a pool that gives a member up for good while the supervised child is between two processes.
+/// Catches: a pool that gives a member up for good while the supervised child is between two processes.
 #[test]
 fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
     watched(|| {
@@ -245,7 +246,7 @@ fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
     });
 }
 
-/// Catches a pool that gives up a member on another node for good because one message cannot travel there.
+/// Catches: a pool that gives up a member on another node for good because one message cannot travel there.
 #[test]
 fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     /// Delivers every message but the first, which it refuses as too long.
@@ -280,7 +281,7 @@ fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     });
 }
 
-/// Catches the process of a start that fails after its spawn: it would live on, known to no one.
+/// Catches: the process of a start that fails after its spawn: it would live on, known to no one.
 #[test]
 fn what_a_start_that_fails_has_spawned_is_killed() {
     with_runtime(|runtime| {
@@ -312,7 +313,7 @@ fn what_a_start_that_fails_has_spawned_is_killed() {
     });
 }
 
-/// Catches a pool that lives on although the supervised start that spawned it has failed.
+/// Catches: a pool that lives on although the supervised start that spawned it has failed.
 #[test]
 fn the_pool_of_a_child_whose_start_fails_is_killed() {
     with_runtime(|runtime| {

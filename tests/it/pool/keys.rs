@@ -145,7 +145,7 @@ impl Drop for Spiteful {
     }
 }
 
-/// Catches the drop of a key during the panic of its hash, which aborts the program.
+/// Catches: the drop of a key during the panic of its hash, which aborts the program.
 #[test]
 fn a_key_that_panics_in_its_hash_and_in_its_drop_is_contained() {
     with_runtime(|runtime| {
@@ -261,7 +261,7 @@ impl Talker {
     }
 }
 
-/// Catches key code that runs under a lock of the pool: using the pool there would deadlock.
+/// Catches: key code that runs under a lock of the pool: using the pool there would deadlock.
 #[test]
 fn keys_may_use_their_pool_in_all_their_code() {
     watched(|| {

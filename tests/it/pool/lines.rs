@@ -114,7 +114,7 @@ fn a_wait_for_room_ends_when_a_message_is_done() {
     });
 }
 
-/// Catches waits for room that are not woken when a message expires.
+/// Catches: waits for room that are not woken when a message expires.
 #[test]
 fn a_wait_for_room_ends_when_a_message_expires() {
     watched(|| {
@@ -134,7 +134,7 @@ fn a_wait_for_room_ends_when_a_message_expires() {
     });
 }
 
-/// Catches a copy that a full member refuses but that is reported as sent to an exited member.
+/// Catches: a copy that a full member refuses but that is reported as sent to an exited member.
 #[test]
 fn a_copy_for_a_member_without_room_is_an_overflow_and_fails_its_caller_as_full() {
     watched(|| {

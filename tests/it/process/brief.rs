@@ -189,7 +189,7 @@ fn round(workers: usize, seed: u64) {
     assert_eq!(Arc::strong_count(&books), 1, "no process is left");
 }
 
-/// Catches a join that is not answered, a state that is not dropped, a name that stays taken, or a process that is not
+/// Catches: a join that is not answered, a state that is not dropped, a name that stays taken, or a process that is not
 /// counted.
 #[test]
 fn nothing_is_left_of_children_that_end_at_once() {

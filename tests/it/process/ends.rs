@@ -76,7 +76,7 @@ enum Comes {
     Afterwards,
 }
 
-/// Catches an answer to an exited process that is not counted as late, or one in time that is.
+/// Catches: an answer to an exited process that is not counted as late, or one in time that is.
 #[test]
 fn late_answers_are_counted_wherever_their_process_ran() {
     soon(|| {
@@ -173,7 +173,7 @@ fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
 
 /// A join that arrives during the last step, which takes no more controls, is answered by the exit itself.
 ///
-/// Catches a pending join that is dropped at the exit instead of getting the reason.
+/// Catches: a pending join that is dropped at the exit instead of getting the reason.
 #[test]
 fn a_join_during_the_last_step_gets_the_reason() {
     soon(|| {

@@ -248,7 +248,7 @@ fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
     });
 }
 
-/// Catches a process that hangs forever.
+/// Catches: a process that hangs forever.
 #[test]
 fn waiting_without_a_yield_ends_the_process_with_an_error() {
     soon(|| {
@@ -372,7 +372,7 @@ fn an_unregistered_command_is_answered_with_its_name() {
     });
 }
 
-/// Catches a process that continues after `done` because its step wrote another status afterwards.
+/// Catches: a process that continues after `done` because its step wrote another status afterwards.
 #[test]
 fn a_step_that_is_done_cannot_take_that_back_and_is_warned_of() {
     soon(|| {

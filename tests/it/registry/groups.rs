@@ -85,7 +85,7 @@ fn joining_twice_and_leaving_once_leaves_one_membership() {
     });
 }
 
-/// Catches a process that is counted as a member although it only watches changes.
+/// Catches: a process that is counted as a member although it only watches changes.
 #[test]
 fn a_watcher_is_not_a_member() {
     with_runtime(|runtime| {
@@ -178,7 +178,7 @@ fn a_broadcast_waits_for_no_slow_member() {
     });
 }
 
-/// Catches copies for a member that is an alias, if they are lost without a dead letter.
+/// Catches: copies for a member that is an alias, if they are lost without a dead letter.
 #[test]
 fn copies_that_have_no_room_at_a_supervised_child_are_counted() {
     watched(|| {
@@ -369,7 +369,7 @@ fn park(mailbox: &mut Mailbox, waker: &std::task::Waker) {
     assert!(waiting.poll(&mut std::task::Context::from_waker(waker)).is_pending());
 }
 
-/// Catches a waker that waits forever when it drops another subscriber that has not been woken yet.
+/// Catches: a waker that waits forever when it drops another subscriber that has not been woken yet.
 #[test]
 fn the_waker_of_a_subscriber_may_drop_another() {
     struct Drops(Mutex<Option<Mailbox>>);
@@ -395,7 +395,7 @@ fn the_waker_of_a_subscriber_may_drop_another() {
     });
 }
 
-/// Catches a waker that waits forever for a process that has not been woken yet.
+/// Catches: a waker that waits forever for a process that has not been woken yet.
 #[test]
 fn the_waker_of_a_subscriber_may_wait_for_another() {
     struct Calls(Address<Member>, Mutex<Option<Vec<u32>>>);

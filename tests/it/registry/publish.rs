@@ -219,7 +219,7 @@ fn events_arrive_intact_and_in_order_while_others_subscribe_and_exit() {
     });
 }
 
-/// Catches a list of subscribers that is cached from one publication to the next although a process has subscribed, or
+/// Catches: a list of subscribers that is cached from one publication to the next although a process has subscribed, or
 /// unsubscribed, in between. (Mutation: in `group_table.rs`, `join_once` or `leave` does not clear the group's list.)
 #[test]
 fn subscribing_or_leaving_between_two_publications_affects_the_second() {

@@ -248,7 +248,7 @@ impl Post {
     }
 }
 
-/// Catches a send to another node that does not count as the sending process's own, in which case the bound of the
+/// Catches: a send to another node that does not count as the sending process's own, in which case the bound of the
 /// transport's process does not suspend the sender.
 #[test]
 fn a_transport_that_is_a_process_holds_its_senders_back() {

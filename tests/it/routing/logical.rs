@@ -91,7 +91,7 @@ fn without_a_transport_nothing_leaves_a_logical_node_and_an_observer_reaches_all
     });
 }
 
-/// Catches a transport that is kept forever, with the messages waiting in it, although its node has ended.
+/// Catches: a transport that is kept forever, with the messages waiting in it, although its node has ended.
 #[test]
 fn the_transports_of_a_logical_node_end_with_it() {
     struct Refuses;
@@ -132,7 +132,7 @@ fn a_later_runtime_is_of_its_own_node() {
     });
 }
 
-/// Catches a message that is delivered inside another node's send, and therefore counts as sent by that node, through
+/// Catches: a message that is delivered inside another node's send, and therefore counts as sent by that node, through
 /// its transports again.
 #[test]
 fn a_transport_may_deliver_at_once() {

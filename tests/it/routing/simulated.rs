@@ -269,7 +269,7 @@ fn workers_of_several_nodes_share_the_threads_of_a_simulation(sim: Sim) {
     world.check_calls();
 }
 
-/// Catches a delayed message that bypasses the transport, because it is sent by the thread that advances the clock,
+/// Catches: a delayed message that bypasses the transport, because it is sent by the thread that advances the clock,
 /// which observes all nodes.
 #[postroom::test(seeds = 10)]
 fn a_message_for_later_goes_through_the_transport(sim: Sim) {
@@ -298,7 +298,7 @@ fn a_message_for_later_goes_through_the_transport(sim: Sim) {
     assert_eq!(net.under_way(), 1);
 }
 
-/// Catches a simulation that ignores the timers of further nodes, and so hangs or ends too early.
+/// Catches: a simulation that ignores the timers of further nodes, and so hangs or ends too early.
 #[postroom::test(seeds = 10)]
 fn nodes_share_the_time_of_the_simulation(sim: Sim) {
     #[process]

@@ -301,7 +301,7 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
     });
 }
 
-/// Catches the notice of a lost connection that also ends a link made by the other process since, over the next
+/// Catches: the notice of a lost connection that also ends a link made by the other process since, over the next
 /// connection, while this process was busy. The other process would keep its half of the link.
 #[test]
 fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
@@ -327,7 +327,7 @@ fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
     });
 }
 
-/// Catches an unlink over the last connection that ends a link made by the process over the next one, before the
+/// Catches: an unlink over the last connection that ends a link made by the process over the next one, before the
 /// process got to the unlink.
 #[test]
 fn an_unlink_over_one_connection_does_not_end_a_link_over_the_next() {
@@ -416,7 +416,7 @@ fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
     });
 }
 
-/// Catches notices about a tie with an alias that go to the process that the alias refers to when they arrive.
+/// Catches: notices about a tie with an alias that go to the process that the alias refers to when they arrive.
 #[test]
 fn ties_with_a_name_stay_with_the_process_that_had_it() {
     with_pair(|pair| {

@@ -99,7 +99,7 @@ fn a_process_that_is_always_slow_goes_on() {
     test.expect("it is run between its rests");
 }
 
-/// Catches a delay of zero that counts as a failure.
+/// Catches: a delay of zero that counts as a failure.
 #[test]
 fn a_late_command_never_fails() {
     let handles =

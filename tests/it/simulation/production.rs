@@ -45,7 +45,7 @@ fn workers_steal_and_nothing_is_lost(sim: Sim) {
     sometimes!(sim.workers() == 4 && busy == 4, "four workers share the work");
 }
 
-/// Catches processes that never run because they are in the queues of a worker whose step waits.
+/// Catches: processes that never run because they are in the queues of a worker whose step waits.
 #[postroom::test(strategy = "production")]
 fn steps_that_wait_on_their_stacks_leave_their_queues_to_others(sim: Sim) {
     let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");

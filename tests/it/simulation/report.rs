@@ -64,7 +64,7 @@ fn a_test_that_nothing_can_go_on_with_is_stuck() {
     assert!(failed.message.contains("the test waits for an answer"), "{failed}");
 }
 
-/// Catches a panic payload of the body that panics again in its drop, and so ends the test's thread.
+/// Catches: a panic payload of the body that panics again in its drop, and so ends the test's thread.
 #[test]
 fn a_payload_that_panics_in_its_drop_is_a_failed_run() {
     let test = Simulation::new("bomb").seeds(2).check(|_sim| -> () { explode(1) });
@@ -206,8 +206,8 @@ impl Worker {
     }
 }
 
-/// Catches a shutdown that waits in the simulation's time, which passes at once, and so reports all processes as stuck;
-/// or a drain that does not handle queued messages.
+/// Catches: a shutdown that waits in the simulation's time, which passes at once, and so reports all processes as
+/// stuck; or a drain that does not handle queued messages.
 #[test]
 fn a_simulated_test_cannot_wait_for_the_end_of_a_runtime() {
     for drains in [false, true] {

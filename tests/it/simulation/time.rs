@@ -84,7 +84,7 @@ fn timers_are_late_and_never_early() {
     test.expect("never early");
 }
 
-/// Catches a run that continues until its time limit although no process does anything. Without the bound, this run
+/// Catches: a run that continues until its time limit although no process does anything. Without the bound, this run
 /// would pass after 10,000 ticks.
 #[test]
 fn timers_that_fire_without_a_turn_are_a_livelock() {
@@ -108,7 +108,7 @@ fn timers_that_fire_without_a_turn_are_a_livelock() {
     }
 }
 
-/// Catches a bound that counts timers across turns, or across actions of the test.
+/// Catches: a bound that counts timers across turns, or across actions of the test.
 #[test]
 fn timers_that_something_comes_of_are_no_livelock() {
     let tick = Duration::from_millis(1);

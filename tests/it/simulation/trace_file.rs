@@ -180,7 +180,7 @@ fn the_environment_says_where_to_and_what_to_replay() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// Catches an error of writing the file that is reported in place of the test's own.
+/// Catches: an error of writing the file that is reported in place of the test's own.
 #[test]
 fn a_file_that_cannot_be_written_hides_nothing() {
     let file = std::env::current_exe().expect("Linux knows");

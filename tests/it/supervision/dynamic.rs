@@ -193,7 +193,7 @@ fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
     });
 }
 
-/// Catches a restarted supervisor that starts a child for a request from before the restart, although the child's
+/// Catches: a restarted supervisor that starts a child for a request from before the restart, although the child's
 /// address is gone and its name is free for another one.
 #[test]
 fn a_request_that_a_restart_has_overtaken_starts_no_child() {

@@ -61,7 +61,7 @@ fn stopped(tree: &Tree) {
     end.wait();
 }
 
-/// Catches addresses that stay in groups for as long as a handle of the tree exists.
+/// Catches: addresses that stay in groups for as long as a handle of the tree exists.
 #[test]
 fn a_stopped_trees_children_are_in_no_group_although_its_handle_exists() {
     soon(|| {
@@ -88,7 +88,7 @@ fn a_stopped_trees_children_are_in_no_group_although_its_handle_exists() {
     });
 }
 
-/// Catches addresses that stay in groups after their supervisor gave up, or that lose its reason.
+/// Catches: addresses that stay in groups after their supervisor gave up, or that lose its reason.
 #[test]
 fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     soon(|| {
@@ -103,7 +103,7 @@ fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     });
 }
 
-/// Catches a child that loses its registrations although it may be restarted, or keeps them although it cannot be.
+/// Catches: a child that loses its registrations although it may be restarted, or keeps them although it cannot be.
 #[test]
 fn a_restartable_child_keeps_its_registrations_and_a_dynamic_one_that_is_gone_does_not() {
     soon(|| {

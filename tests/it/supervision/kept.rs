@@ -435,7 +435,7 @@ impl Metronome {
     }
 }
 
-/// Catches ticks that a process has sent to itself and that reach its successor, which has a timer of its own.
+/// Catches: ticks that a process has sent to itself and that reach its successor, which has a timer of its own.
 #[test]
 fn the_ticks_of_a_process_are_not_handed_on_and_messages_among_them_are() {
     soon(|| {

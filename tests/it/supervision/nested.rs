@@ -126,7 +126,7 @@ fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() 
     });
 }
 
-/// Catches a message that waits until the supervisor has exited although the supervisor has already given up on the
+/// Catches: a message that waits until the supervisor has exited although the supervisor has already given up on the
 /// child, however long the other children take to stop. (Mutation: in `driver.rs`, `may_return` does not check whether
 /// the supervisor gave up.)
 #[test]

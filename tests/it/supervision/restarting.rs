@@ -32,7 +32,7 @@ fn refusals(a: Address<Worker>) -> [CallError; 3] {
     [sent.reason.into(), a.add(1).wait().unwrap_err(), a.add(1).wait_for_restart().wait().unwrap_err()]
 }
 
-/// Catches a child that is reported as gone although it will be restarted, or as restarting although it will not.
+/// Catches: a child that is reported as gone although it will be restarted, or as restarting although it will not.
 #[test]
 fn a_child_is_restarting_gone_or_shut_down() {
     soon(|| {
@@ -58,7 +58,7 @@ fn a_child_is_restarting_gone_or_shut_down() {
     });
 }
 
-/// Catches a child that is reported as restarting although it has finished, or its supervisor has given up.
+/// Catches: a child that is reported as restarting although it has finished, or its supervisor has given up.
 #[test]
 fn a_child_that_will_not_be_restarted_is_gone() {
     soon(|| {
@@ -85,7 +85,7 @@ fn is_pending(future: std::pin::Pin<&mut impl Future>) -> bool {
     matches!(future.poll(&mut TaskContext::from_waker(Waker::noop())), Poll::Pending)
 }
 
-/// Catches a call or send that fails, or is lost, although its child is restarted.
+/// Catches: a call or send that fails, or is lost, although its child is restarted.
 #[test]
 fn calls_and_sends_that_wait_reach_the_successor() {
     soon(|| {
@@ -139,7 +139,7 @@ impl Asker {
     fn ping(&mut self) {}
 }
 
-/// Catches a process that waits for a restart and is not woken by it, or cannot handle messages meanwhile.
+/// Catches: a process that waits for a restart and is not woken by it, or cannot handle messages meanwhile.
 #[test]
 fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     soon(|| {
@@ -162,7 +162,7 @@ fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     });
 }
 
-/// Catches a call that waits forever, or whose error after the deadline leaves delivery unknown.
+/// Catches: a call that waits forever, or whose error after the deadline leaves delivery unknown.
 #[test]
 fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
     soon(|| {
@@ -189,7 +189,7 @@ fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
     });
 }
 
-/// Catches calls that wait for a child and are forgotten when it will no longer be restarted.
+/// Catches: calls that wait for a child and are forgotten when it will no longer be restarted.
 #[test]
 fn waiting_calls_fail_when_the_child_will_not_be_restarted() {
     soon(|| {
@@ -202,7 +202,7 @@ fn waiting_calls_fail_when_the_child_will_not_be_restarted() {
     });
 }
 
-/// Catches children that are reported as gone while their supervisor is being restarted.
+/// Catches: children that are reported as gone while their supervisor is being restarted.
 #[test]
 fn the_children_of_a_supervisor_that_restarts_are_restarting() {
     soon(|| {

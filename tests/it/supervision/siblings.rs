@@ -156,7 +156,7 @@ fn a_process_without_a_supervisor_has_no_siblings() {
     });
 }
 
-/// Catches an address that is refused because the sibling has not been started yet: the supervisor starts its children
+/// Catches: an address that is refused because the sibling has not been started yet: the supervisor starts its children
 /// in order, so it would retry until it gives up.
 #[test]
 fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
@@ -230,7 +230,7 @@ fn by_hand(got: Log<()>) -> impl FnMut(ChildSpawn) -> Result<Pid, SpawnError> + 
     }
 }
 
-/// Catches a supervisor that starts only some of its children in the spawn, and the others when it runs.
+/// Catches: a supervisor that starts only some of its children in the spawn, and the others when it runs.
 #[test]
 fn all_children_have_been_started_when_the_spawn_returns() {
     soon(|| {

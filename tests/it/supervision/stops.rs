@@ -225,7 +225,7 @@ fn is(tree: &Tree, child: usize, state: ChildState) -> bool {
     tree.children()[child].state == state
 }
 
-/// Catches a child that is restarted with its group although it was stopped on request. (Mutation: in `settle.rs`,
+/// Catches: a child that is restarted with its group although it was stopped on request. (Mutation: in `settle.rs`,
 /// check only `finished`.)
 #[test]
 fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
@@ -242,7 +242,7 @@ fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
     });
 }
 
-/// Catches a stop that is still remembered after the child was started again and has finished by itself. (Mutation: in
+/// Catches: a stop that is still remembered after the child was started again and has finished by itself. (Mutation: in
 /// `plan/requests.rs`, `restart_child` does not clear `stopped`.)
 #[test]
 fn a_finished_transient_child_is_restarted_with_its_group_even_if_it_was_stopped_before() {
@@ -262,7 +262,7 @@ fn a_finished_transient_child_is_restarted_with_its_group_even_if_it_was_stopped
     });
 }
 
-/// Catches a failure after a long run that counts as one more in a row, or as none, which makes the delay after the
+/// Catches: a failure after a long run that counts as one more in a row, or as none, which makes the delay after the
 /// next one too long or too short. (Mutation: in `plan/mod.rs`, `in_a_row` is 0, 2 or one more after a stable run.)
 #[test]
 fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() {

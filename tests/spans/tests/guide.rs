@@ -69,7 +69,7 @@ fn without_what_varies(line: &str) -> String {
     text.replace("guide::", "")
 }
 
-/// Catches a line in the guide that no program prints.
+/// Catches: a line in the guide that no program prints.
 #[test]
 fn every_line_in_a_span_that_the_guide_shows_is_printed() {
     let subscriber = fmt().without_time().with_ansi(false).with_writer(|| Printed).finish();

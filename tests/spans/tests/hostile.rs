@@ -163,8 +163,8 @@ impl Node {
     }
 }
 
-/// Catches a panic of the subscriber that loses a message, ends a process or unwinds from a send, and a subscriber that
-/// is called under a lock.
+/// Catches: a panic of the subscriber that loses a message, ends a process or unwinds from a send, and a subscriber
+/// that is called under a lock.
 #[test]
 fn a_subscriber_may_panic_or_send_in_each_of_its_methods() {
     const MESSAGES: u64 = 50;

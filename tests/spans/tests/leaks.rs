@@ -64,8 +64,8 @@ fn nothing_is_open() {
     assert_eq!(faults(), Vec::<String>::new());
 }
 
-/// Catches an origin that is not dropped with its message, be it handled, unhandled, dropped at a bound, or left in the
-/// mailbox of a process that ends.
+/// Catches: an origin that is not dropped with its message, be it handled, unhandled, dropped at a bound, or left in
+/// the mailbox of a process that ends.
 #[test]
 fn nothing_is_left_of_a_hundred_thousand_messages() {
     install();

@@ -140,7 +140,7 @@ fn clerk(runtime: &Runtime, label: &str, next: Option<&Address<Clerk>>) -> (Addr
     (runtime.spawn(clerk).label(label).serve().unwrap(), receiver)
 }
 
-/// Catches a span that is nested in its sender's, a missing link, a missing field, and a method outside of its span.
+/// Catches: a span that is nested in its sender's, a missing link, a missing field, and a method outside of its span.
 #[test]
 fn a_message_is_handled_in_a_root_span_that_follows_from_its_senders() {
     let runtime = runtime();
@@ -168,7 +168,7 @@ fn a_message_is_handled_in_a_root_span_that_follows_from_its_senders() {
     [request, first_span, last_span].into_iter().for_each(|span| _ = closed(span.number));
 }
 
-/// Catches a link to the message's span although the program is in an inner span of its own.
+/// Catches: a link to the message's span although the program is in an inner span of its own.
 #[test]
 fn a_message_follows_from_the_innermost_span_of_its_sender() {
     let runtime = runtime();
@@ -183,7 +183,7 @@ fn a_message_follows_from_the_innermost_span_of_its_sender() {
     assert_eq!(only("inner: first").follows, Vec::<usize>::new());
 }
 
-/// Catches a span that stays entered while its method waits, one that is not entered again, and an answer that counts
+/// Catches: a span that stays entered while its method waits, one that is not entered again, and an answer that counts
 /// as a message.
 #[test]
 fn an_async_method_is_in_its_span_whenever_it_runs_and_only_then() {
@@ -214,7 +214,7 @@ fn an_async_method_is_in_its_span_whenever_it_runs_and_only_then() {
     assert!(closed(first_span.number).entered >= 2);
 }
 
-/// Catches a method that is cut short and whose locals are dropped outside of its span.
+/// Catches: a method that is cut short and whose locals are dropped outside of its span.
 #[test]
 fn a_method_that_is_dropped_is_dropped_in_its_span() {
     let runtime = runtime();
@@ -230,7 +230,7 @@ fn a_method_that_is_dropped_is_dropped_in_its_span() {
     closed(number);
 }
 
-/// Catches a continuation in no span, or in one that follows from the called process.
+/// Catches: a continuation in no span, or in one that follows from the called process.
 #[test]
 fn a_continuation_runs_in_the_span_of_the_message_that_it_continues() {
     let runtime = runtime();
@@ -243,7 +243,7 @@ fn a_continuation_runs_in_the_span_of_the_message_that_it_continues() {
     assert!(closed(first_span.number).entered >= 2);
 }
 
-/// Catches a timer whose message has no link, or is linked to the span of the thread that fires the timer.
+/// Catches: a timer whose message has no link, or is linked to the span of the thread that fires the timer.
 #[test]
 fn a_message_of_a_timer_follows_from_the_span_that_set_it() {
     let runtime = runtime();
@@ -258,7 +258,7 @@ fn a_message_of_a_timer_follows_from_the_span_that_set_it() {
     closed(first_span.number);
 }
 
-/// Catches a repeated timer that keeps open the span that set it.
+/// Catches: a repeated timer that keeps open the span that set it.
 #[test]
 fn of_a_repeated_message_the_first_follows_from_the_span_that_set_the_timer() {
     let clock = Clock::manual();
@@ -304,7 +304,7 @@ impl Reader {
     }
 }
 
-/// Catches a copy of a published event without its link.
+/// Catches: a copy of a published event without its link.
 #[test]
 fn each_copy_of_an_event_follows_from_the_span_that_published_it() {
     let runtime = runtime();
@@ -346,7 +346,7 @@ impl Worker {
     }
 }
 
-/// Catches a pool that sends in its own name, and copies of a broadcast without a link.
+/// Catches: a pool that sends in its own name, and copies of a broadcast without a link.
 #[test]
 fn a_message_through_a_pool_follows_from_the_span_of_its_sender() {
     let runtime = runtime();
@@ -380,7 +380,7 @@ impl Mourned {
     fn serve(&mut self) {}
 }
 
-/// Catches a stop request without a span, which would not show who requested the stop.
+/// Catches: a stop request without a span, which would not show who requested the stop.
 #[test]
 fn a_process_that_is_stopped_is_dropped_in_a_span_that_follows_from_the_requests() {
     let runtime = runtime();
@@ -398,7 +398,7 @@ fn a_process_that_is_stopped_is_dropped_in_a_span_that_follows_from_the_requests
     closed(request);
 }
 
-/// Catches a span that a panic leaves entered.
+/// Catches: a span that a panic leaves entered.
 #[test]
 fn a_method_that_panics_leaves_its_span() {
     let runtime = runtime();
@@ -435,7 +435,7 @@ impl Loop {
     }
 }
 
-/// Catches a message of an async entry without a span, and an entry that stays in that span.
+/// Catches: a message of an async entry without a span, and an entry that stays in that span.
 #[test]
 fn a_message_that_an_async_entry_serves_is_in_a_span_and_the_entry_is_not() {
     let runtime = runtime();
@@ -468,7 +468,7 @@ impl Process for ByHand {
     }
 }
 
-/// Catches a hand-written process that answers outside of a span.
+/// Catches: a hand-written process that answers outside of a span.
 #[test]
 fn a_process_by_hand_answers_in_a_span() {
     let runtime = runtime();
@@ -483,7 +483,7 @@ fn a_process_by_hand_answers_in_a_span() {
     closed(span.number);
 }
 
-/// Catches a dead letter that does not name its sender, although the message carries the sender.
+/// Catches: a dead letter that does not name its sender, although the message carries the sender.
 #[test]
 fn a_dead_letter_names_its_sender() {
     install();

@@ -39,7 +39,7 @@ impl Clerk {
     }
 }
 
-/// Catches a filter that is ignored, and messages that keep spans open although the subscriber sees no link.
+/// Catches: a filter that is ignored, and messages that keep spans open although the subscriber sees no link.
 #[test]
 fn a_target_that_is_off_has_no_spans_and_keeps_none_open() {
     let filter: Targets = "info,postroom::message=off".parse().unwrap();

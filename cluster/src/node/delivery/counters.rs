@@ -11,9 +11,9 @@ pub(crate) struct NodeCounters {
     pub(crate) undecodable: AtomicU64,
     /// Messages whose process had ended.
     pub(crate) undelivered: AtomicU64,
-    /// Messages that had waited for a session to a peer that does not export them.
+    /// Messages that waited for a session to a peer, and that the peer does not export.
     pub(crate) returned: AtomicU64,
-    /// Messages that were accepted for peers that were lost before they confirmed them.
+    /// Messages accepted for a peer that was lost before confirming them.
     pub(crate) unconfirmed: AtomicU64,
     /// Keys of starts that were forgotten early.
     pub(crate) forgotten_keys: AtomicU64,

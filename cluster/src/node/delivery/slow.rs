@@ -12,8 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The size of the messages stored for slow processes of this node, per peer, beyond which the peer gets no more
-/// credit: all messages in flight when a first process falls behind, and as much again for others.
+/// The size of the messages of one peer that are stored for slow processes, beyond which the credit for further stored
+/// messages is held back until they are delivered. Leaves room for everything in flight when the first process falls
+/// behind, and for as much again.
 pub(super) const MAX_KEPT: u64 = 64 << 20;
 
 /// A message that waits for a process whose mailbox was full. Messages wait in order of arrival.

@@ -43,7 +43,8 @@ use std::{convert::Infallible, fmt, marker::PhantomData};
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait Protocol: Addressed {
-    /// The handle for the messages, on top of another handle: the deref chain of an address. For generated code.
+    /// The link for this protocol's messages in the deref chain of an address; it dereferences to `Rest`. For generated
+    /// code.
     type Linked<Rest: Link>: Link;
     /// The name and the messages of the protocol.
     const INFO: ProtocolInfo;

@@ -3,9 +3,8 @@
 use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::routing::alias::{self, EndSource, Request};
-use crate::routing::connection;
 use crate::routing::hosts::{is_elsewhere, is_here};
-use crate::routing::joins::send_join;
+use crate::routing::remote_links::{self, send_join};
 use crate::routing::{ControlMessage, Node};
 use crate::slots::{SendPolicy, Slot, TABLE};
 use crate::{
@@ -25,7 +24,7 @@ impl Pid {
     /// Sends a control to a process that is not alive here. Returns whether it was sent to another node.
     #[cold]
     fn control_elsewhere(self, message: ControlMessage) -> bool {
-        self.resolve().is_some_and(|pid| !is_here(pid) && connection::send_control(pid, message))
+        self.resolve().is_some_and(|pid| !is_here(pid) && remote_links::send_control(pid, message))
     }
 
     /// Holds a request to end for a child that has not begun, if this is the child's alias. Returns whether it did.

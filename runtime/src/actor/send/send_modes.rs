@@ -8,7 +8,8 @@ use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::mailbox::payload::HeldMessage;
 use crate::routing::alias::{DEPTH, is_local_alias, target_of};
 use crate::routing::hosts::is_here;
-use crate::routing::router::{Node, Receiver, queue_abroad};
+use crate::routing::router::{Node, queue_abroad};
+use crate::routing::transport::Receiver;
 use crate::{
     Pid, SendError, actor::tasks::time_source::now_for, slots::TABLE, time::timekeeper::timekeeper,
     util::oneshot::Oneshot,

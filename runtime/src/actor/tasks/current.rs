@@ -282,7 +282,7 @@ pub(crate) enum AfterPending {
     /// Deliver the next message: a future waits for it.
     Wants,
     Suspended,
-    /// Poll again: an answer has arrived.
+    /// Poll again: the wait would have closed a cycle, so the call has failed.
     Again,
 }
 

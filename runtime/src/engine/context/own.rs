@@ -68,7 +68,7 @@ impl ColdState {
 pub(crate) fn send_link_message(from: (&'static Slot, Pid), to: Pid, message: LinkMessage<ExitReason>) {
     let (back, from) = from;
     if to.node() != from.node() {
-        return crate::routing::connection::send_link(from, to, message);
+        return crate::routing::remote_links::send_link(from, to, message);
     }
     let sent = SentLinkMessage::new(from, to, Some(back), message);
     if to.is_alias() {

@@ -3,12 +3,12 @@
 //!
 //! # Observations and responses
 //!
-//! At each *tick*, a quarter of the limit apart and at most 2.5 ms, the watchdog samples every thread: its step (the
-//! process's slot, and the number of steps that the thread had done before), whether it holds a permit, and whether it
-//! keeps work to itself (a process in its run-next slot, one with input at the front of its cache, one in its table, or
-//! vacant slots). It also samples the host: how many processes are queued (a due timer counts as one, and so do a step
-//! that has blocked and waits for a permit to continue, and a vacant slot that is to be emptied), and how many permits
-//! are idle.
+//! At each *tick*, a quarter of the limit apart, but at least 250 µs and at most 2.5 ms, the watchdog samples every
+//! thread: its step (the process's slot, and the number of steps that the thread had done before), whether it holds a
+//! permit, and whether it keeps work to itself (a process in its run-next slot, one with input at the front of its
+//! cache, one in its table, or vacant slots). It also samples the host: how many processes are queued (a due timer
+//! counts as one, and so do a step that has blocked and waits for a permit to continue, and a vacant slot that is to be
+//! emptied), and how many permits are idle.
 //!
 //! * J1 If the same step was there at the previous tick, it blocks the work that its thread keeps, so the work is moved
 //!   to the inject queue of the permit, where all threads look. A process woken by a step that does not end thus waits
@@ -27,11 +27,11 @@
 //!   the work is not being done. (J4 alone would fail where time slices have many steps. One process is assumed to
 //!   wait.)
 //!
-//! A step is first seen at the tick after it began. So it is found to have reached the limit between one and five
-//! quarters of the limit after it began, plus the delay in scheduling the watchdog's thread. A step that ends within a
-//! tick is never seen twice. If a step began while the watchdog rested, since nothing waited, its thread has noted when
-//! its time slice began; if earlier steps of the same time slice preceded it, its time counts from when it is first
-//! seen.
+//! A step is first seen at the tick after it began. So it is found to have reached the limit between 1 and 1¼ times the
+//! limit after it began (later, if ticks are more than a quarter of the limit apart), plus the delay in scheduling the
+//! watchdog's thread. A step that ends within a tick is never seen twice. If a step began while the watchdog rested,
+//! since nothing waited, its thread has noted when its time slice began; if earlier steps of the same time slice
+//! preceded it, its time counts from when it is first seen.
 //!
 //! A step that computes for a second while nothing waits does no harm, and is not reported.
 //!

@@ -263,7 +263,7 @@ fn what_waits_too_long_expires_in_order_and_what_is_in_hand_does_not() {
     assert_eq!(world.plan.statistics(PoolStatistics::default()).in_flight, 1);
 }
 
-/// Catches senders that wait for room and are not woken when a message has expired.
+/// Catches: senders that wait for room and are not woken when a message has expired.
 #[test]
 fn what_expires_makes_room_for_those_that_wait_for_it() {
     let mut world = World::new(PoolRules { patience: Some(SECOND), queue: 1, ..rules(1, 1) }, 1);
@@ -419,7 +419,7 @@ fn a_pool_that_drains_handles_what_it_has_takes_nothing_and_is_over_once() {
     assert_eq!(world.over, 1);
 }
 
-/// Catches a requested start that is withdrawn when the pool is stopped, although messages wait for the member.
+/// Catches: a requested start that is withdrawn when the pool is stopped, although messages wait for the member.
 #[test]
 fn a_pool_that_drains_while_its_only_member_starts_starts_it_for_what_waits_and_not_for_nothing() {
     let mut world = World::new(rules(1, 1), 1);

@@ -68,7 +68,7 @@ impl Process for Hears {
     }
 }
 
-/// Catches a step that gets a notice before a signal that arrived earlier. (Fault: `has_notice` does not check whether
+/// Catches: a step that gets a notice before a signal that arrived earlier. (Fault: `has_notice` does not check whether
 /// the control lane is empty.)
 #[test]
 fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
@@ -128,7 +128,7 @@ impl Process for HearsAll {
     }
 }
 
-/// Catches notices that are taken together but delivered in a different order.
+/// Catches: notices that are taken together but delivered in a different order.
 #[test]
 fn notices_that_were_taken_together_are_delivered_in_order() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();

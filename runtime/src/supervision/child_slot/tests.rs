@@ -9,7 +9,8 @@ use crate::links::message::SentLinkMessage;
 use crate::links::protocol::LinkMessage;
 use crate::routing::Transport;
 use crate::routing::alias::Alias;
-use crate::routing::router::{Receiver, Router};
+use crate::routing::router::Router;
+use crate::routing::transport::Receiver;
 use crate::sync::ThreadKind;
 use crate::util::notifiers::tests::dropped_on;
 

@@ -96,7 +96,7 @@ fn seen_within(seen: &Log<String>, expected: &[&str]) {
     assert_eq!(seen.all(), expected);
 }
 
-/// Catches arguments in the wrong order, a kind of message without a match arm of its own, and types that are known
+/// Catches: arguments in the wrong order, a kind of message without a match arm of its own, and types that are known
 /// only for processes started by name (this one was spawned).
 #[test]
 fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
@@ -127,7 +127,7 @@ fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
     });
 }
 
-/// Catches a lookup that searches only the process's own methods.
+/// Catches: a lookup that searches only the process's own methods.
 #[test]
 fn a_message_of_a_protocol_is_sent_by_the_name_of_its_method_too() {
     with_shop(|runtime, shop, seen| {

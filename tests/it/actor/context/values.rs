@@ -62,7 +62,7 @@ impl Starter {
     }
 }
 
-/// Catches values of a panicked process that stay on its thread, where the children of the next process inherit them.
+/// Catches: values of a panicked process that stay on its thread, where the children of the next process inherit them.
 #[test]
 fn values_do_not_outlive_a_panic_on_their_thread() {
     watched(|| {

@@ -230,7 +230,7 @@ impl Reader {
 
 /// The only thread that may block waits for a process that has to block for its answer.
 ///
-/// Catches a wait in blocking code that is not recorded as a wait for a process.
+/// Catches: a wait in blocking code that is not recorded as a wait for a process.
 #[test]
 fn a_call_in_blocking_code_exceeds_the_limit_for_its_answer() {
     soon(|| {

@@ -85,7 +85,7 @@ fn is_suspended(source: Address<Source>) -> bool {
     matches!(source.pid().info().unwrap().state, ProcessState::Suspended { .. })
 }
 
-/// Catches a process that stays suspended while its own mailbox fills up, which makes its senders wait for its
+/// Catches: a process that stays suspended while its own mailbox fills up, which makes its senders wait for its
 /// receiver; a process that is resumed before its mailbox exceeds its bound; or others that are resumed with it.
 /// (Mutation: in `congestion.rs`, `check_length` does not end the suspension.)
 #[test]
@@ -119,7 +119,7 @@ fn a_suspended_process_alone_is_resumed_when_its_own_mailbox_exceeds_its_bound()
     });
 }
 
-/// Catches a process that stays suspended while its bounded queue is full, which makes its senders wait for its
+/// Catches: a process that stays suspended while its bounded queue is full, which makes its senders wait for its
 /// receiver; or that is resumed while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the
 /// suspension.)
 #[test]
@@ -147,7 +147,7 @@ fn a_suspended_process_is_resumed_when_its_own_bounded_queue_is_full() {
     }
 }
 
-/// Catches even a brief suspension, after its step or within it, of a process whose own mailbox exceeds its bound.
+/// Catches: even a brief suspension, after its step or within it, of a process whose own mailbox exceeds its bound.
 /// (Mutation: in `suspend.rs`, `may_be_suspended` does not check the process's own mailbox.)
 #[test]
 fn a_process_whose_own_mailbox_exceeds_its_bound_is_never_suspended() {

@@ -91,7 +91,7 @@ impl Pair {
     }
 }
 
-/// Catches a sender that resumes the senders on the list although the receiver will check it.
+/// Catches: a sender that resumes the senders on the list although the receiver will check it.
 #[test]
 fn a_receiver_in_a_step_checks_its_list_itself() {
     soon(|| {
@@ -115,7 +115,7 @@ fn a_receiver_in_a_step_checks_its_list_itself() {
     });
 }
 
-/// Catches a sender that leaves the list to a receiver that does not check it until its yield is answered.
+/// Catches: a sender that leaves the list to a receiver that does not check it until its yield is answered.
 #[test]
 fn a_sender_checks_the_list_of_a_receiver_that_waits_for_control() {
     soon(|| {

@@ -105,7 +105,7 @@ fn a_bound_of_zero_is_refused() {
     }
 }
 
-/// Catches a soft bound so large that the length of no mailbox can exceed it, which means that no process is ever
+/// Catches: a soft bound so large that the length of no mailbox can exceed it, which means that no process is ever
 /// suspended.
 #[test]
 fn a_soft_bound_that_is_too_large_is_refused_with_the_maximum() {

@@ -31,7 +31,8 @@ fn figures(statistics: &Statistics) -> (u64, u64, u64, usize) {
     (statistics.processes.spawned, statistics.dead_letters.ended, steps, statistics.threads.len())
 }
 
-/// Mutation: in `reuse.rs`, leave out a reset; in `runtime.rs`, give the handle of an ended host its record.
+/// Mutation: in `reuse.rs`, `renew`, leave out a reset; or in `runtime.rs`, let a `Host` of an earlier generation use
+/// its old record rather than `HostRecord::ended`.
 #[test]
 fn an_ended_host_is_distinct_from_the_next_one() {
     soon(|| {
@@ -147,7 +148,7 @@ fn the_host_of_a_pid_is_never_the_next_one() {
     });
 }
 
-/// Catches handles of an ended host that reach the groups, topics, names or types of the next one.
+/// Catches: handles of an ended host that reach the groups, topics, names or types of the next one.
 #[test]
 fn the_handles_of_an_ended_host_reach_nothing_of_the_next_one() {
     soon(|| {
@@ -178,7 +179,7 @@ fn the_handles_of_an_ended_host_reach_nothing_of_the_next_one() {
     });
 }
 
-/// Catches a name, group or type of an ended host that other hosts find.
+/// Catches: a name, group or type of an ended host that other hosts find.
 #[test]
 fn an_ended_host_takes_nothing() {
     soon(|| {

@@ -7,7 +7,7 @@ use postroom_tests::logged;
 use std::process::Command as Program;
 use std::thread;
 
-/// Catches a report without the messages behind the current one, or without the type of its process.
+/// Catches: a report without the messages behind the current one, or without the type of its process.
 #[test]
 fn an_incomplete_drain_reports_discarded_messages() {
     soon(|| {
@@ -54,7 +54,7 @@ fn discarded_messages_of_processes_that_fail_during_a_drain_are_counted() {
     });
 }
 
-/// Catches a missing log line, one without the number, and one for a complete drain.
+/// Catches: a missing log line, one without the number, and one for a complete drain.
 #[test]
 fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do() {
     soon(|| {
@@ -112,7 +112,7 @@ impl Owner {
 
 /// In this case no code receives a report.
 ///
-/// Catches a missing log line, one that counts messages discarded before the shutdown, and one for a shutdown that
+/// Catches: a missing log line, one that counts messages discarded before the shutdown, and one for a shutdown that
 /// has lost nothing.
 #[test]
 fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
@@ -153,7 +153,7 @@ fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
     });
 }
 
-/// Catches a log line that omits the processes that were killed at the deadline.
+/// Catches: a log line that omits the processes that were killed at the deadline.
 #[test]
 fn a_shutdown_from_inside_logs_its_kills() {
     soon(|| {
@@ -182,7 +182,7 @@ fn a_shutdown_from_inside_logs_its_kills() {
 /// If no thread can be started, the calling thread does all the work. The test runs itself as a child program with
 /// stacks too large for any system.
 ///
-/// Catches a log line that is written only by the thread that could not be started.
+/// Catches: a log line that is written only by the thread that could not be started.
 #[test]
 fn lost_messages_are_logged_even_if_no_thread_can_be_started() {
     const CHILD: &str = "POSTROOM_TEST_WITHOUT_THREADS";
@@ -230,7 +230,7 @@ impl Deaf {
     fn cancel(&mut self, _cancel: Cancel) {}
 }
 
-/// Catches a report that does not name a process's unfinished work, or the killed processes.
+/// Catches: a report that does not name a process's unfinished work, or the killed processes.
 #[test]
 fn a_report_names_the_entry_that_takes_no_messages_and_those_that_were_killed() {
     soon(|| {

@@ -75,7 +75,7 @@ fn one_with_a_method_for_exits_can_stop_trapping_them() {
     });
 }
 
-/// Catches a choice of a sync entry that is overridden by the default of a process with a method for exits.
+/// Catches: a choice of a sync entry that is overridden by the default of a process with a method for exits.
 #[test]
 fn a_sync_entry_can_say_that_exits_are_not_trapped() {
     #[process]

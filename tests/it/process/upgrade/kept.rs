@@ -129,7 +129,7 @@ impl Plainer {
     fn ping(&mut self) {}
 }
 
-/// Catches an upgrade that undoes the process's own choice to trap exits. (Mutation: in `engine/lifecycle/upgrade.rs`,
+/// Catches: an upgrade that undoes the process's own choice to trap exits. (Mutation: in `engine/lifecycle/upgrade.rs`,
 /// take the new definition's choice even if it is the same as the old one's.)
 #[test]
 fn that_a_process_traps_exits_by_its_own_word_outlasts_an_upgrade_between_definitions_that_are_alike() {

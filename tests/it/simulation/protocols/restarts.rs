@@ -49,7 +49,7 @@ fn tree(sim: &Sim, supervisor: Supervisor, log: &Log) -> postroom::supervision::
     supervisor.spawn(sim.host()).expect("the children start")
 }
 
-/// Catches children that are not restarted, or are restarted twice or in the wrong order.
+/// Catches: children that are not restarted, or are restarted twice or in the wrong order.
 fn restarts(supervisor: fn() -> Supervisor, expected: [&'static [&'static str]; 3]) -> impl Fn(Sim) {
     move |sim: Sim| {
         let log = Log::default();

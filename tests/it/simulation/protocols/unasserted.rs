@@ -122,7 +122,7 @@ impl Process for Patient {
     }
 }
 
-/// Catches a check that expects a hand-written process with an outstanding yield to wait.
+/// Catches: a check that expects a hand-written process with an outstanding yield to wait.
 #[test]
 fn a_process_may_be_idle_beside_what_it_has_yielded() {
     Simulation::new("simulation::protocols::unasserted::a_process_may_be_idle").seeds(20).run(|sim| {

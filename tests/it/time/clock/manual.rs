@@ -162,7 +162,7 @@ fn a_delayed_message_from_a_foreign_thread_uses_the_receivers_clock() {
 
 /// The timer fires on the thread that advances the clock, which belongs to no runtime.
 ///
-/// Catches a timer's message to an exited process that is not a dead letter, or is a dead letter of another runtime.
+/// Catches: a timer's message to an exited process that is not a dead letter, or is a dead letter of another runtime.
 #[test]
 fn a_delayed_message_to_an_exited_process_is_a_dead_letter_of_its_runtime() {
     soon(|| {

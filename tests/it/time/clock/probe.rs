@@ -178,7 +178,7 @@ impl Stubborn {
     }
 }
 
-/// Catches an error of the probe that reaches the caller as an answer of another type.
+/// Catches: an error of the probe that reaches the caller as an answer of another type.
 #[test]
 fn a_probe_answers_calls_with_errors_too() {
     soon(|| {

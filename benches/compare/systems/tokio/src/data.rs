@@ -11,7 +11,7 @@ use super::{outcome, share};
 use crate::kernel::{self, Request, Requests};
 use crate::plan::Outcome;
 
-/// Number of bits in a number, each with a sorter.
+/// Width of the numbers in bits. Each bit has its own sorter.
 const BITS: u32 = 16;
 
 pub async fn radix_sort<K: Kind>(kind: K, size: u64) -> Outcome {

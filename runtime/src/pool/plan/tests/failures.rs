@@ -16,7 +16,7 @@ fn serving(rules: PoolRules) -> (World, Pid) {
     (world, member)
 }
 
-/// Catches a member that has completed a message, or failed at it, and is always replaced at once.
+/// Catches: a member that has completed a message, or failed at it, and is always replaced at once.
 #[test]
 fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() {
     let (mut world, mut member) = serving(rules(1, 1));
@@ -34,7 +34,7 @@ fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() 
     assert_eq!(world.plan.statistics(PoolStatistics::default()).failed, 11);
 }
 
-/// Catches a count of failures that is never reset, or that is reset by each success.
+/// Catches: a count of failures that is never reset, or that is reset by each success.
 #[test]
 fn a_stable_run_begins_the_delays_anew_and_a_shorter_one_does_not() {
     let (mut world, mut member) = serving(rules(1, 1));
@@ -50,7 +50,7 @@ fn a_stable_run_begins_the_delays_anew_and_a_shorter_one_does_not() {
     assert_eq!(pauses, [FIRST, FIRST * 2, FIRST, FIRST * 2]);
 }
 
-/// Catches messages that start members during the delay, or that are refused or fail although a member will start.
+/// Catches: messages that start members during the delay, or that are refused or fail although a member will start.
 #[test]
 fn what_comes_while_a_lane_backs_off_waits_and_starts_nobody() {
     let (mut world, member) = serving(PoolRules { queue: 2, ..rules(0, 3) });
@@ -66,7 +66,7 @@ fn what_comes_while_a_lane_backs_off_waits_and_starts_nobody() {
     assert_eq!(world.messages(), [0, 1]);
 }
 
-/// Catches a delay that grows with the number of members instead of with the rounds.
+/// Catches: a delay that grows with the number of members instead of with the rounds.
 #[test]
 fn members_that_fail_together_are_one_round_and_all_come_back() {
     let mut world = World::new(rules(4, 4), 1);
@@ -82,7 +82,7 @@ fn members_that_fail_together_are_one_round_and_all_come_back() {
     assert_eq!(world.now.since(world.began), FIRST + FIRST * 2);
 }
 
-/// Catches a normal exit that counts as a failure, or one without any completed message that does not.
+/// Catches: a normal exit that counts as a failure, or one without any completed message that does not.
 #[test]
 fn a_normal_end_is_a_failure_only_of_a_member_that_was_done_with_nothing() {
     let (mut world, member) = serving(rules(1, 1));
@@ -94,7 +94,7 @@ fn a_normal_end_is_a_failure_only_of_a_member_that_was_done_with_nothing() {
     assert_eq!(world.next_start(), Some(FIRST));
 }
 
-/// Catches retired members that count as failures.
+/// Catches: retired members that count as failures.
 #[test]
 fn members_that_are_let_go_do_not_fail_however_they_end() {
     let mut world = World::new(PoolRules { idle: Some(SECOND), intensity: (0, SECOND), ..rules(0, 1) }, 1);
@@ -107,7 +107,7 @@ fn members_that_are_let_go_do_not_fail_however_they_end() {
     assert_eq!((world.given_up.len(), world.plan.statistics(PoolStatistics::default()).failed), (0, 0));
 }
 
-/// Catches a pool that never gives up, or that gives up without failing waiting messages, ending its members, exiting,
+/// Catches: a pool that never gives up, or that gives up without failing waiting messages, ending its members, exiting,
 /// or refusing messages.
 #[test]
 fn one_failure_too_many_and_the_pool_gives_up() {
@@ -138,7 +138,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.over, world.plan.due(), world.plan.statistics(PoolStatistics::default()).failed), (1, None, 3));
 }
 
-/// Catches a pool that is killed or cancelled, and stops its idle members before they get the reason: they would end
+/// Catches: a pool that is killed or cancelled, and stops its idle members before they get the reason: they would end
 /// normally.
 #[test]
 fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
@@ -156,7 +156,7 @@ fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
     assert_eq!((world.over, world.starts.len()), (1, 0));
 }
 
-/// Catches a pool whose process has ended, and which stops members that the process is about to cancel.
+/// Catches: a pool whose process has ended, and which stops members that the process is about to cancel.
 #[test]
 fn a_closed_pool_stops_no_member() {
     let mut world = World::new(rules(1, 1), 1);
@@ -169,7 +169,7 @@ fn a_closed_pool_stops_no_member() {
     assert_eq!((world.stopped.len(), world.over), (0, 0));
 }
 
-/// Catches failures that are counted forever instead of within the window.
+/// Catches: failures that are counted forever instead of within the window.
 #[test]
 fn failures_that_are_far_enough_apart_are_never_too_many() {
     let backoff = Backoff::none();
@@ -183,7 +183,7 @@ fn failures_that_are_far_enough_apart_are_never_too_many() {
     assert!(world.given_up.is_empty());
 }
 
-/// Catches a member that starts while the pool gives up and is kept, or whose message is lost.
+/// Catches: a member that starts while the pool gives up and is kept, or whose message is lost.
 #[test]
 fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_back() {
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
@@ -205,7 +205,7 @@ fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_bac
     assert_eq!((world.over, world.given_up.len()), (1, 1));
 }
 
-/// Catches a full host that makes its pools give up, or pools that retry without a delay.
+/// Catches: a full host that makes its pools give up, or pools that retry without a delay.
 #[test]
 fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(0, 1) }, 0);
@@ -221,7 +221,7 @@ fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     assert_eq!((pauses, world.given_up.len()), (vec![Duration::ZERO, FIRST, FIRST * 2], 0));
 }
 
-/// Catches a key that is forgotten together with its process, so its next message starts another process at once; or
+/// Catches: a key that is forgotten together with its process, so its next message starts another process at once; or
 /// one that is never forgotten.
 #[test]
 fn a_key_that_backs_off_is_remembered_until_that_is_over() {
@@ -242,7 +242,7 @@ fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     assert_eq!(world.plan.lanes.keys().collect::<Vec<_>>(), [&8]);
 }
 
-/// Catches an endless delay that counts as none, or for which a timer is set.
+/// Catches: an endless delay that counts as none, or for which a timer is set.
 #[test]
 fn a_lane_with_a_delay_without_end_stays_down() {
     let (mut world, member) = serving(PoolRules { backoff: Backoff::constant(Duration::MAX), ..rules(1, 1) });
@@ -256,7 +256,7 @@ fn a_lane_with_a_delay_without_end_stays_down() {
     assert_eq!(world.over, 1);
 }
 
-/// Catches a draining pool that starts members for waiting messages during the delay, or never.
+/// Catches: a draining pool that starts members for waiting messages during the delay, or never.
 #[test]
 fn a_pool_that_drains_backs_off_too_and_gives_up_too() {
     let (mut world, member) = serving(PoolRules { intensity: (1, SECOND), ..rules(1, 1) });

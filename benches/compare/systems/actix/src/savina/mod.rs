@@ -1,4 +1,4 @@
-//! The concurrent workloads of the Savina suite.
+//! Five workloads of the Savina suite.
 
 mod banking;
 mod chameneos;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::api::mailbox::Mailbox;
-use crate::routing::router::{Node, Receiver};
+use crate::routing::router::Node;
+use crate::routing::transport::Receiver;
 use crate::sync::ThreadKind;
 use crate::util::notifiers::tests::dropped_on;
 use crate::{Package, call::package::Undeliverable};
