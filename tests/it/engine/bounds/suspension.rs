@@ -122,6 +122,12 @@ fn has_sent(small: Address<Small>) -> bool {
     info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
 }
 
+/// Returns whether no thread runs another process than `receiver`. A thread that is about to suspend a sender, whom all
+/// see as suspended by then, checks once more for room.
+fn are_at_rest(host: &Host, receiver: Pid) -> bool {
+    host.statistics().threads.iter().all(|thread| thread.process.is_none_or(|process| process == receiver))
+}
+
 /// Four hundred processes that send one message each are suspended, and resumed within forty time slices (of at most
 /// 128 checks each) of a receiver that is never idle: more than one per time slice.
 ///
@@ -145,7 +151,7 @@ fn are_resumed_together() -> bool {
     while busy.hear().send().is_ok() {}
     let small: Vec<_> = (0..400).map(|_| runtime.spawn(Small { busy }).serve().unwrap()).collect();
     small.iter().for_each(|small| small.tell().send().unwrap());
-    eventually(|| small.iter().all(|&small| has_sent(small)));
+    eventually(|| small.iter().all(|&small| has_sent(small)) && are_at_rest(&runtime, busy.pid()));
     let count = runtime.statistics().backpressure.suspended;
     gate.open();
     let looks = looks.recv().unwrap();
@@ -209,7 +215,7 @@ fn are_resumed_one_per_step() -> bool {
         let info = sender.info().unwrap();
         info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
     };
-    eventually(|| senders.iter().all(|&sender| has_sent(sender)));
+    eventually(|| senders.iter().all(|&sender| has_sent(sender)) && are_at_rest(&runtime, receiver));
     let count = runtime.statistics().backpressure.suspended;
     gate.open();
     let counts: Vec<usize> = (0..sent + 3 * SENT).map(|_| suspended.recv().unwrap()).collect();
