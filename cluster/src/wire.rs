@@ -8,7 +8,7 @@
 //! | number | big-endian, of fixed size |
 //! | text | length u16, UTF-8 |
 //! | PID | 16, as [`Pid::to_bytes`] |
-//! | [`Bytes`], a list of PIDs | all that are left: only the last field can be one |
+//! | [`Bytes`], content, a list of PIDs, an exit reason | all that are left: only the last field can be one |
 //! | enum declared by [`codes!`] | u8 |
 //!
 //! **The decoder trusts no byte.** It never panics, reserves no more memory than there are bytes, and accepts nothing
@@ -30,7 +30,7 @@ pub enum WireError {
         bytes: usize,
     },
     /// A byte that selects a variant has an unknown value.
-    #[error("an envelope has {what} {code}, which this node does not know; update the older of the two nodes")]
+    #[error("an envelope has code {code} for {what}, which this node does not know; update the older of the two nodes")]
     Kind {
         /// The type of the field that the byte belongs to.
         what: &'static str,

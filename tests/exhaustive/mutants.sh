@@ -49,7 +49,7 @@ mutant unlinking-process-accepts-links \
 mutant unlinked-ends-a-new-link \
     's/^( *)self\.unlinking\.remove\(\&from\);/\1self.unlinking.remove(\&from); self.links.remove(\&(from, by));/'
 mutant crossing-unlinks-count-once \
-    '/If both unlink at once/,/^ *\}$/ s/self\.links\.remove\(\&\(from, by\)\);/self.links.remove(\&(from, by));'\
+    '/If both processes unlink at once/,/^ *\}$/ s/self\.links\.remove\(\&\(from, by\)\);/self.links.remove(\&(from, by));'\
 ' self.unlinking.remove(\&from);/'
 mutant linking-again-sends-nothing \
     's/^        Some\(LinkMessage::Link\)$/        (!self.unlinking.contains_key(\&other)).then_some(LinkMessage::Link)/'
@@ -94,7 +94,7 @@ mutant owned-outlives-its-owner \
 
 # Across nodes.
 mutant unlink-of-another-connection-counts \
-    '/If both unlink at once/,/^ *\}$/ s/self\.links\.remove\(\&\(from, by\)\);/self.links.retain(|(who, _)| *who'\
+    '/If both processes unlink at once/,/^ *\}$/ s/self\.links\.remove\(\&\(from, by\)\);/self.links.retain(|(who, _)| *who'\
 ' != from);/'
 file=runtime/src/routing/ties.rs
 mutant link-is-not-noted-when-it-is-sent \

@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use postroom::{ExitReason, Pid};
 
 /// The maximum length of a text: the reason of a refusal.
-pub(crate) const MAX_TEXT: usize = 4_096;
+const MAX_TEXT: usize = 4_096;
 
 messages! {
     /// A message between the directories of two nodes.

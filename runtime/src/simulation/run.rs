@@ -91,9 +91,9 @@ pub(crate) struct SimRun {
     pub(super) nodes: Mutex<Vec<Runtime>>,
     /// The free slots of the simulation.
     pub(super) slots: Mutex<Vec<u32>>,
-    pub(super) state: Mutex<State>,
-    pub(super) main: Arc<Seat>,
-    pub(super) this: Weak<SimRun>,
+    state: Mutex<State>,
+    main: Arc<Seat>,
+    this: Weak<SimRun>,
 }
 
 /// Calls `body` with the run that the calling thread belongs to.

@@ -144,7 +144,7 @@ impl<P: Actor> Machine<P> {
             MachineState::Stopping(process, context, false)
         } else {
             if let Some(reason) = end {
-                self.table.allocated().ending.end_with(reason);
+                let _none_before = self.table.allocated().ending.end_with(reason);
             }
             MachineState::Serving(process, context)
         };
@@ -217,7 +217,7 @@ impl<P: Actor> Machine<P> {
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
     ) -> Result<ControlFlow<()>, ProcessError> {
-        let MachineState::Serving(process, context) = state else { return Ok(ControlFlow::Break(())) };
+        let MachineState::Serving(process, context) = state else { unreachable!("the caller has matched it") };
         if current::is_upgrading() {
             // First handles the other controls that have arrived, one of which may end the process.
             while bring_next_apart::<P>(entered, events) {}
@@ -248,7 +248,7 @@ impl<P: Actor> Machine<P> {
         polled: Option<Poll<FutureOutput<P>>>,
     ) -> Result<ControlFlow<()>, ProcessError> {
         let (MachineState::Entry(future, deadline) | MachineState::Method(future, deadline)) = state else {
-            return Ok(ControlFlow::Break(()));
+            unreachable!("the caller has matched it")
         };
         current::set_deadline(*deadline);
         current::set_polled(incarnation);
@@ -413,9 +413,10 @@ impl<P: Actor> Machine<P> {
         *state = MachineState::Method(process.away(context, event), deadline);
     }
 
-    /// Delivers the events that a future waits for, before it is polled. Returns the reason if the process is to end.
+    /// Delivers the events that a future waits for, and polls background futures, before the future is polled. Returns
+    /// the reason if the process is to end.
     #[inline(always)]
-    fn deliver_all(entered: &Entered<'_>, events: &mut Events<'_>) -> Option<ExitReason> {
+    fn prepare_poll(entered: &Entered<'_>, events: &mut Events<'_>) -> Option<ExitReason> {
         while bring_next::<P>(entered, events) {}
         if !entered.is_special() {
             return None;
@@ -441,7 +442,7 @@ impl<P: Actor> Machine<P> {
         loop {
             let poll = match polled.take() {
                 Some(poll) => poll,
-                None => match Self::deliver_all(entered, events) {
+                None => match Self::prepare_poll(entered, events) {
                     Some(reason) => return Away::Ended(reason),
                     None => future.as_mut().poll(&mut TaskContext::from_waker(&waker)),
                 },

@@ -22,35 +22,37 @@ pub(crate) struct Ending {
 impl Ending {
     /// Ends the process with `reason`. Returns the reason that this one replaces, to be dropped after the table is
     /// released.
+    #[must_use = "it may hold user values"]
     pub(crate) fn end_with(&mut self, reason: ExitReason) -> Option<ExitReason> {
         self.reason.replace(reason)
     }
 
     /// Ends the process with `reason` after its shielded futures. Returns the reason that this one replaces, to be
     /// dropped after the table is released.
+    #[must_use = "it may hold user values"]
     pub(crate) fn end_after_shield(&mut self, reason: ExitReason) -> Option<ExitReason> {
         self.after_shield.replace(reason)
     }
 
     /// Returns whether the process ends now.
-    pub(crate) fn has_reason(&self) -> bool {
+    pub(crate) fn ends_now(&self) -> bool {
         self.reason.is_some()
     }
 
     /// Returns whether the process ends now or after its shielded futures.
     #[inline(always)]
-    pub(crate) fn is_begun(&self) -> bool {
+    pub(crate) fn will_end(&self) -> bool {
         self.reason.is_some() || self.after_shield.is_some()
     }
 
-    /// Returns the reasons that are stored, which the process drops separately when it has ended.
-    pub(crate) fn take_reasons(&mut self) -> [Option<ExitReason>; 3] {
+    /// Takes the reasons that are stored, to be dropped separately when the process has ended.
+    pub(crate) fn take_values(&mut self) -> [Option<ExitReason>; 3] {
         [self.requested.take(), self.reason.take(), self.after_shield.take()]
     }
 
-    /// Returns whether there is a reason to take.
-    pub(crate) fn has_reasons(&self) -> bool {
-        self.requested.is_some() || self.is_begun()
+    /// Returns whether [`take_values`](Self::take_values) would take any.
+    pub(crate) fn has_values(&self) -> bool {
+        self.requested.is_some() || self.will_end()
     }
 
     pub(crate) fn add_wait(&mut self, wait: &Arc<CancelWait>) {
@@ -90,6 +92,7 @@ impl Ending {
 
     /// Stores a request for the next future that waits for one, at the end of the list: the latest request counts.
     /// Returns the stored request that it replaces.
+    #[must_use = "it may hold user values"]
     pub(crate) fn leave_request(&mut self, reason: ExitReason) -> Option<Arc<CancelWait>> {
         let before = self.waits.iter().rposition(CancelWait::is_left);
         let before = before.map(|at| self.waits.remove(at));
@@ -101,6 +104,7 @@ impl Ending {
     /// request that arrived while a future was shielded is thereby reported, so it must not end the process after the
     /// shield: its reason is taken too, and is not set at all if a future was already waiting for the request. The
     /// result must be dropped after the table is released.
+    #[must_use = "they may hold user values"]
     pub(crate) fn take_left_requests(&mut self) -> (Vec<Arc<CancelWait>>, Option<ExitReason>) {
         let left: Vec<_> = self.waits.extract_if(.., |wait| CancelWait::is_left(wait)).collect();
         let is_told = !left.is_empty() && self.is_shielded();

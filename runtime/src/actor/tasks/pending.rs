@@ -272,7 +272,7 @@ impl Waits {
     /// Returns whether a poll needs more than answers and messages.
     #[inline(always)]
     pub(crate) fn is_special(&self) -> bool {
-        self.ending.is_begun() || self.wants_background() || self.inbox.waker.is_some()
+        self.ending.will_end() || self.wants_background() || self.inbox.waker.is_some()
     }
 
     /// Sets a timer that answers the row at `due`.
@@ -465,14 +465,14 @@ impl Waits {
         !(self.ready.is_empty() && self.inbox.signals.is_empty())
             || self.upgrades.is_some()
             || self.inbox.waker.is_some()
-            || self.ending.has_reasons()
+            || self.ending.has_values()
     }
 
     /// Takes the values that [`has_rest`](Self::has_rest) reports; the result drops each of them separately.
     pub(crate) fn take_rest(&mut self) -> impl FnOnce(&mut Drops) + use<> {
         let (ready, signals, upgrades) =
             (std::mem::take(&mut self.ready), std::mem::take(&mut self.inbox.signals), self.upgrades.take());
-        let (waker, ends) = (self.inbox.waker.take(), self.ending.take_reasons());
+        let (waker, ends) = (self.inbox.waker.take(), self.ending.take_values());
         move |drops| {
             drops.drop_each(ready);
             drops.drop_each(signals);
@@ -495,12 +495,12 @@ impl Waits {
             || self.inbox.handling.is_some()
             || self.wants_background()
             || self.is_upgrading()
-            || self.ending.is_begun()
+            || self.ending.will_end()
     }
 
     /// Returns whether the process waits for nothing and has no work.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && !self.has_background();
-        nothing_waits && !self.has_something_to_serve() && !self.ending.has_reason() && !self.is_upgrading()
+        nothing_waits && !self.has_something_to_serve() && !self.ending.ends_now() && !self.is_upgrading()
     }
 }

@@ -69,9 +69,9 @@ pub(crate) enum Deferral {
     },
 }
 
-const DEFERRED: u8 = u8::MAX;
-const DEFERRED_FOR_YIELDS: u8 = u8::MAX - 1;
-const MOST: u8 = DEFERRED_FOR_YIELDS - 1;
+const SUSPENSION: u8 = u8::MAX;
+const SUSPENSION_FOR_YIELDS: u8 = u8::MAX - 1;
+const MOST: u8 = SUSPENSION_FOR_YIELDS - 1;
 
 impl Deficit {
     pub(super) fn none() -> Self {
@@ -85,8 +85,8 @@ impl Deficit {
 
     pub(crate) fn deferral(&self) -> Deferral {
         match self.0.load(Ordering::Relaxed) {
-            DEFERRED => Deferral::Suspended { for_yields: false },
-            DEFERRED_FOR_YIELDS => Deferral::Suspended { for_yields: true },
+            SUSPENSION => Deferral::Suspended { for_yields: false },
+            SUSPENSION_FOR_YIELDS => Deferral::Suspended { for_yields: true },
             slices => Deferral::Slices(slices),
         }
     }
@@ -97,7 +97,7 @@ impl Deficit {
     }
 
     pub(crate) fn suspend(&self, for_yields: bool) {
-        self.0.store(if for_yields { DEFERRED_FOR_YIELDS } else { DEFERRED }, Ordering::Relaxed);
+        self.0.store(if for_yields { SUSPENSION_FOR_YIELDS } else { SUSPENSION }, Ordering::Relaxed);
     }
 
     #[inline]
