@@ -84,9 +84,9 @@ const DOORS: &[(&str, &[&str])] = &[
     // For the threads of a cluster.
     ("util/notifiers.rs run", &[CALLER]),
     ("errors/sending.rs map_failed", &[CALLER]),
-    ("routing/router.rs connect", &[CALLER]),
+    ("routing/remote_links.rs connect", &[CALLER]),
     ("routing/router.rs enter", &[CALLER]),
-    ("routing/router.rs trait Receiver", &[CALLER]),
+    ("routing/transport.rs trait Receiver", &[CALLER]),
     ("api/block_on.rs block_on", &[CALLER]),
     ("api/runtime.rs block_on", &[CALLER]),
     ("actor/machine/blocking.rs block_in_place", &[CALLER]),
