@@ -9,7 +9,7 @@
 //! A process may reach a message of this connection when it is already tied to the other process over the next
 //! connection. So the message is posted with its [`ConnectionId`], and only messages of a link's own connection can end
 //! the link. A message that establishes a link is therefore sent over the connection that its process has recorded, or
-//! answered here: see [`Way`].
+//! answered here: see [`Way`](super::remote_links::Way).
 //!
 //! No lock is held while a transport is called or a process is notified.
 
