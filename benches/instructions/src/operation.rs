@@ -69,7 +69,7 @@ impl Operation {
     }
 
     /// Returns the allowed difference between the number of atomic instructions and the recorded number. Where a thread
-    /// keeps tokens, the number depends on how often a tick of the watchdog makes it let go of them, and so on time:
+    /// keeps tokens, the number depends on how often a tick of the watchdog makes it evict them, and so on time:
     /// for a ping-pong 0.05 to 0.13 were counted (3.05 without kept tokens), for a call 1.1 on a quiet machine and up
     /// to 1.7 beside other programs. For a large message it also depends on how long the copies take.
     pub fn atomics_slack(self) -> f64 {

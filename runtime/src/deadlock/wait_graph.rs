@@ -2,17 +2,17 @@
 //!
 //! A process that can be resumed only by one other process publishes an [`Edge`]: it waits for the answer to one call
 //! and nothing else, or it is suspended because it sent faster than the receiver handled messages. The publisher then
-//! walks along the edges of other processes, starting at the far end of its own. If the walk leads back to it, no
+//! walks along the edges of other processes, starting at the target of its own. If the walk leads back to it, no
 //! process of the cycle would ever be resumed: a call that closes the cycle fails, unless the cycle contains
 //! suspensions, which are lifted instead; a suspension that would close the cycle is not made. Waits that something
 //! else could end have no edge and rely on their deadlines.
 //!
 //! # Steps
 //! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
-//!   never repeats: see [`call_id`](crate::call::call_id)). If the process at the far end runs next on this thread,
+//!   never repeats: see [`call_id`](crate::call::call_id)). If the target runs next on this thread,
 //!   which holds its token, the remaining steps are skipped.
 //! * Z2. A sequentially consistent fence.
-//! * Z3. The waiter walks from the far end of its edge ([`leads_back`]). Usually there is no other edge, and the walk
+//! * Z3. The waiter walks from the target of its edge ([`leads_back`]). Usually there is no other edge, and the walk
 //!   ends.
 //! * Z4. If the walk leads back, the waiter looks again under a program-wide lock ([`cycle`]). It notes all edges of
 //!   the cycle, then checks that each is still the one noted, its call still open, and its process alive with no other

@@ -38,8 +38,7 @@ use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yi
 use crate::process::resume::StepParts;
 use crate::process::slice::BUDGET;
 use crate::recorder::recording;
-use crate::slots::slot::words::Deferral;
-use crate::slots::slot::words::ParkKind;
+use crate::slots::slot::words::{Deferral, ParkKind};
 use crate::slots::{Slot, Token};
 use crate::sync::{Ordering, disturb};
 use crate::time::timers::{TimerAction, complete};

@@ -10,7 +10,7 @@ pub struct TimedStep {
     pub process: &'static str,
     /// The type of the message.
     pub message: &'static str,
-    /// The time from when the process was taken up until it was parked again; for an async method, until its first
+    /// The time from the beginning of the process's time slice until its end; for an async method, until its first
     /// await.
     pub took: Duration,
 }

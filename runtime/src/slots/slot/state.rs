@@ -52,34 +52,7 @@ impl Slot {
     pub(crate) fn has_mailbox_state(&self) -> bool {
         self.flags.any_in_order(CONGESTED | SUSPENDED | OWN_BOUND | HARD_BOUND)
     }
-}
 
-impl Token {
-    /// Returns whether each step of the process must check its cold state, or the length of its mailbox.
-    #[inline]
-    pub(crate) fn is_special(&self) -> bool {
-        self.0.flags.any(CHECKS_COLD_STATE | CONGESTED)
-    }
-
-    /// Returns whether a thread may keep the token while the process has nothing to do: senders need not check its
-    /// bound, and its steps check nothing besides its lanes.
-    #[inline(always)]
-    pub(crate) fn may_be_kept(&self) -> bool {
-        !self.0.flags.any(CHECKS_COLD_STATE | CONGESTED | HARD_BOUND)
-    }
-
-    /// Sets whether each step checks the cold state. That is not needed for a name, a label, or waiters for the end.
-    pub(crate) fn set_checks_cold_state(&self, checks: bool) {
-        self.0.flags.set(CHECKS_COLD_STATE, checks);
-    }
-
-    pub(crate) fn describe(&self, is_supervised: bool, is_told_to_stop: bool) {
-        self.0.flags.set(SUPERVISED, is_supervised);
-        self.0.flags.set(TOLD_TO_STOP, is_told_to_stop);
-    }
-}
-
-impl Slot {
     /// Counts a step that has taken fewer than 256 messages. Called by the token's holder.
     ///
     /// Steps are counted on the first cache line; when no more fit there, the counts are added to those on the second.
@@ -152,5 +125,30 @@ impl Slot {
                 return (steps + u64::from(counts.steps()), messages + u64::from(counts.messages()));
             }
         }
+    }
+}
+
+impl Token {
+    /// Returns whether each step of the process must check its cold state, or the length of its mailbox.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.0.flags.any(CHECKS_COLD_STATE | CONGESTED)
+    }
+
+    /// Returns whether a thread may keep the token while the process has nothing to do: senders need not check its
+    /// bound, and its steps check nothing besides its lanes.
+    #[inline(always)]
+    pub(crate) fn may_be_kept(&self) -> bool {
+        !self.0.flags.any(CHECKS_COLD_STATE | CONGESTED | HARD_BOUND)
+    }
+
+    /// Sets whether each step checks the cold state. That is not needed for a name, a label, or waiters for the end.
+    pub(crate) fn set_checks_cold_state(&self, checks: bool) {
+        self.0.flags.set(CHECKS_COLD_STATE, checks);
+    }
+
+    pub(crate) fn describe(&self, is_supervised: bool, is_told_to_stop: bool) {
+        self.0.flags.set(SUPERVISED, is_supervised);
+        self.0.flags.set(TOLD_TO_STOP, is_told_to_stop);
     }
 }
