@@ -192,7 +192,7 @@ fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
         };
         let clerk = runtime.spawn(Clerk).label("window-2").serve().unwrap();
         clerk.panic("never".into()).send().unwrap();
-        let call = std::thread::spawn(move || clerk.panic("never".into()).wait());
+        let call = std::thread::spawn(move || clerk.panic("never".into()).timeout(Duration::MAX).wait());
         eventually(|| clerk.pid().info().is_some_and(|info| info.mailbox == 2));
         clerk.pid().kill();
         runtime.resume().unwrap();

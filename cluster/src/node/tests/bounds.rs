@@ -137,7 +137,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     // Without the delivery, no message that arrives there is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     let here = postroom::routing::Node::of(one.cluster.id()).unwrap();
-    let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).wait()));
+    let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).timeout(Duration::MAX).wait()));
     // All calls have arrived before the first is answered, since the session may end with the first answer.
     let gate = Arc::new(Gate::new());
     laggard.stand(Arc::clone(&gate)).send().unwrap();

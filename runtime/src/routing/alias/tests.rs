@@ -238,7 +238,7 @@ fn calls_are_answered_from_threads_tasks_and_processes() {
     assert_eq!(asks.wait().unwrap(), Ok(8));
     // No target now: the alias takes the package, and the test answers it.
     lock(&signpost.targets).clear();
-    let waiting = std::thread::spawn(move || outside(|| call(pid, 5).wait()));
+    let waiting = std::thread::spawn(move || outside(|| call(pid, 5).timeout(Duration::MAX).wait()));
     let package = loop {
         match lock(&signpost.taken).pop() {
             Some(package) => break package,
