@@ -14,24 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 const LEFT: [(&str, &[&[&str]]); 4] = [
     (
         "runtime",
-        &[
-            &[
-                "engine/backpressure/abroad.rs",
-                "engine/backpressure/congestion.rs",
-                "engine/backpressure/state.rs",
-                "engine/backpressure/suspend.rs",
-            ],
-            &[
-                "process/body.rs",
-                "process/control.rs",
-                "process/event.rs",
-                "process/handover.rs",
-                "process/kind.rs",
-                "process/mod.rs",
-                "process/output.rs",
-                "process/resume.rs",
-            ],
-        ],
+        &[&[
+            "process/body.rs",
+            "process/control.rs",
+            "process/event.rs",
+            "process/handover.rs",
+            "process/kind.rs",
+            "process/mod.rs",
+            "process/output.rs",
+            "process/resume.rs",
+        ]],
     ),
     ("macros", &[]),
     (

@@ -11,23 +11,12 @@
 //! If the transport does not accept more beyond its bound either, the step itself waits, as in backpressure:W9.
 
 use super::congestion::{SendMode, Sender, mode, note_congestion_abroad, sender};
-use super::state::FullPlace;
+use super::state::{FullPlace, note_full_queue};
 use super::suspend::wait_in_step_at;
 use crate::call::package::{Package, Undeliverable};
 use crate::errors::SendFailure;
 use crate::routing::Transport;
 use crate::routing::router::{RemoteSender, set_remote_sender};
-use std::cell::RefCell;
-
-thread_local! {
-    /// The full transport queue that the step of this thread has sent to: see `Congestion::Abroad`.
-    static FULL: RefCell<Option<FullPlace>> = const { RefCell::new(None) };
-}
-
-/// Takes the full transport queue that this step has sent to, if there is one.
-pub(super) fn take() -> Option<FullPlace> {
-    FULL.take()
-}
 
 /// From now on, makes processes that send to other nodes wait for room.
 pub(crate) fn begin() {
@@ -64,8 +53,7 @@ fn deliver_to_full(transport: &dyn Transport, mut refused: Undeliverable) -> Res
         let place = FullPlace::Abroad(queue, to);
         match (transport.deliver_beyond(refused.package), own) {
             (Ok(()), Some(_)) => {
-                // The previous place may hold the last reference to a queue, so it is dropped outside the borrow.
-                let _before = FULL.replace(Some(place));
+                note_full_queue(place);
                 note_congestion_abroad();
                 return Ok(());
             }

@@ -7,11 +7,12 @@ use crate::env::world::World;
 use crate::mailbox::bound::{Bound, Overflow};
 use crate::mailbox::node::{Envelope, distance};
 use crate::pid::{Pid, Resident};
-use crate::routing::transport_queue::{RoomListener, TransportQueue};
+use crate::routing::TransportQueue;
 use crate::slots::Slot;
 use crate::slots::chunks::Chunks;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::util::oneshot::Oneshot;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
@@ -31,8 +32,24 @@ pub(crate) enum Congestion {
         /// What the thread had spent when the congestion began, or when the step last waited for room.
         since: u64,
     },
-    /// The queue of a transport, which the thread [notes](super::abroad) separately.
+    /// The queue of a transport, which the thread notes separately: see [`take_full_queue`].
     Abroad,
+}
+
+thread_local! {
+    /// The full transport queue that the step of this thread has sent to: see [`Congestion::Abroad`].
+    static FULL_QUEUE: RefCell<Option<FullPlace>> = const { RefCell::new(None) };
+}
+
+/// Notes the full transport queue that this step has sent to.
+pub(super) fn note_full_queue(place: FullPlace) {
+    // The previous place may hold the last reference to a queue, so it is dropped outside the borrow.
+    let _before = FULL_QUEUE.replace(Some(place));
+}
+
+/// Takes the full transport queue that this step has sent to, if there is one.
+pub(super) fn take_full_queue() -> Option<FullPlace> {
+    FULL_QUEUE.take()
 }
 
 /// Where a process is suspended.
@@ -139,23 +156,6 @@ impl RoomWaiter {
         match self {
             Self::Process { sends, .. } => *sends,
             Self::Room(_) => 1,
-        }
-    }
-}
-
-impl RoomListener for RoomWaiter {
-    fn resume(self: Box<Self>) -> bool {
-        super::suspend::resume(*self)
-    }
-
-    fn is_wanted(&self) -> bool {
-        Self::is_wanted(self)
-    }
-
-    fn suspension(&self) -> Option<u64> {
-        match self {
-            Self::Process { number, .. } => Some(*number),
-            Self::Room(_) => None,
         }
     }
 }

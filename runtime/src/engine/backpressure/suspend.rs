@@ -1,8 +1,8 @@
 //! Suspending and resuming processes.
 
-use super::abroad;
 use super::state::{
     Congestion, FullPlace, MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, bound_of, is_over, side_of,
+    take_full_queue,
 };
 use crate::deadlock::edges;
 use crate::engine::blocking::block_in_place::while_handed_off;
@@ -15,6 +15,7 @@ use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident, incarnation};
 use crate::process::control::Control;
 use crate::recorder::kind::RecordKind;
+use crate::routing::transport_queue::RoomListener;
 use crate::slots::slot::words::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicU64, Ordering};
@@ -49,7 +50,7 @@ impl ThreadContext {
     pub(crate) fn suspend(&self, token: Token, congestion: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let place = match congestion {
             Congestion::Mailbox { on, generation, .. } => FullPlace::Mailbox { slot: on, generation },
-            Congestion::Abroad => match abroad::take() {
+            Congestion::Abroad => match take_full_queue() {
                 Some(place) => place,
                 None => return Some(token),
             },
@@ -307,6 +308,23 @@ pub(crate) fn resume(waiting: RoomWaiter) -> bool {
         RoomWaiter::Process { slot, generation, number, .. } => {
             let suspension = take_suspension(slot, Some(number));
             suspension.map(|suspension| release(slot, generation, suspension)).is_some()
+        }
+    }
+}
+
+impl RoomListener for RoomWaiter {
+    fn resume(self: Box<Self>) -> bool {
+        resume(*self)
+    }
+
+    fn is_wanted(&self) -> bool {
+        Self::is_wanted(self)
+    }
+
+    fn suspension(&self) -> Option<u64> {
+        match self {
+            Self::Process { number, .. } => Some(*number),
+            Self::Room(_) => None,
         }
     }
 }
