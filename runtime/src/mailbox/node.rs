@@ -198,10 +198,7 @@ impl MailNode {
 
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
-        let NodeHeader { kind, generation: other } = self.address();
-        // The bits of `generation` above those of a generation are ignored, like in `is_message_for`.
-        matches!(kind, NodeKind::Completed | NodeKind::Failed)
-            && (other ^ generation) & crate::pid::GENERATION_MASK == 0
+        self.is_answer() && self.address().generation == generation
     }
 
     /// Returns the tag of an answer.
@@ -275,7 +272,7 @@ impl MailNode {
         NodeHeader { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
-    /// Returns whether the node is a message for the incarnation `generation`: the check on the fast path.
+    /// Returns whether the node is a message for the incarnation `generation`.
     #[inline]
     fn is_message_for(&self, generation: u64) -> bool {
         const { assert!(NodeKind::Message as u64 == 0) };
@@ -283,16 +280,27 @@ impl MailNode {
     }
 }
 
-/// Returns a word that [`MessageInPlace::is_message_for`] accepts for no message, and that [`unpoisoned`] converts
-/// back to the generation.
-#[inline]
-pub(crate) fn poisoned(generation: u64) -> u64 {
-    generation | KIND_MASK << KIND_SHIFT
-}
+/// Which messages a step takes as they are: all that were sent to its process, or none, so that each gets a closer look.
+/// One word, which is compared with the mark of each node.
+#[derive(Clone, Copy)]
+pub(crate) struct MessageFilter(u64);
 
-#[inline]
-pub(crate) fn unpoisoned(generation: u64) -> u64 {
-    generation & crate::pid::GENERATION_MASK
+impl MessageFilter {
+    /// Accepts all messages for the incarnation `generation`.
+    #[inline]
+    pub(crate) fn accepting(generation: u64) -> Self {
+        Self(generation)
+    }
+
+    /// From now on, accepts no message.
+    pub(crate) fn accept_none(&mut self) {
+        self.0 |= KIND_MASK << KIND_SHIFT;
+    }
+
+    /// Returns the generation of the process.
+    pub(crate) fn generation(self) -> u64 {
+        self.0 & crate::pid::GENERATION_MASK
+    }
 }
 
 /// The kind of an envelope, and the incarnation that it was sent to.
@@ -313,10 +321,11 @@ impl MessageInPlace {
         Self(node)
     }
 
+    /// Returns whether this is a message that `filter` accepts: the check on the fast path.
     #[inline]
-    pub(crate) fn is_message_for(&self, generation: u64) -> bool {
+    pub(crate) fn is_accepted_by(&self, filter: MessageFilter) -> bool {
         // SAFETY: nodes are never freed.
-        unsafe { self.0.as_ref() }.is_message_for(generation)
+        unsafe { self.0.as_ref() }.is_message_for(filter.0)
     }
 
     /// Returns a pointer to the envelope's content, valid as long as this value.

@@ -1,6 +1,6 @@
 //! The [`Process`] trait, which users implement by hand or through `#[process]`.
 //!
-//! * [`event`]: the input of a step; [`mail`]: a message in its mailbox node;
+//! * [`event`]: the events of a step; [`input`]: where a step takes them from; [`mail`]: a message in its mailbox node;
 //! * [`output`]: the output of a step; [`slice`](mod@slice): the budget of a time slice;
 //! * [`resume`]: steps that begin with an answer;
 //! * [`body`]: the storage of a process's state; [`kind`]: facts about a process type;
@@ -17,6 +17,7 @@ pub(crate) mod event;
 pub(crate) mod guardian;
 pub(crate) mod handling;
 pub(crate) mod handover;
+pub(crate) mod input;
 pub(crate) mod kind;
 pub(crate) mod mail;
 pub(crate) mod output;

@@ -1,6 +1,7 @@
 //! The parts of a step, and steps that begin with the answer for which the process waits.
 
-use super::event::{Events, StepInput};
+use super::event::Events;
+use super::input::StepInput;
 use super::output::{StepOutput, Written};
 use crate::errors::ProcessError;
 use crate::mailbox::node::NodeBox;

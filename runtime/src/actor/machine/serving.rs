@@ -9,7 +9,7 @@ use crate::call::answer::AnswerNode;
 #[cfg(feature = "spans")]
 use crate::observe::spans::{self, HeldSpan};
 use crate::process::{Event, Events};
-use crate::process::{event::StepInput, mail::Mail};
+use crate::process::{input::StepInput, mail::Mail};
 use crate::{
     Cancel, Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
     mailbox::node::EnvelopeContent,

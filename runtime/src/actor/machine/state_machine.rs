@@ -12,8 +12,8 @@ use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, 
 use crate::actor::tasks::{Entered, Handover, TableCell, WaitKey, current, waker};
 use crate::call::answer::AnswerNode;
 use crate::process::description::StateShown;
-use crate::process::event::StepInput;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
+use crate::process::input::StepInput;
 use crate::process::output::{StepStatus, Written};
 use crate::process::resume::{FirstAnswer, StepParts};
 use crate::process::{Events, InitContext, Process, StepOutput};

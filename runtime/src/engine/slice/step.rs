@@ -32,8 +32,9 @@ use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::keep_join;
 use crate::process::description::DescriptionRequest;
-use crate::process::event::{RareEvents, StepInput};
 use crate::process::handover::Upgrade;
+use crate::process::input::StepInput;
+use crate::process::input::rare::RareEvents;
 use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yield};
 use crate::process::resume::StepParts;
 use crate::process::slice::BUDGET;
@@ -460,7 +461,7 @@ impl ThreadContext {
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
         let outcome = if !begins_otherwise {
             body.serve(scratch.parts())
-        } else if scratch.input.ended {
+        } else if scratch.input.has_ended() {
             Ok(())
         } else {
             scratch.parts().step(|events, out| body.step(events, out))
@@ -546,11 +547,11 @@ impl ThreadContext {
             taken
         };
         let is_cancelled = scratch.input.begin_controlled(kept, held, taken);
-        if let Some(upgrades) = scratch.input.rare.as_mut().and_then(|rare| rare.upgrades.take()) {
-            ask_to_upgrade(token, *upgrades)?;
+        if let Some(upgrades) = scratch.input.take_upgrades() {
+            ask_to_upgrade(token, upgrades)?;
         }
-        if let Some(requests) = scratch.input.rare.as_mut().and_then(|rare| rare.descriptions.take()) {
-            describe(token, *requests);
+        if let Some(requests) = scratch.input.take_descriptions() {
+            describe(token, requests);
         }
         if !is_cancelled {
             return Ok(());
@@ -567,8 +568,8 @@ impl ThreadContext {
     pub(crate) fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
         let counters = &self.thread.counters;
         counters.steps.add(1);
-        counters.messages.add(u64::from(scratch.input.messages));
-        slot.count(scratch.input.messages);
+        counters.messages.add(u64::from(scratch.input.messages()));
+        slot.count(scratch.input.messages());
         node_pool::spend(1);
     }
 
@@ -609,7 +610,7 @@ impl ThreadContext {
     fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         // Usually false: most completions are answers to calls, not to yields.
         let counts_yields =
-            scratch.input.completions > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
+            scratch.input.completions() > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
         if scratch.input.is_spent() {
             // Even if the process is going to park: its messages must be handled before it sends more.
             self.record_deficit(scratch, token.slot());
@@ -636,7 +637,7 @@ impl ThreadContext {
     fn after_all(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         let slot = token.slot();
         let StepScratch { input, written, .. } = scratch;
-        let completions = input.completions;
+        let completions = input.completions();
         let mut facts = StepFacts {
             status: StatusKind::from(&written.status),
             has_failed: failed.is_some(),
@@ -645,7 +646,7 @@ impl ThreadContext {
             is_spent: input.is_spent(),
             has_control: input.has_control(),
             has_control_node: input.has_control_node(),
-            has_messages: !input.is_data_empty() || input.has_notices(),
+            has_messages: !input.is_data_empty() || input.has_undelivered_notices(),
             has_yields: false,
         };
         let end = input.finish().and_then(|rare| apply_rare_events(token, *rare));

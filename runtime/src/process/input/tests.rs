@@ -1,5 +1,7 @@
-use super::*;
+use crate::exit::ExitReason;
+use crate::process::event::{Event, Events};
 use crate::process::{InitContext, Process, StepOutput};
+use crate::signal::Signal;
 use crate::{InitError, Payloads, Pid, ProcessError, Runtime};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -68,7 +70,7 @@ impl Process for Hears {
     }
 }
 
-/// Catches: a step that gets a notice before a signal that arrived earlier. (Fault: `has_notice` does not check whether
+/// Catches: a step that gets a notice before a signal that arrived earlier. (Fault: `may_deliver_notice` does not check whether
 /// the control lane is empty.)
 #[test]
 fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {

@@ -1,0 +1,224 @@
+//! The input of a step, as the scheduler provides it: one [`StepInput`] for each thread.
+//!
+//! * [`controls`]: what comes in the control lane: answers, cancels, requests from the runtime;
+//! * [`data`]: what comes in the data lane: messages, and the few other items among them;
+//! * [`rare`]: what few steps need; [`recording`]: the records of what a step takes.
+
+pub(crate) mod controls;
+pub(crate) mod data;
+pub(crate) mod rare;
+pub(crate) mod recording;
+
+#[cfg(test)]
+mod tests;
+
+use crate::exit::ExitReason;
+use crate::links::message::LinkEndpoint;
+use crate::mailbox::lanes::{Controls, Holder, Lanes};
+use crate::mailbox::node::{EnvelopeContent, MessageFilter};
+use crate::mailbox::node_pool;
+use crate::process::event::Event;
+use crate::process::slice::TimeSlice;
+use crate::util::debug::impl_debug;
+use crate::util::dispose::dispose;
+use crate::util::panics::Site;
+use rare::RareEvents;
+use recording::StepRecording;
+
+/// The lanes of a running process as its step sees them. One per thread, reused for each step.
+pub(crate) struct StepInput {
+    /// The lanes of the last process that began a step.
+    holder: Holder<'static>,
+    endpoint: Option<&'static dyn LinkEndpoint>,
+    /// Accepts the messages of the process, or none while they are recorded or tapped.
+    filter: MessageFilter,
+    recording: StepRecording,
+    /// Controls taken from the lane and not yet delivered.
+    controls: Controls,
+    /// The thread's count of spent events when the time slice began.
+    began: u64,
+    /// The budget: zero once the process must end, or when the time slice has taken too long.
+    slice: &'static TimeSlice,
+    /// Whether the step has had controls to deliver: from the control lane when it began, or notices and requests to
+    /// stop since. Controls that enter an empty lane during a step are left to the next step, which follows at once.
+    controlled: bool,
+    /// Whether the process ends before it takes another event; the reason is in `rare`.
+    ended: bool,
+    taken: EventsTaken,
+    rare: Option<Box<RareEvents>>,
+    /// The message that replaced a placeholder.
+    redeemed: EnvelopeContent,
+}
+
+/// The numbers of events that a step has taken.
+#[derive(Clone, Copy, Default)]
+struct EventsTaken {
+    messages: u32,
+    completions: u32,
+    /// All but messages.
+    others: u32,
+}
+
+impl StepInput {
+    /// Creates the input for the thread with this time slice. Until the first step it reads from `nowhere`, whose lanes
+    /// stay empty.
+    ///
+    /// # Safety
+    /// The calling thread holds the token of `nowhere`, and uses it only through this input.
+    pub(crate) unsafe fn new(slice: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
+        Self {
+            // SAFETY: the caller's promise.
+            holder: unsafe { Holder::new(nowhere) },
+            endpoint: None,
+            filter: MessageFilter::accepting(0),
+            recording: StepRecording::default(),
+            controls: Controls::none(),
+            began: 0,
+            slice,
+            controlled: false,
+            ended: false,
+            taken: EventsTaken::default(),
+            rare: None,
+            redeemed: EnvelopeContent::empty(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn begin_slice(&mut self, budget: u32) {
+        self.began = node_pool::begin_slice();
+        self.slice.begin(self.began, budget);
+    }
+
+    /// Begins a time slice of exactly `budget` events, for a simulation or to time a single event.
+    pub(crate) fn begin_slice_of(&mut self, budget: u32) {
+        self.began = node_pool::begin_slice();
+        self.slice.begin_exactly(self.began, budget);
+    }
+
+    /// Begins a step of the process with this generation.
+    ///
+    /// # Safety
+    /// The caller holds the token of `lanes`, and uses it only through this input until the step is over.
+    #[inline]
+    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, endpoint: &'static dyn LinkEndpoint, generation: u64) {
+        // SAFETY: the caller's promise.
+        self.holder = unsafe { Holder::new(lanes) };
+        self.endpoint = Some(endpoint);
+        self.filter = MessageFilter::accepting(generation);
+        self.taken.messages = 0;
+    }
+
+    /// Returns the next event; `None` if there is none, or the budget is used up.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Event> {
+        if self.controlled
+            && let Some(event) = self.next_control()
+        {
+            return Some(event);
+        }
+        let to = self.endpoint.and_then(|endpoint| endpoint.resident());
+        if let Some(mail) = self.mail() {
+            return mail.into_package(to?).map(Event::Message);
+        }
+        let has_stop = self.rare.as_ref().is_some_and(|rare| rare.stop);
+        if has_stop || self.may_deliver_notice() { self.next_control() } else { None }
+    }
+
+    /// Returns whether the step took messages, had no controls and needed no rare state.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.taken.messages > 0 && !self.controlled && self.rare.is_none()
+    }
+
+    /// Returns whether the step took all of its controls and needed no rare state.
+    #[inline]
+    pub(crate) fn is_simple(&self) -> bool {
+        self.rare.is_none() && self.controls.is_empty() && !self.ended
+    }
+
+    /// Finishes a step that was simple.
+    #[inline]
+    pub(crate) fn end_simple(&mut self) {
+        self.controlled = false;
+        self.taken = EventsTaken::default();
+    }
+
+    /// Finishes a step that was not plain. Returns the rare state, which includes the controls that the step did not
+    /// take.
+    pub(crate) fn finish(&mut self) -> Option<Box<RareEvents>> {
+        if !self.controls.is_empty() {
+            self.rare().left = std::mem::take(&mut self.controls);
+        }
+        (self.controlled, self.ended) = (false, false);
+        self.taken = EventsTaken::default();
+        let mut rare = self.rare.take()?;
+        if rare.stop {
+            // The step that would have handled the request to stop did not take it.
+            rare.end.get_or_insert(ExitReason::Normal);
+        }
+        Some(rare)
+    }
+
+    #[inline]
+    pub(crate) fn has_taken(&self) -> bool {
+        self.taken.messages + self.taken.others > 0
+    }
+
+    /// Returns the number of messages that the step has taken.
+    #[inline]
+    pub(crate) fn messages(&self) -> u32 {
+        self.taken.messages
+    }
+
+    /// Returns the number of answers that the step has taken.
+    #[inline]
+    pub(crate) fn completions(&self) -> u32 {
+        self.taken.completions
+    }
+
+    /// Returns whether the process ends before it takes another event.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Ends the process. The first of several reasons is kept: a kill stays a kill.
+    fn end(&mut self, reason: ExitReason) {
+        self.ended = true;
+        self.slice.end();
+        let end = &mut self.rare().end;
+        match end {
+            None => *end = Some(reason),
+            // The reason of a later cancel, which may contain a user's error.
+            Some(_) => dispose(Site::ReasonDrop, reason),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn spent(&self) -> u64 {
+        node_pool::spent() - self.began
+    }
+
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.slice.is_over(node_pool::spent())
+    }
+}
+
+/// Disposes of controls that are left when the thread ends or after a panic. The drops of their envelopes notify
+/// callers.
+impl Drop for StepInput {
+    fn drop(&mut self) {
+        while let Some(mut node) = self.controls.pop() {
+            let envelope = node.take();
+            node_pool::recycle(node);
+            dispose(Site::EventDrop, envelope);
+        }
+    }
+}
+
+impl_debug!([] StepInput, self => "StepInput" {
+    generation: self.filter.generation(),
+    messages: self.taken.messages,
+    ..
+});
