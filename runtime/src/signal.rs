@@ -43,22 +43,25 @@ impl Down {
     pub fn of(monitor: Monitor, reason: ExitReason) -> Self {
         Self { pid: monitor.pid, reason, monitor }
     }
-
-    pub(crate) fn new(pid: Pid, reason: ExitReason, number: u64) -> Self {
-        Self { pid, reason, monitor: Monitor { pid, number } }
-    }
 }
 
 /// Identifies one monitor of one process on another: see [`Pid::monitor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Monitor {
     pid: Pid,
+    /// Slot and generation of the process that monitors.
+    watcher: u64,
+    /// The number of the monitor among those of the watcher.
     number: u64,
 }
 
 impl Monitor {
-    pub(crate) fn new(pid: Pid, number: u64) -> Self {
-        Self { pid, number }
+    pub(crate) fn new(pid: Pid, watcher: u64, number: u64) -> Self {
+        Self { pid, watcher, number }
+    }
+
+    pub(crate) fn watcher(self) -> u64 {
+        self.watcher
     }
 
     /// Returns the monitored process.

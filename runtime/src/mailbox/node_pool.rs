@@ -111,7 +111,7 @@ pub(crate) fn spent() -> u64 {
 
 /// Forgets the mailbox that is known to be congested, at the start of a time slice. Returns the spent count.
 #[inline]
-pub(crate) fn begin_slice() -> u64 {
+pub(crate) fn forget_congested() -> u64 {
     with_cache(|own| {
         own.known_congested = 0;
         own.spent

@@ -100,6 +100,21 @@ fn two_monitors_of_one_process_both_fire() {
     });
 }
 
+/// Catches: a monitor that is found by its number alone, which another process uses for a monitor of its own.
+#[test]
+fn a_process_cannot_remove_the_monitor_of_another() {
+    with_runtime(|runtime| {
+        let watched = partner(runtime).pid();
+        let ((first, _first_reports), (second, second_reports)) = (watcher(runtime), watcher(runtime));
+        let [of_first, of_second] = [&first, &second].map(|watcher| watcher.watch(watched).wait().unwrap());
+        assert_ne!(of_first, of_second);
+        assert!(!second.unwatch(of_first).wait().unwrap(), "it is of the first");
+        watched.kill();
+        assert_eq!(second_reports.down().monitor, of_second);
+        assert!(!second.unwatch(of_first).wait().unwrap());
+    });
+}
+
 #[test]
 fn one_of_two_monitors_can_be_removed() {
     with_runtime(|runtime| {

@@ -46,7 +46,7 @@ impl Pid {
         let other = source.name(self);
         let (own, number) = self.bind(other, |links| links.watch(other))?;
         send_link_message(own, other, LinkMessage::Watch(number));
-        Ok(Monitor::new(other, number))
+        Ok(Monitor::new(other, own.1.incarnation(), number))
     }
 
     /// Links the calling process with this one: if either fails, so does the other, with
@@ -156,7 +156,8 @@ impl Monitor {
     pub fn demonitor(self) -> bool {
         let ended = with_own(|slot, me, cold_state| {
             let links = cold_state.links();
-            (links.watched(self.number()) == Some(self.pid())).then(|| links.unwatch(self.number()))?;
+            let is_its = me.incarnation() == self.watcher() && links.watched(self.number()) == Some(self.pid());
+            is_its.then(|| links.unwatch(self.number()))?;
             Some((slot, me))
         });
         if let Some((slot, me)) = ended.flatten() {

@@ -41,7 +41,7 @@ impl ThreadContext {
         // `leave_recorded_slice`.
         let stamp = recorder.note(RecordKind::Slice, process, self.slice_end.take(), name);
         scratch.input.record(Some(recorder), stamp);
-        scratch.begin_slice(slot);
+        scratch.note_deferred(slot);
     }
 
     /// Records the end of a slice whose beginning was recorded.

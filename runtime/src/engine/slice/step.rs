@@ -123,7 +123,7 @@ impl StepScratch {
     }
 
     /// Stores how a slice ends if the process is deferred in it. The caller holds the token.
-    pub(crate) fn begin_slice(&mut self, slot: &Slot) {
+    pub(crate) fn note_deferred(&mut self, slot: &Slot) {
         self.slice = match slot.deficit.deferral() {
             _ if slot.deficit.is_none() => recording::IDLE,
             Deferral::Suspended { .. } => recording::SUSPENDED,
@@ -224,8 +224,8 @@ impl ThreadContext {
     pub(crate) fn begin_slice(&self, scratch: &mut StepScratch, token: &Token, budget: SliceBudget) {
         token.slot().permit.set(self.permit_index.get());
         match budget {
-            SliceBudget::Usual => scratch.input.begin_slice(BUDGET),
-            SliceBudget::Exactly(events) => scratch.input.begin_slice_of(events),
+            SliceBudget::Usual => scratch.input.begin_budget(BUDGET),
+            SliceBudget::Exactly(events) => scratch.input.begin_exact_budget(events),
         }
     }
 

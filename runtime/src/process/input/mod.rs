@@ -83,15 +83,16 @@ impl StepInput {
         }
     }
 
+    /// Begins a time slice of at most `budget` events; it ends earlier if it takes too long.
     #[inline]
-    pub(crate) fn begin_slice(&mut self, budget: u32) {
-        self.began = node_pool::begin_slice();
+    pub(crate) fn begin_budget(&mut self, budget: u32) {
+        self.began = node_pool::forget_congested();
         self.slice.begin(self.began, budget);
     }
 
-    /// Begins a time slice of exactly `budget` events, for a simulation or to time a single event.
-    pub(crate) fn begin_slice_of(&mut self, budget: u32) {
-        self.began = node_pool::begin_slice();
+    /// Begins a time slice of exactly `budget` events, however long they take, for a simulation or to time a single event.
+    pub(crate) fn begin_exact_budget(&mut self, budget: u32) {
+        self.began = node_pool::forget_congested();
         self.slice.begin_exactly(self.began, budget);
     }
 
@@ -106,6 +107,11 @@ impl StepInput {
         self.endpoint = Some(endpoint);
         self.filter = MessageFilter::accepting(generation);
         self.taken.messages = 0;
+    }
+
+    /// Returns the slot and generation of the process, as one word.
+    fn incarnation(&self) -> Option<u64> {
+        Some(self.endpoint?.resident()?.incarnation())
     }
 
     /// Returns the next event; `None` if there is none, or the budget is used up.

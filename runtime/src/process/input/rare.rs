@@ -12,7 +12,7 @@ use crate::process::event::Event;
 use crate::process::handover::Upgrade;
 use crate::process::mail::Mail;
 use crate::process::tap::TapSink;
-use crate::signal::{Cancel, Down, Exit, Signal};
+use crate::signal::{Cancel, Down, Exit, Monitor, Signal};
 use std::collections::VecDeque;
 
 /// State that few steps need.
@@ -89,7 +89,8 @@ impl StepInput {
             let from = sent.from();
             match self.receive(*sent) {
                 LinkEffect::Down(number, reason) => {
-                    return Some(Event::Signal(Signal::Down(Down::new(from, reason, number))));
+                    let monitor = Monitor::new(from, self.incarnation()?, number);
+                    return Some(Event::Signal(Signal::Down(Down::of(monitor, reason))));
                 }
                 LinkEffect::Exit(reason) => return Some(Event::Signal(Signal::Exit(Exit { pid: from, reason }))),
                 _ => {}

@@ -50,9 +50,4 @@ impl StepInput {
             stamp => recorder.note_at(stamp, RecordKind::Handle, process, sequence, name),
         }
     }
-
-    /// Returns the slot and generation of the process, as one word.
-    fn incarnation(&self) -> Option<u64> {
-        Some(self.endpoint?.resident()?.incarnation())
-    }
 }
