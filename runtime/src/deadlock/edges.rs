@@ -10,12 +10,18 @@ use crate::env::world::World;
 use crate::errors::{CallError, Cycle};
 use crate::local;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
-use crate::slots::chunks::Chunks;
+use crate::slots::chunks::{ChunkEntry, Chunks};
 use crate::slots::directory::TABLE;
 use crate::slots::slot::Slot;
 use crate::sync::Mutex;
 
-static EDGES: World<Chunks<Edge>> = World::new(Chunks::new(|_| Edge::unused()));
+static EDGES: World<Chunks<Edge>> = World::new(Chunks::new());
+
+impl ChunkEntry for Edge {
+    fn unused(_: u32) -> Self {
+        Self::unused()
+    }
+}
 
 /// Serializes the confirming pass that precedes the failure of a call or the refusal of a suspension.
 static SECOND_LOOK: World<Mutex<()>> = World::new(Mutex::new(()));

@@ -12,11 +12,17 @@ use super::edges::index_of;
 use super::wait_graph::Incarnation;
 use crate::env::world::World;
 use crate::pid::{GENERATION_MASK, SLOT_BITS};
-use crate::slots::chunks::Chunks;
+use crate::slots::chunks::{ChunkEntry, Chunks};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A [`LentWord`] for each slot.
-static LENT: World<Chunks<AtomicU64>> = World::new(Chunks::new(|_| AtomicU64::new(0)));
+static LENT: World<Chunks<AtomicU64>> = World::new(Chunks::new());
+
+impl ChunkEntry for AtomicU64 {
+    fn unused(_: u32) -> Self {
+        Self::new(0)
+    }
+}
 
 /// The generation of a process, and the number of its wakers held by foreign code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Tables with one entry per slot, in chunks that are allocated on first use and never moved or freed.
 //!
 //! The slots themselves are in such a table, and so is data that few processes need (a side table). An unused table
-//! costs only its directory, whose pages are untouched.
+//! costs only its directory, whose pages are untouched. A new table is all zeros, so that a static one takes no space
+//! in the program's file.
 
 use crate::mem::arena::{LARGE, region};
 use crate::pid::SLOT_BITS;
@@ -12,21 +13,25 @@ const CHUNK_BITS: u32 = 12;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
+/// An entry of a table.
+pub(crate) trait ChunkEntry: Sync + 'static {
+    /// Returns the initial value of the entry with this index.
+    fn unused(index: u32) -> Self;
+}
+
 /// A table with an entry for each slot. Entries are shared, so their contents are atomic or locked.
 pub(crate) struct Chunks<Entry: 'static> {
     directory: [AtomicPtr<[Entry; CHUNK]>; CHUNKS],
     /// Locked by a thread that allocates chunks.
     growth: Mutex<()>,
-    unused: fn(u32) -> Entry,
 }
 
-impl<Entry: Sync> Chunks<Entry> {
-    /// Creates a table. `unused` returns the initial value of the entry with a given index.
-    pub(crate) const fn new(unused: fn(u32) -> Entry) -> Self {
+impl<Entry: ChunkEntry> Chunks<Entry> {
+    pub(crate) const fn new() -> Self {
         // `region` guarantees only the alignment of a cache line. Entries are never dropped, like those of other
         // program-wide tables.
         const { assert!(align_of::<Entry>() <= 64) };
-        Self { directory: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS], growth: Mutex::new(()), unused }
+        Self { directory: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS], growth: Mutex::new(()) }
     }
 
     /// Returns the entry of the slot with this index, if its chunk exists.
@@ -57,7 +62,7 @@ impl<Entry: Sync> Chunks<Entry> {
             let memory = region(group.len() * size_of::<[Entry; CHUNK]>()).cast::<Entry>();
             for (count, index) in (group.start * CHUNK..group.end * CHUNK).enumerate() {
                 // SAFETY: within the region, which is aligned to a cache line or more.
-                unsafe { memory.add(count).write((self.unused)(index as u32)) };
+                unsafe { memory.add(count).write(Entry::unused(index as u32)) };
             }
             for (count, place) in self.directory[group].iter().enumerate() {
                 // SAFETY: within the region.
@@ -75,34 +80,44 @@ mod tests {
     use super::*;
     use crate::sync::AtomicU32;
 
+    struct Counter(AtomicU32);
+
+    impl ChunkEntry for Counter {
+        fn unused(index: u32) -> Self {
+            Self(AtomicU32::new(index & 7))
+        }
+    }
+
     #[test]
     fn an_entry_is_there_once_it_was_made_and_stays_where_it_is() {
-        static SIDE: Chunks<AtomicU32> = Chunks::new(|_| AtomicU32::new(7));
+        static SIDE: Chunks<Counter> = Chunks::new();
         assert!(SIDE.get(5).is_none());
         let made = SIDE.make(5).expect("a slot of the table");
-        made.store(8, Ordering::Relaxed);
+        made.0.store(8, Ordering::Relaxed);
         let again = SIDE.get(5).expect("just made");
-        assert!(ptr::eq(made, again) && again.load(Ordering::Relaxed) == 8);
+        assert!(ptr::eq(made, again) && again.0.load(Ordering::Relaxed) == 8);
         // The other entries of its chunk exist too; those of other chunks do not.
-        assert_eq!(SIDE.get(6).map(|entry| entry.load(Ordering::Relaxed)), Some(7));
+        assert_eq!(SIDE.get(6).map(|entry| entry.0.load(Ordering::Relaxed)), Some(6));
         assert!(SIDE.get(1 << CHUNK_BITS).is_none() && SIDE.make((1 << SLOT_BITS) - 1).is_some());
         assert!(SIDE.make(1 << SLOT_BITS).is_none());
     }
 
     #[test]
     fn two_threads_that_make_an_entry_get_the_same_one() {
-        static SIDE: Chunks<AtomicU32> = Chunks::new(|_| AtomicU32::new(0));
+        // Miri takes seconds for each.
+        const CHUNKS: u32 = if cfg!(miri) { 2 } else { 64 };
+        static SIDE: Chunks<Counter> = Chunks::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for index in (0..64).map(|chunk| chunk << CHUNK_BITS) {
-                        SIDE.make(index).expect("a slot of the table").fetch_add(1, Ordering::Relaxed);
+                    for index in (0..CHUNKS).map(|chunk| chunk << CHUNK_BITS) {
+                        SIDE.make(index).expect("a slot of the table").0.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
         });
-        for index in (0..64).map(|chunk| chunk << CHUNK_BITS) {
-            assert_eq!(SIDE.get(index).map(|entry| entry.load(Ordering::Relaxed)), Some(4));
+        for index in (0..CHUNKS).map(|chunk| chunk << CHUNK_BITS) {
+            assert_eq!(SIDE.get(index).map(|entry| entry.0.load(Ordering::Relaxed)), Some(4));
         }
     }
 }

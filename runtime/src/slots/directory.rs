@@ -11,7 +11,7 @@
 //! to the list. A slot is listed once, by the thread that ended its process, unless that thread keeps the slot with its
 //! token. A thread takes the slots that it keeps before listed ones.
 
-use super::chunks::Chunks;
+use super::chunks::{ChunkEntry, Chunks};
 use super::slot::{Slot, Token};
 use crate::env::world::World;
 use crate::pid::{Pid, Resident, SLOT_BITS};
@@ -31,6 +31,12 @@ pub(crate) struct SlotTable {
     /// Number of slots that have been handed to threads at least once.
     used: AtomicU32,
     free: SegQueue<Vec<u32>>,
+}
+
+impl ChunkEntry for Slot {
+    fn unused(index: u32) -> Self {
+        Self::unused(index)
+    }
 }
 
 /// The program's table. It belongs to no runtime, because addresses outlive runtimes.
@@ -81,7 +87,7 @@ impl SlotTable {
     }
 
     const fn new() -> Self {
-        Self { slots: Chunks::new(Slot::unused), used: AtomicU32::new(0), free: SegQueue::new() }
+        Self { slots: Chunks::new(), used: AtomicU32::new(0), free: SegQueue::new() }
     }
 
     #[inline]

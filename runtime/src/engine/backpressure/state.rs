@@ -9,14 +9,14 @@ use crate::mailbox::node::{Envelope, distance};
 use crate::pid::{Pid, Resident};
 use crate::routing::TransportQueue;
 use crate::slots::Slot;
-use crate::slots::chunks::Chunks;
+use crate::slots::chunks::{ChunkEntry, Chunks};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::util::oneshot::Oneshot;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-pub(crate) static SIDES: World<Chunks<SharedState>> = World::new(Chunks::new(|_| SharedState::default()));
+pub(crate) static SIDES: World<Chunks<SharedState>> = World::new(Chunks::new());
 
 pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
     SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
@@ -85,6 +85,12 @@ impl FullPlace {
 /// suspended once.
 #[derive(Default)]
 pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
+
+impl ChunkEntry for SharedState {
+    fn unused(_: u32) -> Self {
+        Self::default()
+    }
+}
 
 impl SharedState {
     pub(crate) fn lock(&self) -> LockedState<'_> {
