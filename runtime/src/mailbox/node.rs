@@ -280,8 +280,8 @@ impl MailNode {
     }
 }
 
-/// Which messages a step takes as they are: all that were sent to its process, or none, so that each gets a closer look.
-/// One word, which is compared with the mark of each node.
+/// Which messages a step takes as they are: all that were sent to its process, or none, so that each is examined. One
+/// word, which is compared with the mark of each node.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageFilter(u64);
 

@@ -1,6 +1,7 @@
 //! The [`Process`] trait, which users implement by hand or through `#[process]`.
 //!
-//! * [`event`]: the events of a step; [`input`]: where a step takes them from; [`mail`]: a message in its mailbox node;
+//! * [`event`]: the events of a step; [`input`], [`input_controls`], [`input_data`], [`rare_events`] and
+//!   [`input_recording`]: where a step takes them from; [`mail`]: a message in its mailbox node;
 //! * [`output`]: the output of a step; [`slice`](mod@slice): the budget of a time slice;
 //! * [`resume`]: steps that begin with an answer;
 //! * [`body`]: the storage of a process's state; [`kind`]: facts about a process type;
@@ -18,9 +19,13 @@ pub(crate) mod guardian;
 pub(crate) mod handling;
 pub(crate) mod handover;
 pub(crate) mod input;
+pub(crate) mod input_controls;
+pub(crate) mod input_data;
+pub(crate) mod input_recording;
 pub(crate) mod kind;
 pub(crate) mod mail;
 pub(crate) mod output;
+pub(crate) mod rare_events;
 pub(crate) mod resume;
 pub(crate) mod slice;
 pub(crate) mod tap;

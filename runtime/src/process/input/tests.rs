@@ -70,8 +70,8 @@ impl Process for Hears {
     }
 }
 
-/// Catches: a step that gets a notice before a signal that arrived earlier. (Fault: `may_deliver_notice` does not check whether
-/// the control lane is empty.)
+/// Catches: a step that gets a notice before a signal that arrived earlier. (Fault: `may_deliver_notice` does not check
+/// whether the control lane is empty.)
 #[test]
 fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();

@@ -4,7 +4,7 @@
 //! partners of its exit, or by the thread that finds the request undeliverable. No request reaches the next
 //! incarnation. A notice is not handled before the messages that its sender sent earlier in the other lane.
 //!
-//! The slot, its endpoint and the messages are production code. The driver repeats the steps of `process/input`
+//! The slot, its endpoint and the messages are production code. The driver repeats the steps of `process/input.rs`
 //! (`step`) and `engine/lifecycle/exit.rs` (`end`). The effects of the messages are explored in `tests/exhaustive`.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};

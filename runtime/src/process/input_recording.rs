@@ -1,17 +1,9 @@
 //! The records of what a step takes, if its time slice is recorded.
 
-use super::StepInput;
+use super::input::{StepInput, StepRecording};
 use crate::recorder::kind::RecordKind;
 use crate::recorder::ring::TypeName;
 use crate::recorder::session::Recorder;
-
-/// Where a step records what it takes.
-#[derive(Default)]
-pub(super) struct StepRecording {
-    recorder: Option<&'static Recorder>,
-    /// The recorder's stamp of the start of the time slice, until its first message is taken; then zero.
-    stamp: u64,
-}
 
 impl StepInput {
     /// Sets the recorder of messages and answers for the current time slice, which began at `stamp`. Returns the

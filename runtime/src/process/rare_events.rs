@@ -1,6 +1,6 @@
 //! What few steps need: notices of ends, requests to stop, upgrades, descriptions, taps.
 
-use super::StepInput;
+use super::input::StepInput;
 use crate::exit::ExitReason;
 use crate::links::message::SentLinkMessage;
 use crate::links::protocol::LinkEffect;

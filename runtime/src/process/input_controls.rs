@@ -1,10 +1,10 @@
 //! The control lane: answers, cancels, and requests from the runtime.
 
-use super::StepInput;
+use super::input::StepInput;
 use crate::call::answer::AnswerNode;
 use crate::exit::ExitReason;
 use crate::mailbox::lanes::Controls;
-use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
+use crate::mailbox::node::{NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::process::control::Control;
@@ -96,47 +96,46 @@ impl StepInput {
     fn absorb(&mut self, mut taken: Controls) -> bool {
         let mut is_cancelled = false;
         while let Some(mut node) = taken.pop() {
-            let envelope = node.take();
+            let mut envelope = node.take();
             if envelope.generation != self.filter.generation() {
                 node_pool::recycle(node);
                 self.rare().stale.push(envelope);
                 continue;
             }
-            let control = match envelope.payload {
-                Some(payload) if envelope.kind == NodeKind::Signal => payload.take::<Control>(),
-                payload => {
-                    node.put(Envelope { payload, ..envelope });
-                    self.controls.push(node);
+            if envelope.kind == NodeKind::Signal {
+                let control = envelope.payload.take().and_then(|payload| payload.take().ok());
+                let Some(cancel) = control.and_then(|control| self.grant(control)) else {
+                    node_pool::recycle(node);
                     continue;
-                }
-            };
-            match control {
-                Ok(Control::Cancel(reason)) => {
-                    is_cancelled = true;
-                    let payload = Some(Payload::new(Control::Cancel(reason)));
-                    node.put(Envelope { payload, ..envelope });
-                    self.controls.push(node);
-                    continue;
-                }
-                Ok(Control::Kill) => self.end(ExitReason::Killed),
-                Ok(Control::Join(join)) => self.rare().joins.push(join),
-                Ok(Control::Link(sent)) => drop(self.receive(*sent)),
-                Ok(Control::Inspect(inspect)) => {
-                    if let Some(endpoint) = self.endpoint {
-                        // SAFETY: as in `receive`.
-                        inspect.answer(unsafe { endpoint.inspect() });
-                    }
-                }
-                Ok(Control::Describe(request)) => {
-                    self.rare().descriptions.get_or_insert_default().push(request);
-                }
-                Ok(Control::Tap(sink)) => self.tap(sink),
-                Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
-                Err(_) => {}
+                };
+                is_cancelled = true;
+                envelope.payload = Some(Payload::new(Control::Cancel(cancel)));
             }
-            node_pool::recycle(node);
+            node.put(envelope);
+            self.controls.push(node);
         }
         is_cancelled
+    }
+
+    /// Does what the runtime requests, or notes it for later in the step. Returns the reason of a cancel, about which
+    /// the step decides.
+    fn grant(&mut self, control: Control) -> Option<ExitReason> {
+        match control {
+            Control::Cancel(reason) => return Some(reason),
+            Control::Kill => self.end(ExitReason::Killed),
+            Control::Join(join) => self.rare().joins.push(join),
+            Control::Link(sent) => drop(self.receive(*sent)),
+            Control::Inspect(inspect) => {
+                if let Some(endpoint) = self.endpoint {
+                    // SAFETY: as in `receive`.
+                    inspect.answer(unsafe { endpoint.inspect() });
+                }
+            }
+            Control::Describe(request) => self.rare().descriptions.get_or_insert_default().push(request),
+            Control::Tap(sink) => self.tap(sink),
+            Control::Upgrade(upgrade) => self.rare().upgrades.get_or_insert_default().push(upgrade),
+        }
+        None
     }
 
     /// Counts an answer that the step has taken, from its controls or otherwise.

@@ -1,6 +1,6 @@
 //! The data lane: messages, and what else lies among them in order of arrival.
 
-use super::StepInput;
+use super::input::StepInput;
 use crate::exit::ExitReason;
 use crate::mailbox::lanes::Holder;
 use crate::mailbox::node::{Envelope, EnvelopeContent, MessageFilter, MessageInPlace, NodeKind};

@@ -1,13 +1,8 @@
 //! The input of a step, as the scheduler provides it: one [`StepInput`] for each thread.
 //!
-//! * [`controls`]: what comes in the control lane: answers, cancels, requests from the runtime;
-//! * [`data`]: what comes in the data lane: messages, and the few other items among them;
-//! * [`rare`]: what few steps need; [`recording`]: the records of what a step takes.
-
-pub(crate) mod controls;
-pub(crate) mod data;
-pub(crate) mod rare;
-pub(crate) mod recording;
+//! Its methods are in several files: [`input_controls`](super::input_controls), what comes in the control lane;
+//! [`input_data`](super::input_data), what comes in the data lane; [`rare_events`](super::rare_events), what few steps
+//! need; and [`input_recording`](super::input_recording), the records of what a step takes.
 
 #[cfg(test)]
 mod tests;
@@ -18,45 +13,53 @@ use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{EnvelopeContent, MessageFilter};
 use crate::mailbox::node_pool;
 use crate::process::event::Event;
+use crate::process::rare_events::RareEvents;
 use crate::process::slice::TimeSlice;
+use crate::recorder::session::Recorder;
 use crate::util::debug::impl_debug;
 use crate::util::dispose::dispose;
 use crate::util::panics::Site;
-use rare::RareEvents;
-use recording::StepRecording;
 
 /// The lanes of a running process as its step sees them. One per thread, reused for each step.
 pub(crate) struct StepInput {
     /// The lanes of the last process that began a step.
-    holder: Holder<'static>,
-    endpoint: Option<&'static dyn LinkEndpoint>,
+    pub(super) holder: Holder<'static>,
+    pub(super) endpoint: Option<&'static dyn LinkEndpoint>,
     /// Accepts the messages of the process, or none while they are recorded or tapped.
-    filter: MessageFilter,
-    recording: StepRecording,
+    pub(super) filter: MessageFilter,
+    pub(super) recording: StepRecording,
     /// Controls taken from the lane and not yet delivered.
-    controls: Controls,
+    pub(super) controls: Controls,
     /// The thread's count of spent events when the time slice began.
     began: u64,
     /// The budget: zero once the process must end, or when the time slice has taken too long.
-    slice: &'static TimeSlice,
+    pub(super) slice: &'static TimeSlice,
     /// Whether the step has had controls to deliver: from the control lane when it began, or notices and requests to
     /// stop since. Controls that enter an empty lane during a step are left to the next step, which follows at once.
-    controlled: bool,
+    pub(super) controlled: bool,
     /// Whether the process ends before it takes another event; the reason is in `rare`.
-    ended: bool,
-    taken: EventsTaken,
-    rare: Option<Box<RareEvents>>,
+    pub(super) ended: bool,
+    pub(super) taken: EventsTaken,
+    pub(super) rare: Option<Box<RareEvents>>,
     /// The message that replaced a placeholder.
-    redeemed: EnvelopeContent,
+    pub(super) redeemed: EnvelopeContent,
+}
+
+/// Where a step records what it takes, if its time slice is recorded.
+#[derive(Default)]
+pub(super) struct StepRecording {
+    pub(super) recorder: Option<&'static Recorder>,
+    /// The recorder's stamp of the start of the time slice, until its first message is taken; then zero.
+    pub(super) stamp: u64,
 }
 
 /// The numbers of events that a step has taken.
 #[derive(Clone, Copy, Default)]
-struct EventsTaken {
-    messages: u32,
-    completions: u32,
+pub(super) struct EventsTaken {
+    pub(super) messages: u32,
+    pub(super) completions: u32,
     /// All but messages.
-    others: u32,
+    pub(super) others: u32,
 }
 
 impl StepInput {
@@ -90,7 +93,8 @@ impl StepInput {
         self.slice.begin(self.began, budget);
     }
 
-    /// Begins a time slice of exactly `budget` events, however long they take, for a simulation or to time a single event.
+    /// Begins a time slice of exactly `budget` events, however long they take: for a simulation, or to time a single
+    /// event.
     pub(crate) fn begin_exact_budget(&mut self, budget: u32) {
         self.began = node_pool::forget_congested();
         self.slice.begin_exactly(self.began, budget);
@@ -110,7 +114,7 @@ impl StepInput {
     }
 
     /// Returns the slot and generation of the process, as one word.
-    fn incarnation(&self) -> Option<u64> {
+    pub(super) fn incarnation(&self) -> Option<u64> {
         Some(self.endpoint?.resident()?.incarnation())
     }
 
@@ -189,7 +193,7 @@ impl StepInput {
     }
 
     /// Ends the process. The first of several reasons is kept: a kill stays a kill.
-    fn end(&mut self, reason: ExitReason) {
+    pub(super) fn end(&mut self, reason: ExitReason) {
         self.ended = true;
         self.slice.end();
         let end = &mut self.rare().end;
