@@ -240,9 +240,9 @@ fn waiting_inside_a_process_on_the_only_worker_lets_the_called_one_run() {
     watched(|| {
         let runtime = builder().workers(1).build().unwrap();
         let chain: Vec<_> = (0..5).map(|_| desk(&runtime)).collect();
-        let (length, deadline) = desk(&runtime).wait_along(chain).wait().unwrap();
+        let (length, deadline) = desk(&runtime).wait_along(chain).timeout(LONG).wait().unwrap();
         assert_eq!(length, 6);
-        assert!(deadline.is_some_and(|deadline| deadline <= Instant::now() + postroom::DEFAULT_TIMEOUT));
+        assert!(deadline.is_some_and(|deadline| deadline <= Instant::now() + LONG));
     });
 }
 
@@ -312,13 +312,25 @@ fn a_caller_that_exits_has_abandoned_its_call() {
 
 #[test]
 fn a_call_has_a_deadline_of_five_seconds_and_a_sent_message_none() {
-    with_runtime(|runtime| {
+    watched(|| {
+        let runtime = &Runtime::builder().workers(2).build().unwrap();
         let desk = desk(runtime);
         let before = Instant::now();
         let deadline = desk.deadline().wait().unwrap().unwrap();
         assert!(deadline > before && deadline <= Instant::now() + postroom::DEFAULT_TIMEOUT);
         let deadline = desk.deadline().timeout(LONG).wait().unwrap().unwrap();
         assert!(deadline > before + LONG / 2 && deadline <= Instant::now() + LONG);
+    });
+}
+
+/// Catches: a timeout that holds only for calls between processes.
+#[test]
+fn calls_from_outside_have_the_timeout_of_the_called_runtime() {
+    watched(|| {
+        let runtime = Runtime::builder().workers(2).call_timeout(LONG).build().unwrap();
+        let (desk, before) = (desk(&runtime), Instant::now());
+        let deadline = desk.deadline().wait().unwrap().unwrap();
+        assert!(deadline >= before + LONG && deadline <= Instant::now() + LONG);
     });
 }
 

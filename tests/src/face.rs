@@ -18,9 +18,10 @@ pub fn watched<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> 
     within(Duration::from_secs(60), body)
 }
 
-/// Returns a builder with two workers, and a short shutdown deadline in case a test fails.
+/// Returns a builder with two workers, and a short shutdown deadline in case a test fails. Calls may take an
+/// hour: five seconds can pass on a busy machine, and a test that hangs is ended in any case.
 pub fn builder() -> Builder {
-    Runtime::builder().workers(2).shutdown_deadline(Duration::from_secs(10))
+    Runtime::builder().workers(2).call_timeout(Duration::from_secs(3600)).shutdown_deadline(Duration::from_secs(10))
 }
 
 /// Runs `body` with a two-worker runtime under a time limit, and checks that the shutdown did not have to kill any

@@ -221,7 +221,8 @@ impl Nodes {
         name: &str,
         with: impl FnOnce(crate::Builder) -> crate::Builder,
     ) -> Node {
-        let runtime = runtime.workers(1).logical_node(NodeId::random()).build().unwrap();
+        let runtime = runtime.workers(1).call_timeout(Duration::MAX).logical_node(NodeId::random());
+        let runtime = runtime.build().unwrap();
         let client = Arc::new(self.broker.connect_as("bank", name));
         let builder = Cluster::builder("bank").node(name).export::<Account>().export::<Slow>();
         let builder = with(builder.export::<hostile::Keeper>());

@@ -134,8 +134,8 @@ impl Builder {
         self
     }
 
-    /// Sets the default timeout of calls by the host's processes, instead of [`DEFAULT_TIMEOUT`]: see
-    /// [`Call::timeout`](crate::Call::timeout) for zero and [`Duration::MAX`]. Calls from outside keep the default.
+    /// Sets the default timeout of calls by the host's processes, and of calls to them from outside of processes,
+    /// instead of [`DEFAULT_TIMEOUT`]: see [`Call::timeout`](crate::Call::timeout) for zero and [`Duration::MAX`].
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.config.call_timeout = timeout;
         self

@@ -123,13 +123,13 @@ fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     assert_eq!(refused.message.text.len(), LENGTH);
     let text = refused.reason.to_string();
     assert!(text.contains(&bytes.to_string()) && text.contains(&limit.to_string()) && text.contains("in parts"));
-    let called = on(&one, || archive.put("a".repeat(LENGTH)).wait());
+    let called = on(&one, || archive.put("a".repeat(LENGTH)).timeout(Duration::MAX).wait());
     assert_eq!(called, Err(CallError::TooLong { bytes, limit }));
-    assert_eq!(archive.count().wait(), Ok(0));
+    assert_eq!(archive.count().timeout(Duration::MAX).wait(), Ok(0));
 
     // Now the answer is too long: once for the codec's limit, and once only for the session's limit.
     for length in [LENGTH, MAX_MESSAGE - 8] {
-        let lost = on(&one, || archive.filled(length as u64).wait()).unwrap_err();
+        let lost = on(&one, || archive.filled(length as u64).timeout(Duration::MAX).wait()).unwrap_err();
         let CallError::AnswerTooLong { bytes, limit } = lost else { panic!("{lost}") };
         assert!((length..length + 100).contains(&bytes) && limit == MAX_MESSAGE, "{bytes} bytes, {limit}");
         assert_eq!(lost.delivery(), Delivery::Handled);
@@ -139,8 +139,9 @@ fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
             "{text}"
         );
     }
-    assert_eq!(archive.count().wait(), Ok(2));
-    let length = on(&one, || archive.filled(MAX_MESSAGE as u64 - 200).wait()).map(|text| text.len());
+    assert_eq!(archive.count().timeout(Duration::MAX).wait(), Ok(2));
+    let filled = || archive.filled(MAX_MESSAGE as u64 - 200).timeout(Duration::MAX).wait();
+    let length = on(&one, filled).map(|text| text.len());
     assert_eq!(length, Ok(MAX_MESSAGE - 200));
 
     // Starts do not wait behind messages, and have a lower limit.

@@ -1,6 +1,6 @@
 //! The calling end of a call.
 
-use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper};
+use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper, timeout_outside};
 use crate::actor::tasks::{CommandResult, OutsideCall, WaitKey, Waits, current, waker};
 use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use std::{convert::Infallible, marker::PhantomData, mem::ManuallyDrop, pin::Pin};
 
 /// The timeout of a call, unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) sets another:
-/// five seconds.
+/// five seconds. Also that of a call from outside of processes to another node, or to a supervised child that has no
+/// process at the moment.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A message that is ready to be sent, or to be called with. `M` is its type; `T` and `E` are the types of the
@@ -269,7 +270,7 @@ fn default_deadline(pid: Pid) -> Moment {
 #[cold]
 #[inline(never)]
 fn default_deadline_outside(pid: Pid) -> Moment {
-    now_for(pid).after(DEFAULT_TIMEOUT)
+    now_for(pid).after(timeout_outside(pid).unwrap_or(DEFAULT_TIMEOUT))
 }
 
 #[inline(always)]

@@ -3,8 +3,9 @@
 use crate::engine::{context::thread::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
 use crate::routing::hosts::{is_elsewhere, is_here};
-use crate::slots::{Slot, TABLE};
+use crate::slots::{SlotHost, TABLE};
 use crate::{Pid, routing::alias::target_of, time::timekeeper::timekeeper};
+use std::time::Duration;
 
 /// A timer that is cancelled on drop.
 pub(crate) struct OwnedTimer {
@@ -40,13 +41,25 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
     }
 }
 
+/// Returns the default timeout of a call to `pid` from outside of processes, if its process lives here.
+pub(crate) fn timeout_outside(pid: Pid) -> Option<Duration> {
+    host_of(pid.resolve()?)?.call_timeout()
+}
+
+/// Returns the host of a process of this program, if it is alive.
+fn host_of(process: Pid) -> Option<&'static dyn SlotHost> {
+    if is_elsewhere(process) {
+        return None;
+    }
+    Some(TABLE.living(process)?.owner()?.host)
+}
+
 /// Returns the timekeeper for delayed sends to `pid`; `None` if `pid` belongs to this program and no such process is
 /// alive. For a process on another node, returns the sender's timekeeper.
 pub(crate) fn time_keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let process = pid.resolve();
-    let owner = process.filter(|pid| !is_elsewhere(*pid)).and_then(|pid| TABLE.living(pid)).and_then(Slot::owner);
-    let own = match owner {
-        Some(owner) => owner.host.time_keeper(),
+    let own = match process.and_then(host_of) {
+        Some(host) => host.time_keeper(),
         None if process.is_some_and(|pid| !is_here(pid)) => None,
         // The alias has no target now, but may have one later.
         None if target_of(pid).is_some() => None,

@@ -20,6 +20,7 @@ use crate::util::dispose::dispose;
 use crate::util::notifiers;
 use crate::util::panics::{Site, contain};
 use std::ptr;
+use std::time::Duration;
 
 impl Schedule for Scheduler {
     fn wake(&'static self, token: Token) {
@@ -86,6 +87,10 @@ impl SlotHost for Scheduler {
 
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         Some(self)
+    }
+
+    fn call_timeout(&self) -> Option<Duration> {
+        Some(self.config.call_timeout)
     }
 }
 

@@ -66,6 +66,7 @@ use requesters::Requesters;
 use std::num::NonZeroU64;
 use std::ptr;
 use std::task::Waker;
+use std::time::Duration;
 use words::{Deficit, Flags, LastPermit};
 
 pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
@@ -92,6 +93,11 @@ pub(crate) trait Schedule: Sync {
 /// Serves the slots of a host, or of a stand-alone mailbox.
 pub(crate) trait SlotHost: Sink {
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        None
+    }
+
+    /// Returns the timeout of calls from outside, if the host sets one.
+    fn call_timeout(&self) -> Option<Duration> {
         None
     }
 
