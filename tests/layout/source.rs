@@ -120,7 +120,9 @@ fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
         kept.push(match token {
             TokenTree::Group(group) => {
                 let inside: TokenStream = without_tests(group.stream()).into_iter().collect();
-                TokenTree::Group(proc_macro2::Group::new(group.delimiter(), inside))
+                let mut without = proc_macro2::Group::new(group.delimiter(), inside);
+                without.set_span(group.span());
+                TokenTree::Group(without)
             }
             other => other,
         });

@@ -8,7 +8,7 @@ use super::porter::Porter;
 use super::view::View;
 use crate::clock::{LONGEST_WAIT, Moment};
 use crate::codec::Codecs;
-use crate::engine::{Bucket, Change, Engine, Lane, Revision, SubscribeError, Subscription};
+use crate::engine::{Bucket, Change, Engine, Lane, Message, Revision, SubscribeError, Subscription};
 use crate::frame::Table;
 use crate::lease::{Lease, Timing};
 use crate::membership::{Identity, KnownNames, Membership};
@@ -133,46 +133,57 @@ pub(crate) struct Driver {
     has_ended: bool,
 }
 
+/// Subscribes to the store, and to the frames of other nodes.
+fn subscribe(setup: &DriverSetup, own: &Identity, subjects: &Subjects) -> Result<Vec<Subscription>, SubscribeError> {
+    let (inbox, engine) = (&setup.inbox, &setup.engine);
+    let watch = |bucket, input: fn(Change) -> Input| {
+        let inbox = Arc::clone(inbox);
+        engine.watch(bucket, None, Box::new(move |change| inbox.push(input(change))))
+    };
+    let mut subscriptions = vec![
+        watch(Bucket::Nodes, Input::Members)?,
+        watch(Bucket::Leases, Input::Leases)?,
+        watch(Bucket::Names, Input::Names)?,
+        engine.watch(Bucket::Groups, None, setup.directory.on_counts())?,
+    ];
+    for lane in Lane::ALL {
+        let on_frame = Box::new(on_frame(setup, subjects.clone()));
+        subscriptions.push(engine.subscribe(lane, &subjects.frames_to(own, lane), on_frame)?);
+    }
+    Ok(subscriptions)
+}
+
+/// Returns the handler of frames: it gives a frame to the session with its sender, and to the driver if there is none.
+fn on_frame(setup: &DriverSetup, senders: Subjects) -> impl FnMut(Message) + Send + use<> {
+    let inbox = Arc::clone(&setup.inbox);
+    let (view, counters) = (Arc::clone(&setup.view), Arc::clone(&setup.counters));
+    move |message| {
+        let forged = || _ = counters.forged_frames.fetch_add(1, Ordering::Relaxed);
+        // The broker vouches for the subject; the payload may claim anything.
+        let Some((_, from)) = senders.parse_frame(&message.subject) else { return forged() };
+        let (is_named_so, peer) = {
+            let state = view.lock();
+            let member = state.members.get(&from.id);
+            (member.map(|member| member.name == from.name), state.peers.get(&from.id).cloned())
+        };
+        match (is_named_so, peer) {
+            (Some(false), _) => forged(),
+            (Some(true), Some(peer)) => match peer.handle(message.payload) {
+                Ok(0) => {}
+                Ok(replayed) => _ = counters.replayed_frames.fetch_add(replayed, Ordering::Relaxed),
+                Err(_) => _ = counters.broken_frames.fetch_add(1, Ordering::Relaxed),
+            },
+            (Some(true), None) | (None, _) => inbox.push(Input::Stray { from, payload: message.payload }),
+        }
+    }
+}
+
 impl Driver {
     /// Subscribes, and begins to join.
     pub(crate) fn new(setup: DriverSetup) -> Result<Self, SubscribeError> {
-        let (inbox, engine) = (&setup.inbox, &setup.engine);
-        let watch = |bucket, input: fn(Change) -> Input| {
-            let inbox = Arc::clone(inbox);
-            engine.watch(bucket, None, Box::new(move |change| inbox.push(input(change))))
-        };
-        let mut subscriptions = vec![
-            watch(Bucket::Nodes, Input::Members)?,
-            watch(Bucket::Leases, Input::Leases)?,
-            watch(Bucket::Names, Input::Names)?,
-            engine.watch(Bucket::Groups, None, setup.directory.on_counts())?,
-        ];
         let own = Identity { name: setup.name.clone(), id: setup.node };
         let subjects = Subjects::of(&setup.cluster);
-        for lane in Lane::ALL {
-            let senders = subjects.clone();
-            let (inbox, view, counters) = (Arc::clone(inbox), Arc::clone(&setup.view), Arc::clone(&setup.counters));
-            let on_message = Box::new(move |message: crate::engine::Message| {
-                let forged = || _ = counters.forged_frames.fetch_add(1, Ordering::Relaxed);
-                // The broker vouches for the subject; the payload may claim anything.
-                let Some((_, from)) = senders.parse_frame(&message.subject) else { return forged() };
-                let (is_named_so, peer) = {
-                    let state = view.lock();
-                    let member = state.members.get(&from.id);
-                    (member.map(|member| member.name == from.name), state.peers.get(&from.id).cloned())
-                };
-                match (is_named_so, peer) {
-                    (Some(false), _) => forged(),
-                    (Some(true), Some(peer)) => match peer.handle(message.payload) {
-                        Ok(0) => {}
-                        Ok(replayed) => _ = counters.replayed_frames.fetch_add(replayed, Ordering::Relaxed),
-                        Err(_) => _ = counters.broken_frames.fetch_add(1, Ordering::Relaxed),
-                    },
-                    (Some(true), None) | (None, _) => inbox.push(Input::Stray { from, payload: message.payload }),
-                }
-            });
-            subscriptions.push(engine.subscribe(lane, &subjects.frames_to(&own, lane), on_message)?);
-        }
+        let subscriptions = subscribe(&setup, &own, &subjects)?;
         Ok(Self {
             table: setup.codecs.table().clone(),
             setup,

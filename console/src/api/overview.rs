@@ -2,7 +2,7 @@
 
 use crate::methods::method_of;
 use crate::samples::{Profile, Samples};
-use postroom::inspect::{RunningStep, Statistics, ThreadState};
+use postroom::inspect::{RunningStep, Statistics, ThreadState, ThreadStatistics, WorkerStatistics};
 use postroom::{Host, Pid};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -104,6 +104,19 @@ pub(crate) fn thread_state(state: ThreadState) -> &'static str {
     }
 }
 
+/// Returns the row of a thread that has not ended.
+fn thread_row(thread: &ThreadStatistics, runs: Option<&Running>) -> Option<ThreadRow> {
+    (thread.state != ThreadState::Ended).then(|| ThreadRow {
+        state: thread_state(thread.state),
+        worker: thread.worker,
+        runs: runs.cloned(),
+        steps: thread.steps,
+        messages: thread.messages,
+        parks: thread.parks,
+        stolen: thread.stolen,
+    })
+}
+
 pub(super) fn look(host: Host, samples: &Samples) -> Overview {
     let statistics = host.statistics();
     let Statistics { threads, workers, processes, dead_letters, backpressure, blocking, watchdog, .. } = &statistics;
@@ -113,32 +126,17 @@ pub(super) fn look(host: Host, samples: &Samples) -> Overview {
     let running: Vec<_> = threads.iter().map(|thread| by_pid.get(&thread.process?).cloned()).collect();
     let mut lanes = profile.lanes().into_iter();
     drop(profile);
+    let worker = |worker: &WorkerStatistics| Worker {
+        thread: worker.thread,
+        runs: worker.thread.and_then(|thread| running.get(thread)?.clone()),
+        queue: worker.inject_queue + worker.queue,
+        lane: lanes.next().map_or_else(Vec::new, |lane| lane.runs),
+    };
     Overview {
         host: host.name(),
         node: host.node().to_string(),
-        workers: workers
-            .iter()
-            .map(|worker| Worker {
-                thread: worker.thread,
-                runs: worker.thread.and_then(|thread| running.get(thread)?.clone()),
-                queue: worker.inject_queue + worker.queue,
-                lane: lanes.next().map_or_else(Vec::new, |lane| lane.runs),
-            })
-            .collect(),
-        threads: threads
-            .iter()
-            .zip(&running)
-            .filter(|(thread, _)| thread.state != ThreadState::Ended)
-            .map(|(thread, runs)| ThreadRow {
-                state: thread_state(thread.state),
-                worker: thread.worker,
-                runs: runs.clone(),
-                steps: thread.steps,
-                messages: thread.messages,
-                parks: thread.parks,
-                stolen: thread.stolen,
-            })
-            .collect(),
+        workers: workers.iter().map(worker).collect(),
+        threads: threads.iter().zip(&running).filter_map(|(thread, runs)| thread_row(thread, runs.as_ref())).collect(),
         global_queue: statistics.global_queue,
         live: processes.live,
         spawned: processes.spawned,

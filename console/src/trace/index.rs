@@ -113,6 +113,13 @@ pub(super) struct Index {
     length: u64,
 }
 
+/// Sets the end of the last of several times, if it has none yet.
+fn close(last: Option<&mut Option<Point>>, point: Point) {
+    if let Some(ended) = last {
+        ended.get_or_insert(point);
+    }
+}
+
 impl Index {
     /// Indexes a recording. Each of its samples gets an index of its own: no flow leads from one sample to another, and
     /// what a process did between two samples is not known.
@@ -164,67 +171,22 @@ impl Index {
         }
     }
 
+    /// Adds an event. `answers` has the flows of the calls that are not answered yet, by the flows of their answers.
     fn add(&mut self, point: Point, moment: Moment, answers: &mut HashMap<u32, u32>) {
+        let thread = moment.thread;
         match moment.what {
-            What::SliceBegan { process, of } => {
-                let number = self.number(process);
-                let known = &mut self.processes[number as usize];
-                known.of = Some(of);
-                // A slice whose end is not known ends no later than the next one begins.
-                if let Some(slice) = known.slices.last_mut()
-                    && slice.ended.is_none()
-                {
-                    slice.ended = Some(point);
-                }
-                known.slices.push(Slice { began: point, ended: None, thread: moment.thread, then: Then::Ready });
-                if let Some(slices) = self.threads.get_mut(moment.thread as usize) {
-                    if let Some(slice) = slices.last_mut()
-                        && slice.ended.is_none()
-                    {
-                        slice.ended = Some(point);
-                    }
-                    slices.push(ThreadSlice { began: point, ended: None, process: number });
-                }
-            }
-            What::SliceEnded { process, then } => {
-                let number = self.number(process);
-                if let Some(slice) = self.processes[number as usize].slices.last_mut()
-                    && slice.ended.is_none()
-                {
-                    (slice.ended, slice.then) = (Some(point), then);
-                }
-                if let Some(slice) = self.threads.get_mut(moment.thread as usize).and_then(|slices| slices.last_mut())
-                    && slice.process == number
-                    && slice.ended.is_none()
-                {
-                    slice.ended = Some(point);
-                }
-            }
-            What::HandlingBegan { process, message, flow } => {
-                let number = self.number(process);
-                self.end_handling(number, point);
-                let handling = Handling { began: point, ended: None, of: message, flow };
-                self.processes[number as usize].handlings.push(handling);
-                if let Some(flow) = flow {
-                    let known = self.message_mut(flow);
-                    (known.began, known.to, known.of) = (Some(point), Some(number), message);
-                }
-            }
+            What::SliceBegan { process, of } => self.slice_began(point, thread, process, of),
+            What::SliceEnded { process, then } => self.slice_ended(point, thread, process, then),
+            What::HandlingBegan { process, message, flow } => self.handling_began(point, process, message, flow),
             What::HandlingEnded { process } => {
                 let number = self.number(process);
                 self.end_handling(number, point);
             }
             What::Sent { from, to, message, flow, answer } => {
-                let (from, to) = (from.map(|from| self.number(from)), self.number(to));
                 if let Some(answer) = answer {
                     answers.insert(answer, flow);
-                    if let Some(from) = from {
-                        self.processes[from as usize].calls.push((point, flow));
-                    }
                 }
-                let known = self.message_mut(flow);
-                (known.sent, known.from, known.to) = (Some(point), from, Some(to));
-                (known.of, known.is_call) = (message, answer.is_some());
+                self.sent(point, (from, to), message, flow, answer.is_some());
             }
             What::Answered { to, answer } => {
                 let flow = answer.and_then(|answer| answers.get(&answer).copied());
@@ -243,20 +205,16 @@ impl Index {
                 self.process_mut(process).suspensions.push(Suspension { began: point, ended: None, at });
             }
             What::Resumed { process } => {
-                if let Some(suspension) = self.process_mut(process).suspensions.last_mut()
-                    && suspension.ended.is_none()
-                {
-                    suspension.ended = Some(point);
-                }
+                let suspension = self.process_mut(process).suspensions.last_mut();
+                close(suspension.map(|suspension| &mut suspension.ended), point);
             }
             What::TimerFired { process: Some(process), late } => {
                 self.process_mut(process).wakes.push((point, Wake::Timer { late }));
             }
             What::BlockingBegan { process: Some(process) } => self.process_mut(process).blocked.push((point, None)),
             What::BlockingEnded { process: Some(process) } => {
-                if let Some((_, ended @ None)) = self.process_mut(process).blocked.last_mut() {
-                    *ended = Some(point);
-                }
+                let blocked = self.process_mut(process).blocked.last_mut();
+                close(blocked.map(|(_, ended)| ended), point);
             }
             What::Stalled { process, .. } => self.process_mut(process).stalls.push(point),
             What::TakenOver { process } => {
@@ -271,6 +229,51 @@ impl Index {
             | What::BlockingBegan { process: None }
             | What::BlockingEnded { process: None } => {}
         }
+    }
+
+    fn slice_began(&mut self, point: Point, thread: u32, process: Pid, of: u32) {
+        let number = self.number(process);
+        let known = &mut self.processes[number as usize];
+        known.of = Some(of);
+        // A slice whose end is not known ends no later than the next one begins.
+        close(known.slices.last_mut().map(|slice| &mut slice.ended), point);
+        known.slices.push(Slice { began: point, ended: None, thread, then: Then::Ready });
+        if let Some(slices) = self.threads.get_mut(thread as usize) {
+            close(slices.last_mut().map(|slice| &mut slice.ended), point);
+            slices.push(ThreadSlice { began: point, ended: None, process: number });
+        }
+    }
+
+    fn slice_ended(&mut self, point: Point, thread: u32, process: Pid, then: Then) {
+        let number = self.number(process);
+        if let Some(slice) = self.processes[number as usize].slices.last_mut()
+            && slice.ended.is_none()
+        {
+            (slice.ended, slice.then) = (Some(point), then);
+        }
+        let on_thread = self.threads.get_mut(thread as usize).and_then(|slices| slices.last_mut());
+        close(on_thread.filter(|slice| slice.process == number).map(|slice| &mut slice.ended), point);
+    }
+
+    fn handling_began(&mut self, point: Point, process: Pid, message: u32, flow: Option<u32>) {
+        let number = self.number(process);
+        self.end_handling(number, point);
+        let handling = Handling { began: point, ended: None, of: message, flow };
+        self.processes[number as usize].handlings.push(handling);
+        if let Some(flow) = flow {
+            let known = self.message_mut(flow);
+            (known.began, known.to, known.of) = (Some(point), Some(number), message);
+        }
+    }
+
+    fn sent(&mut self, point: Point, (from, to): (Option<Pid>, Pid), message: u32, flow: u32, is_call: bool) {
+        let (from, to) = (from.map(|from| self.number(from)), self.number(to));
+        if let Some(from) = from.filter(|_| is_call) {
+            self.processes[from as usize].calls.push((point, flow));
+        }
+        let known = self.message_mut(flow);
+        (known.sent, known.from, known.to) = (Some(point), from, Some(to));
+        (known.of, known.is_call) = (message, is_call);
     }
 
     fn number(&mut self, pid: Pid) -> Number {

@@ -185,14 +185,7 @@ impl<W: Write> Packets<W> {
             packet.number(SEQUENCE, 1);
             let new = std::mem::take(&mut names.new);
             if !new.is_empty() {
-                packet.message(INTERNED_DATA, |data| {
-                    for (kind, iid, text) in new {
-                        data.message(kind, |entry| {
-                            entry.number(1, iid);
-                            entry.text(2, &text);
-                        });
-                    }
-                });
+                packet.message(INTERNED_DATA, |data| new.into_iter().for_each(|name| define(data, name)));
             }
         });
         let bytes = self.packet.bytes();
@@ -207,6 +200,14 @@ impl<W: Write> Packets<W> {
         self.out.flush().map_err(Refused::System)?;
         Ok(self.written)
     }
+}
+
+/// Writes the definition of an interned text.
+fn define(data: &mut ProtobufMessage, (kind, iid, text): (u32, u64, String)) {
+    data.message(kind, |entry| {
+        entry.number(1, iid);
+        entry.text(2, &text);
+    });
 }
 
 /// The numbers of interned texts, by the field of `InternedData` that defines them.

@@ -55,15 +55,12 @@ impl Survey {
                     to.insert(receiver);
                 }
                 What::HandlingBegan { process, flow, .. } => {
-                    match flow {
-                        Some(flow) => survey.mark(flow, ARRIVES),
-                        None => {
-                            if let Some(handled) = handled_before.last_mut() {
-                                *handled.entry(process).or_default() += 1;
-                            }
-                        }
-                    }
                     to.insert(process);
+                    if let Some(flow) = flow {
+                        survey.mark(flow, ARRIVES);
+                    } else if let Some(handled) = handled_before.last_mut() {
+                        *handled.entry(process).or_default() += 1;
+                    }
                 }
                 What::Answered { answer: Some(answer), .. } => survey.mark(answer, LEAVES),
                 What::AnswerTaken { answer, .. } => survey.mark(answer, ARRIVES),
@@ -73,11 +70,8 @@ impl Survey {
         }
         for handled in handled_before {
             let mut queued = HashMap::new();
-            for (process, count) in handled {
-                if let Some(&of) = survey.types.get(&process) {
-                    *queued.entry(of).or_default() += count;
-                }
-            }
+            let typed = handled.into_iter().filter_map(|(process, count)| Some((*survey.types.get(&process)?, count)));
+            typed.for_each(|(of, count)| *queued.entry(of).or_default() += count);
             survey.queued.push(queued);
         }
         survey.receivers = to.iter().filter_map(|process| survey.types.get(process).copied()).collect();
@@ -96,6 +90,11 @@ impl Survey {
     fn whole(&self, flow: u32) -> Option<u64> {
         (self.ends.get(flow as usize) == Some(&(LEAVES | ARRIVES))).then_some(u64::from(flow))
     }
+}
+
+/// Returns the track of a thread.
+fn track_of(thread: u32) -> u64 {
+    FIRST_THREAD + u64::from(thread)
 }
 
 /// A slice that is open on a thread's track.
@@ -187,159 +186,148 @@ impl<'a, W: Write> Writer<'a, W> {
     fn finish(mut self) -> Result<u64, Refused> {
         self.count()?;
         let end = self.legend.length.max(self.now);
-        for thread in 0..self.open.len() {
-            self.close(thread, None, end)?;
-        }
-        for (track, open) in std::mem::take(&mut self.tracks).into_values() {
-            for _ in 0..open {
-                self.packets.end(end, track)?;
+        self.close_all(end)?;
+        self.packets.finish()
+    }
+
+    /// Ends all open slices, of threads and of processes.
+    fn close_all(&mut self, at: u64) -> Result<(), Refused> {
+        (0..self.legend.threads.len() as u32).try_for_each(|thread| self.close(thread, None, at))?;
+        for (track, open) in self.tracks.values_mut() {
+            for _ in 0..std::mem::take(open) {
+                self.packets.end(at, *track)?;
             }
         }
-        self.packets.finish()
+        Ok(())
     }
 
     fn add(&mut self, moment: Moment) -> Result<(), Refused> {
         if !self.changed.is_empty() && moment.at >= self.counted_at.saturating_add(COUNT_EVERY) {
             self.count()?;
         }
-        let at = moment.at.max(self.now);
-        self.now = at;
-        let thread = moment.thread as usize;
-        let track = FIRST_THREAD + u64::from(moment.thread);
-        let legend = self.legend;
+        self.now = moment.at.max(self.now);
+        let thread = moment.thread;
         match moment.what {
-            What::SliceBegan { process, of } => {
-                self.close(thread, None, at)?;
-                let (name, pid) = (short(legend.name(of)), process.to_string());
-                let details = Details { text: Some(("pid", &pid)), ..Details::default() };
-                self.packets.event((TrackEventKind::Begin, at, track), "slice", &name, details)?;
-                self.open[thread].push(Open::Slice);
-                if let Some(&message) = self.handled.get(&process) {
-                    self.packets.event(
-                        (TrackEventKind::Begin, at, track),
-                        "continued",
-                        &self.method(process, message),
-                        details,
-                    )?;
-                    self.open[thread].push(Open::Message);
-                }
-            }
-            What::SliceEnded { .. } => self.close(thread, Some(Open::Slice), at)?,
-            What::HandlingBegan { process, message, flow } => {
-                self.close(thread, Some(Open::Message), at)?;
-                let (name, pid) = (self.method(process, message), process.to_string());
-                let arrives = flow.and_then(|flow| self.survey.whole(flow));
-                let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
-                self.packets.event((TrackEventKind::Begin, at, track), "message", &name, details)?;
-                self.open[thread].push(Open::Message);
-                self.handled.insert(process, message);
-                if let Some(own) = self.process(process)? {
-                    self.packets.event((TrackEventKind::Begin, at, own), "process", &name, Details::default())?;
-                    self.opened(process);
-                }
-                if let Some(sent) = self.sent.get_mut(&process)
-                    && flow.is_some()
-                {
-                    *sent = sent.saturating_sub(1);
-                }
-                self.change(process, -1);
-            }
+            What::SliceBegan { process, of } => self.slice_began(thread, process, of),
+            What::SliceEnded { .. } => self.close(thread, Some(Open::Slice), self.now),
+            What::HandlingBegan { process, message, flow } => self.handling_began(thread, process, message, flow),
             What::HandlingEnded { process } => {
-                self.close(thread, Some(Open::Message), at)?;
-                if self.handled.remove(&process).is_some() {
-                    self.closed(process, at)?;
-                }
+                self.close(thread, Some(Open::Message), self.now)?;
+                if self.handled.remove(&process).is_some() { self.close_of(process) } else { Ok(()) }
             }
-            What::Sent { to, message, flow, .. } => {
-                let name = format!("send {}", self.method(to, message));
-                let to_text = to.to_string();
-                let details =
-                    Details { text: Some(("to", &to_text)), leaves: self.survey.whole(flow), ..Details::default() };
-                self.packets.event((TrackEventKind::Instant, at, track), "send", &name, details)?;
-                *self.sent.entry(to).or_default() += 1;
-                self.change(to, 1);
-            }
-            What::Answered { to, answer } => {
-                let to = to.to_string();
-                let leaves = answer.and_then(|answer| self.survey.whole(answer));
-                let details = Details { text: Some(("to", &to)), leaves, ..Details::default() };
-                self.packets.event((TrackEventKind::Instant, at, track), "answer", "answer", details)?;
-            }
-            What::AnswerTaken { process, answer } => {
-                let pid = process.to_string();
-                let arrives = self.survey.whole(answer);
-                let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
-                self.packets.event((TrackEventKind::Instant, at, track), "answer", "answer taken", details)?;
-            }
+            What::Sent { to, message, flow, .. } => self.sent(thread, to, message, flow),
+            What::Answered { to, answer } => self.answered(thread, to, answer),
+            What::AnswerTaken { process, answer } => self.answer_taken(thread, process, answer),
             What::Spawned { process, of } => {
-                self.instant(at, track, &format!("spawn {}", short(legend.name(of))), process)?;
+                self.instant_of(thread, &format!("spawn {}", short(self.legend.name(of))), process)
             }
-            What::Ended { process, of } => {
-                self.instant(at, track, &format!("end of {}", short(legend.name(of))), process)?;
-                self.handled.remove(&process);
-                if let Some(rest) = self.sent.remove(&process) {
-                    self.change(process, -(rest as i64));
-                }
-                if let Some((own, open)) = self.tracks.remove(&process) {
-                    for _ in 0..open {
-                        self.packets.end(at, own)?;
-                    }
-                }
-            }
-            What::Suspended { process, at: full } => {
-                let full = full.map_or_else(|| "another node".to_owned(), |full| self.type_of(full));
-                let name = format!("suspended at {full}");
-                self.instant(at, track, &name, process)?;
-                if let Some(own) = self.process(process)? {
-                    self.packets.event((TrackEventKind::Begin, at, own), "suspended", &name, Details::default())?;
-                    self.opened(process);
-                }
-            }
+            What::Ended { process, of } => self.ended(thread, process, of),
+            What::Suspended { process, at: full } => self.suspended(thread, process, full),
             What::Resumed { process } => {
-                self.instant(at, track, "resumed", process)?;
-                self.closed(process, at)?;
+                self.instant_of(thread, "resumed", process)?;
+                self.close_of(process)
             }
             What::BlockingBegan { .. } => {
-                self.packets.event((TrackEventKind::Begin, at, track), "blocking", "blocking", Details::default())?;
-                self.open[thread].push(Open::Blocking);
+                self.open_on(thread, Open::Blocking, "blocking", "blocking", Details::default())
             }
-            What::BlockingEnded { .. } => self.close(thread, Some(Open::Blocking), at)?,
+            What::BlockingEnded { .. } => self.close(thread, Some(Open::Blocking), self.now),
             What::TimerFired { late, .. } => {
                 let details = Details { number: Some(("late in ns", late)), ..Details::default() };
-                self.packets.event((TrackEventKind::Instant, at, track), "timer", "timer", details)?;
+                self.instant(thread, "timer", "timer", details)
             }
             What::Stole { count } => {
                 let details = Details { number: Some(("processes", u64::from(count))), ..Details::default() };
-                self.packets.event((TrackEventKind::Instant, at, track), "worker", "stole", details)?;
+                self.instant(thread, "worker", "stole", details)
             }
             What::Stalled { process, message } => {
                 let what = message.map_or_else(|| self.type_of(process), |message| self.method(process, message));
-                self.instant(at, track, &format!("stalled: {what}"), process)?;
+                self.instant_of(thread, &format!("stalled: {what}"), process)
             }
             What::TakenOver { process } => {
-                self.instant(at, track, &format!("worker taken from {}", self.type_of(process)), process)?;
+                let what = format!("worker taken from {}", self.type_of(process));
+                self.instant_of(thread, &what, process)
             }
             What::SampleBegan => {
                 self.samples += 1;
                 self.begin_lengths();
-                self.packets.event((TrackEventKind::Begin, at, track), "sample", "sample", Details::default())?;
-                self.open[thread].push(Open::Sample);
+                self.open_on(thread, Open::Sample, "sample", "sample", Details::default())
             }
-            What::SampleEnded => self.end_sample(at)?,
+            What::SampleEnded => self.end_sample(),
+        }
+    }
+
+    fn slice_began(&mut self, thread: u32, process: Pid, of: u32) -> Result<(), Refused> {
+        self.close(thread, None, self.now)?;
+        let (name, pid) = (short(self.legend.name(of)), process.to_string());
+        let details = Details { text: Some(("pid", &pid)), ..Details::default() };
+        self.open_on(thread, Open::Slice, "slice", &name, details)?;
+        if let Some(&message) = self.handled.get(&process) {
+            let name = self.method(process, message);
+            self.open_on(thread, Open::Message, "continued", &name, details)?;
         }
         Ok(())
     }
 
+    fn handling_began(&mut self, thread: u32, process: Pid, message: u32, flow: Option<u32>) -> Result<(), Refused> {
+        self.close(thread, Some(Open::Message), self.now)?;
+        let (name, pid) = (self.method(process, message), process.to_string());
+        let arrives = flow.and_then(|flow| self.survey.whole(flow));
+        let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
+        self.open_on(thread, Open::Message, "message", &name, details)?;
+        self.handled.insert(process, message);
+        self.open_of(process, "process", &name)?;
+        if let Some(sent) = self.sent.get_mut(&process)
+            && flow.is_some()
+        {
+            *sent = sent.saturating_sub(1);
+        }
+        self.change(process, -1);
+        Ok(())
+    }
+
+    fn sent(&mut self, thread: u32, to: Pid, message: u32, flow: u32) -> Result<(), Refused> {
+        let (name, to_text) = (format!("send {}", self.method(to, message)), to.to_string());
+        let leaves = self.survey.whole(flow);
+        let details = Details { text: Some(("to", &to_text)), leaves, ..Details::default() };
+        self.instant(thread, "send", &name, details)?;
+        *self.sent.entry(to).or_default() += 1;
+        self.change(to, 1);
+        Ok(())
+    }
+
+    fn answered(&mut self, thread: u32, to: Pid, answer: Option<u32>) -> Result<(), Refused> {
+        let to = to.to_string();
+        let leaves = answer.and_then(|answer| self.survey.whole(answer));
+        self.instant(thread, "answer", "answer", Details { text: Some(("to", &to)), leaves, ..Details::default() })
+    }
+
+    fn answer_taken(&mut self, thread: u32, process: Pid, answer: u32) -> Result<(), Refused> {
+        let (pid, arrives) = (process.to_string(), self.survey.whole(answer));
+        let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
+        self.instant(thread, "answer", "answer taken", details)
+    }
+
+    fn ended(&mut self, thread: u32, process: Pid, of: u32) -> Result<(), Refused> {
+        self.instant_of(thread, &format!("end of {}", short(self.legend.name(of))), process)?;
+        self.handled.remove(&process);
+        if let Some(rest) = self.sent.remove(&process) {
+            self.change(process, -(rest as i64));
+        }
+        let now = self.now;
+        let (own, open) = self.tracks.remove(&process).unwrap_or_default();
+        (0..open).try_for_each(|_| self.packets.end(now, own))
+    }
+
+    fn suspended(&mut self, thread: u32, process: Pid, full: Option<Pid>) -> Result<(), Refused> {
+        let full = full.map_or_else(|| "another node".to_owned(), |full| self.type_of(full));
+        let name = format!("suspended at {full}");
+        self.instant_of(thread, &name, process)?;
+        self.open_of(process, "suspended", &name)
+    }
+
     /// Ends all open slices and forgets all messages in flight: what happens to them next is not recorded.
-    fn end_sample(&mut self, at: u64) -> Result<(), Refused> {
-        for thread in 0..self.open.len() {
-            self.close(thread, None, at)?;
-        }
-        for (track, open) in self.tracks.values_mut() {
-            for _ in 0..std::mem::take(open) {
-                self.packets.end(at, *track)?;
-            }
-        }
+    fn end_sample(&mut self) -> Result<(), Refused> {
+        self.close_all(self.now)?;
         self.handled.clear();
         self.sent.clear();
         self.lengths.values_mut().for_each(|length| *length = 0);
@@ -355,22 +343,56 @@ impl<'a, W: Write> Writer<'a, W> {
         self.changed = self.survey.receivers.clone();
     }
 
-    fn instant(&mut self, at: u64, track: u64, name: &str, process: Pid) -> Result<(), Refused> {
+    /// Writes something that has happened on a thread.
+    fn instant(
+        &mut self,
+        thread: u32,
+        category: &'static str,
+        name: &str,
+        details: Details<'_>,
+    ) -> Result<(), Refused> {
+        self.packets.event((TrackEventKind::Instant, self.now, track_of(thread)), category, name, details)
+    }
+
+    /// Writes something that has happened to a process on a thread.
+    fn instant_of(&mut self, thread: u32, name: &str, process: Pid) -> Result<(), Refused> {
         let pid = process.to_string();
-        let details = Details { text: Some(("pid", &pid)), ..Details::default() };
-        self.packets.event((TrackEventKind::Instant, at, track), "event", name, details)
+        self.instant(thread, "event", name, Details { text: Some(("pid", &pid)), ..Details::default() })
+    }
+
+    /// Begins a slice on a thread's track.
+    fn open_on(
+        &mut self,
+        thread: u32,
+        open: Open,
+        category: &'static str,
+        name: &str,
+        details: Details<'_>,
+    ) -> Result<(), Refused> {
+        self.packets.event((TrackEventKind::Begin, self.now, track_of(thread)), category, name, details)?;
+        self.open[thread as usize].push(open);
+        Ok(())
+    }
+
+    /// Begins a slice on a process's track, if processes have tracks.
+    fn open_of(&mut self, process: Pid, category: &'static str, name: &str) -> Result<(), Refused> {
+        let Some(own) = self.process(process)? else { return Ok(()) };
+        self.packets.event((TrackEventKind::Begin, self.now, own), category, name, Details::default())?;
+        if let Some((_, open)) = self.tracks.get_mut(&process) {
+            *open += 1;
+        }
+        Ok(())
     }
 
     /// Ends the open slices of a thread down to `last`, or all of them if it is none. Does nothing if `last` is not
     /// open.
-    fn close(&mut self, thread: usize, last: Option<Open>, at: u64) -> Result<(), Refused> {
-        let open = &mut self.open[thread];
+    fn close(&mut self, thread: u32, last: Option<Open>, at: u64) -> Result<(), Refused> {
+        let open = &mut self.open[thread as usize];
         let keep = match last {
             None => 0,
             Some(last) => open.iter().rposition(|open| *open == last).unwrap_or(open.len()),
         };
-        let track = FIRST_THREAD + thread as u64;
-        open.drain(keep..).try_for_each(|_| self.packets.end(at, track))
+        open.drain(keep..).try_for_each(|_| self.packets.end(at, track_of(thread)))
     }
 
     /// Returns the track of a process, which is defined on first use; none if processes have no tracks.
@@ -390,18 +412,12 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(Some(track))
     }
 
-    fn opened(&mut self, process: Pid) {
-        if let Some((_, open)) = self.tracks.get_mut(&process) {
-            *open += 1;
-        }
-    }
-
     /// Ends a slice on a process's track, if one is open.
-    fn closed(&mut self, process: Pid, at: u64) -> Result<(), Refused> {
+    fn close_of(&mut self, process: Pid) -> Result<(), Refused> {
         match self.tracks.get_mut(&process) {
             Some((track, open)) if *open > 0 => {
                 *open -= 1;
-                self.packets.end(at, *track)
+                self.packets.end(self.now, *track)
             }
             _ => Ok(()),
         }

@@ -177,73 +177,86 @@ impl<'a> Walk<'a> {
         at: Point,
         told: &mut Vec<Interval>,
     ) -> Point {
-        let gap = last.and_then(|slice| slice.ended).unwrap_or(from).max(from);
-        let (subject, message) = (self.subject(process), self.handled(process, gap, at));
+        let begin = last.and_then(|slice| slice.ended).unwrap_or(from).max(from);
         let thread = next.filter(|slice| slice.began == at).map(|slice| slice.thread);
+        let gap = Gap { process, thread, begin, end: at };
         let wake = match last.map(|slice| slice.then) {
             // The process could have continued immediately: it had more to do, or a message was waiting.
             None | Some(Then::Ready | Then::Idle | Then::Ended) => None,
             Some(Then::Suspended) => Some(self.suspension(process, at)),
-            Some(Then::Waits) => self.wake(process, last, next, gap),
+            Some(Then::Waits) => self.wake(process, last, next, begin),
         };
         match wake {
-            None => {
-                told.push(self.worker(process, thread, gap, at));
-                gap
-            }
-            Some(GapEnd::Room(suspension)) => {
-                let end = suspension.and_then(|known| known.ended).map_or(at, |ended| ended.clamp(gap, at));
-                if end < at {
-                    told.push(self.worker(process, thread, end, at));
-                }
-                let interval = match suspension {
-                    Some(Suspension { at: Some(full), .. }) => {
-                        let busy = self.inner(gap, end, |walk| walk.busy(full, gap, end));
-                        let cause = Cause::Suspended { process: subject, at: self.subject(full) };
-                        self.interval(cause, gap, end, busy)
-                    }
-                    // The receiver is on another node.
-                    Some(_) => self.leaf(Cause::Outside { process: subject, message }, gap, end),
-                    None => self.leaf(Cause::Unknown, gap, end),
-                };
-                told.push(interval);
-                gap
-            }
-            Some(GapEnd::Timer { fired, late }) => {
-                let due = self.index.at(fired).saturating_sub(late);
-                let fired = fired.min(at);
-                if fired < at {
-                    told.push(self.worker(process, thread, fired, at));
-                }
-                let (begin, end) = (self.index.at(gap), self.index.at(fired));
-                let due = due.clamp(begin, end);
-                self.intervals += 2;
-                told.push(Interval::leaf(Cause::LateTimer { process: subject, message }, due, end));
-                told.push(Interval::leaf(Cause::Timer { process: subject, message }, begin, due));
-                gap
-            }
-            Some(GapEnd::Answer { flow, answered }) => {
-                let answered = answered.min(at);
-                if answered < at {
-                    told.push(self.worker(process, thread, answered, at));
-                }
-                let sent = self.index.message(flow).and_then(|message| message.sent);
-                let sent = sent.map_or(gap, |sent| sent.clamp(from, gap));
-                let mut call = self.message(flow, sent, answered);
-                if sent < gap && !self.path.contains(&flow) {
-                    call.beside = self.inner(sent, gap, |walk| walk.own(process, sent, gap));
-                    debug_assert!(sum(&call.beside) <= call.length());
-                }
-                told.push(call);
-                sent
-            }
+            None => told.push(self.worker(process, thread, begin, at)),
+            Some(GapEnd::Room(suspension)) => self.suspended(&gap, suspension, told),
+            Some(GapEnd::Timer { fired, late }) => self.slept(&gap, fired, late, told),
+            Some(GapEnd::Answer { flow, answered }) => return self.called(&gap, from, flow, answered, told),
             Some(GapEnd::Unknown) => {
                 let is_known = self.index.legend.lost == 0;
-                let cause = if is_known { Cause::Outside { process: subject, message } } else { Cause::Unknown };
-                told.push(self.leaf(cause, gap, at));
-                gap
+                let cause = if is_known { self.outside(&gap) } else { Cause::Unknown };
+                told.push(self.leaf(cause, begin, at));
             }
         }
+        begin
+    }
+
+    /// Adds a gap in which the process was suspended.
+    fn suspended(&mut self, gap: &Gap, suspension: Option<Suspension>, told: &mut Vec<Interval>) {
+        let end = suspension.and_then(|known| known.ended).map_or(gap.end, |ended| ended.clamp(gap.begin, gap.end));
+        self.then_ready(gap, end, told);
+        let interval = match suspension {
+            Some(Suspension { at: Some(full), .. }) => {
+                let busy = self.inner(gap.begin, end, |walk| walk.busy(full, gap.begin, end));
+                let cause = Cause::Suspended { process: self.subject(gap.process), at: self.subject(full) };
+                self.interval(cause, gap.begin, end, busy)
+            }
+            // The receiver is on another node.
+            Some(_) => self.leaf(self.outside(gap), gap.begin, end),
+            None => self.leaf(Cause::Unknown, gap.begin, end),
+        };
+        told.push(interval);
+    }
+
+    /// Adds a gap in which the process waited for a timer, which fired `late` nanoseconds late.
+    fn slept(&mut self, gap: &Gap, fired: Point, late: u64, told: &mut Vec<Interval>) {
+        let due = self.index.at(fired).saturating_sub(late);
+        let fired = fired.min(gap.end);
+        self.then_ready(gap, fired, told);
+        let (begin, end) = (self.index.at(gap.begin), self.index.at(fired));
+        let due = due.clamp(begin, end);
+        self.intervals += 2;
+        let (process, message) = (self.subject(gap.process), self.handled(gap.process, gap.begin, gap.end));
+        told.push(Interval::leaf(Cause::LateTimer { process, message }, due, end));
+        told.push(Interval::leaf(Cause::Timer { process, message }, begin, due));
+    }
+
+    /// Adds a gap in which the process waited for an answer, with the time since the send of its call, but not from
+    /// before `from`. Returns where that begins.
+    fn called(&mut self, gap: &Gap, from: Point, flow: u32, answered: Point, told: &mut Vec<Interval>) -> Point {
+        let answered = answered.min(gap.end);
+        self.then_ready(gap, answered, told);
+        let sent = self.index.message(flow).and_then(|message| message.sent);
+        let sent = sent.map_or(gap.begin, |sent| sent.clamp(from, gap.begin));
+        let mut call = self.message(flow, sent, answered);
+        if sent < gap.begin && !self.path.contains(&flow) {
+            call.beside = self.inner(sent, gap.begin, |walk| walk.own(gap.process, sent, gap.begin));
+            debug_assert!(sum(&call.beside) <= call.length());
+        }
+        told.push(call);
+        sent
+    }
+
+    /// Adds the rest of a gap, in which the process could have continued.
+    fn then_ready(&mut self, gap: &Gap, from: Point, told: &mut Vec<Interval>) {
+        if from < gap.end {
+            told.push(self.worker(gap.process, gap.thread, from, gap.end));
+        }
+    }
+
+    /// Returns the cause of a gap that something outside of the recording has ended.
+    fn outside(&self, gap: &Gap) -> Cause {
+        let message = self.handled(gap.process, gap.begin, gap.end);
+        Cause::Outside { process: self.subject(gap.process), message }
     }
 
     /// Walks along another line, unless the walk is too deep already.
@@ -367,6 +380,15 @@ impl<'a> Walk<'a> {
         self.intervals += 1;
         Interval::of(cause, self.index.at(from), self.index.at(to), parts)
     }
+}
+
+/// The time between two slices of a process.
+struct Gap {
+    process: Number,
+    /// The thread of the next slice, if that began at the end of the gap.
+    thread: Option<u32>,
+    begin: Point,
+    end: Point,
 }
 
 /// The event that ended a gap.

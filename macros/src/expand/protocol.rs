@@ -15,7 +15,7 @@ use crate::parse::message::Message;
 use crate::parse::method::Method;
 use crate::parse::naming::{self, hidden_type, local};
 use crate::parse::{argument, generics, options};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::{FnArg, GenericParam, Generics, ItemTrait, ReturnType, Signature, TraitItem, TraitItemFn, parse_quote};
@@ -209,23 +209,13 @@ fn without(
 fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (krate, private, ty) = (&self_type.krate, self_type.private(), &self_type.ty);
     let (pid, handle) = (local("pid"), local("handle"));
-    let (client, rest) = (naming::handle_type(&self_type.ident, "Client"), hidden_type("Rest"));
-    let (bool, str) = (quote!(::core::primitive::bool), quote!(::core::primitive::str));
+    let client = naming::handle_type(&self_type.ident, "Client");
     let linked = client::linked(self_type, &client, messages);
-    let (last, over_rest) = (
-        client::over(&self_type.generics, &client, &quote!(#private::End)),
-        client::over(&self_type.generics, &client, &rest.to_token_stream()),
-    );
+    let last = client::over(&self_type.generics, &client, &quote!(#private::End));
     let (parameters, _, clause) = self_type.generics.split_for_impl();
-    let name = self_type.ident.unraw().to_string();
-    let shows = inspect::messages(messages, &[], &private);
-    let allowed = lints::allowed(messages.iter().map(|message| &message.method));
-    let names = messages.iter().map(|message| {
-        let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
-        quote!(#(#cfgs)* #name)
-    });
-    let (named, by_name, process, inputs) =
-        (by_name::messages(messages, &private), local("name"), local("process"), local("inputs"));
+    let (name, bool, str) =
+        (self_type.ident.unraw().to_string(), quote!(::core::primitive::bool), quote!(::core::primitive::str));
+    let described = described(self_type, &client, messages);
     quote! {
         #linked
 
@@ -244,6 +234,26 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
             }
         }
 
+        #described
+    }
+}
+
+/// Returns the impl that says which messages the protocol has.
+fn described(self_type: &SelfType, client: &Ident, messages: &[Message]) -> TokenStream {
+    let (private, ty, rest) = (self_type.private(), &self_type.ty, hidden_type("Rest"));
+    let over_rest = client::over(&self_type.generics, client, &rest.to_token_stream());
+    let (parameters, _, clause) = self_type.generics.split_for_impl();
+    let name = self_type.ident.unraw().to_string();
+    let shows = inspect::messages(messages, &[], &private);
+    let allowed = lints::allowed(messages.iter().map(|message| &message.method));
+    let names = messages.iter().map(|message| {
+        let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
+        quote!(#(#cfgs)* #name)
+    });
+    let (named, by_name, process, inputs) =
+        (by_name::messages(messages, &private), local("name"), local("process"), local("inputs"));
+    let str = quote!(::core::primitive::str);
+    quote! {
         #[automatically_derived]
         #allowed
         impl #parameters #private::Protocol for #ty #clause {

@@ -222,20 +222,7 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
         Pat::Wild(_) => format_ident!("_ctx"),
         _ => format_ident!("ctx"),
     };
-    let what = match bare(&input.ty) {
-        Type::Reference(reference) if reference.mutability.is_some() && reference.lifetime.is_none() => {
-            match bare(&reference.elem) {
-                Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
-                    match arguments(path).as_slice() {
-                        [of] if text(of) == "Self" || text(of) == text(&self_type.ty) => return,
-                        _ => "a method takes the context of its own process",
-                    }
-                }
-                _ => "this is not the type of the context",
-            }
-        }
-        _ => "the context is borrowed mutably, for as long as the method runs",
-    };
+    let Some(what) = fault_of_context(&input.ty, self_type) else { return };
     diagnostics.on(&*input, what, format!("write `{name}: &mut Context<Self>`"));
     if let Type::Reference(reference) = bare_mut(&mut input.ty)
         && let Some(path) = bare::path(&reference.elem)
@@ -245,6 +232,23 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
         // A context without its parameter is an error by itself, which the compiler would report as well.
         let krate = &self_type.krate;
         *reference.elem = syn::parse_quote!(#krate::Context<Self>);
+    }
+}
+
+/// Returns what is wrong with the type of a context, if anything.
+fn fault_of_context(ty: &Type, self_type: &SelfType) -> Option<&'static str> {
+    let is_mutable = |reference: &&syn::TypeReference| reference.mutability.is_some() && reference.lifetime.is_none();
+    let reference = if let Type::Reference(reference) = bare(ty) { Some(reference) } else { None };
+    let Some(reference) = reference.filter(is_mutable) else {
+        return Some("the context is borrowed mutably, for as long as the method runs");
+    };
+    match bare(&reference.elem) {
+        Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
+            let is_own = |of: &Type| text(of) == "Self" || text(of) == text(&self_type.ty);
+            let is_right = matches!(arguments(path).as_slice(), [of] if is_own(of));
+            (!is_right).then_some("a method takes the context of its own process")
+        }
+        _ => Some("this is not the type of the context"),
     }
 }
 

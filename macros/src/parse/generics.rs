@@ -133,33 +133,8 @@ fn substitute(generics: &Generics, tokens: &TokenStream) -> TokenStream {
     let mut out = TokenStream::new();
     let (mut before, mut at) = (Before::default(), 0);
     while let Some(token) = tokens.get(at) {
-        // The end of the parameter, or of the path that starts at it.
-        let mut end = at + 1;
-        let found = match token {
-            TokenTree::Ident(ident) if before.may_name() && !is_bound(&tokens[end..]) => {
-                generics.params.iter().find_map(|param| match param {
-                    GenericParam::Type(param) if param.ident == *ident => {
-                        end += tail(&tokens[end..]);
-                        Some(quote!(&'__postroom ()))
-                    }
-                    GenericParam::Const(param) if param.ident == *ident => Some(value_of(&param.ty)),
-                    _ => None,
-                })
-            }
-            TokenTree::Group(group) => {
-                let inner = Group::new(group.delimiter(), substitute(generics, &group.stream()));
-                Some(TokenTree::Group(inner).into())
-            }
-            TokenTree::Punct(punct) if punct.as_char() == '<' && before.begins_qualified() => {
-                end = at + qualified(&tokens[at..]);
-                let inner = tokens[at..end].iter().cloned().collect();
-                end += tail(&tokens[end..]);
-                names(generics).into_iter().any(|name| occurs(name, &inner)).then(|| quote!(&'__postroom ()))
-            }
-            _ => None,
-        };
-        match found {
-            Some(instead) => {
+        match substitution(generics, &tokens, at, &before) {
+            Some((instead, end)) => {
                 out.extend(instead);
                 at = end;
             }
@@ -171,6 +146,32 @@ fn substitute(generics: &Generics, tokens: &TokenStream) -> TokenStream {
         before.note(token);
     }
     out
+}
+
+/// Returns what stands in place of the parameter at `at`, or of the path that starts at it, and where that ends.
+fn substitution(generics: &Generics, tokens: &[TokenTree], at: usize, before: &Before) -> Option<(TokenStream, usize)> {
+    let unit = || quote!(&'__postroom ());
+    let end = at + 1;
+    match &tokens[at] {
+        TokenTree::Ident(ident) if before.may_name() && !is_bound(&tokens[end..]) => {
+            generics.params.iter().find_map(|param| match param {
+                GenericParam::Type(param) if param.ident == *ident => Some((unit(), end + tail(&tokens[end..]))),
+                GenericParam::Const(param) if param.ident == *ident => Some((value_of(&param.ty), end)),
+                _ => None,
+            })
+        }
+        TokenTree::Group(group) => {
+            let inner = Group::new(group.delimiter(), substitute(generics, &group.stream()));
+            Some((TokenTree::Group(inner).into(), end))
+        }
+        TokenTree::Punct(punct) if punct.as_char() == '<' && before.begins_qualified() => {
+            let end = at + qualified(&tokens[at..]);
+            let inner = tokens[at..end].iter().cloned().collect();
+            let is_ours = names(generics).into_iter().any(|name| occurs(name, &inner));
+            is_ours.then(|| (unit(), end + tail(&tokens[end..])))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the length of the `<…>` at the beginning of the tokens.

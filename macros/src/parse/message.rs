@@ -45,6 +45,26 @@ pub(crate) enum MessageKind {
     Existing(Type),
 }
 
+/// Reports an existing type that another method handles. Returns whether there is one.
+fn is_handled_already(ty: &Type, method: &Method, others: &[Message], diagnostics: &mut Diagnostics) -> bool {
+    let is_same = |other: &&Message| matches!(&other.kind, MessageKind::Existing(other) if text(other) == text(ty));
+    let is_beside = |same: &&Message| same.method.present().is_none() || method.present().is_none();
+    let Some(same) = others.iter().find(is_same).filter(is_beside) else { return false };
+    let what = format!("`{}` is already handled by `{}`", text(ty), same.method.ident);
+    diagnostics.on(ty, what, "handle it in one method, or write `#[message]` for a type of its own");
+    true
+}
+
+/// Reports a generated type that another method has, too. Returns whether there is one.
+fn is_named_already(ident: &Ident, method: &Method, others: &[Message], diagnostics: &mut Diagnostics) -> bool {
+    let same = others.iter().find(|other| other.own_type() == Some(ident));
+    let Some(same) = same.filter(|same| same.method.ident != method.ident) else { return false };
+    let name = method.ident.unraw();
+    let what = format!("`{}` and `{name}` would both be the message type `{ident}`", same.method.ident);
+    diagnostics.on(&method.ident, what, format!("rename it, for instance `{name}_again`"));
+    true
+}
+
 impl Message {
     pub(crate) fn check(
         mut method: Method,
@@ -53,7 +73,6 @@ impl Message {
         diagnostics: &mut Diagnostics,
     ) -> Self {
         let before = diagnostics.count();
-        let mut repeated = false;
         let name = method.ident.unraw().to_string();
         if let Some(why) = naming::reserved_for_messages(&name) {
             let what = format!("a message cannot be called `{name}`: {why}");
@@ -80,31 +99,19 @@ impl Message {
             let what = "`#[inspect(skip)]` has no effect: the method does not say `#[message(inspect)]`";
             diagnostics.on(skip, what, "remove it");
         }
-        let kind = match options.existing {
+        let (kind, repeated) = match options.existing {
             Some(ty) => {
                 exactly_one(&method, &ty, diagnostics);
-                let same = others
-                    .iter()
-                    .find(|other| matches!(&other.kind, MessageKind::Existing(other) if text(other) == text(&ty)));
-                if let Some(same) = same.filter(|same| same.method.present().is_none() || method.present().is_none()) {
-                    let what = format!("`{}` is already handled by `{}`", text(&ty), same.method.ident);
-                    diagnostics.on(&ty, what, "handle it in one method, or write `#[message]` for a type of its own");
-                    repeated = true;
-                }
-                MessageKind::Existing(ty)
+                let repeated = is_handled_already(&ty, &method, others, diagnostics);
+                (MessageKind::Existing(ty), repeated)
             }
             None => {
                 let ident = naming::message_type(&self_type.ident, &method.ident);
-                if let Some(same) = others.iter().find(|other| other.own_type() == Some(&ident))
-                    && same.method.ident != method.ident
-                {
-                    let what = format!("`{}` and `{name}` would both be the message type `{ident}`", same.method.ident);
-                    diagnostics.on(&method.ident, what, format!("rename it, for instance `{name}_again`"));
-                    repeated = true;
-                }
+                let repeated = is_named_already(&ident, &method, others, diagnostics);
                 let fields: TokenStream =
                     method.arguments.fields().into_iter().map(|(_, ty, _)| quote!(#ty,)).collect();
-                MessageKind::Own { ident, generics: generics::used_in(&self_type.generics, &fields) }
+                let generics = generics::used_in(&self_type.generics, &fields);
+                (MessageKind::Own { ident, generics }, repeated)
             }
         };
         method.sound &= diagnostics.count() == before;

@@ -165,11 +165,10 @@ impl<K: LaneKey> Process for PoolProcess<K> {
         while let Some(event) = events.next() {
             match event {
                 Event::Message(package) => {
-                    match package.take::<Internal>().map(|Internal(action)| action.take::<PoolAction<K, Package>>()) {
-                        Ok(Ok(action)) => self.act(action, out),
-                        Ok(Err(_)) => {}
-                        // The message was sent to the PID of this process itself, which has no methods.
-                        Err(package) => drop(package),
+                    // Dropped otherwise: it was sent to the PID of this process itself, which has no methods.
+                    let action = package.take::<Internal>().map(|Internal(action)| action.take());
+                    if let Ok(Ok(action)) = action {
+                        self.act(action, out);
                     }
                 }
                 Event::Signal(Signal::Down(down)) => {

@@ -482,7 +482,6 @@ impl Iterator for RecordedEvents<'_> {
 
 impl RecordedEvents<'_> {
     fn see(&mut self, record: Stamped) {
-        // Longer than other functions: a line or two for each kind.
         let Stamped { at, thread, kind, name, flow, answer, process, extra } = record;
         let pid = |incarnation| self.recording.pid(incarnation);
         let (of, flow) = (TypeIndex(name), NonZeroU32::new(flow).map(FlowId));

@@ -181,18 +181,7 @@ impl ChildSlot {
                     pid.stop();
                     continue;
                 };
-                if let Err(Undeliverable { package, reason }) = redeliver(pid, package) {
-                    let is_full = matches!(reason, SendFailure::Full(_));
-                    // The process is on another node, and the transport has no room.
-                    let room = is_full.then(|| queue_abroad(pid)).flatten();
-                    if room.is_none() && !is_over(reason) {
-                        // The message cannot be sent there, or the transport does not report when there is room.
-                        let why = if is_full { DeadLetterReason::Overflow } else { DeadLetterReason::Ended };
-                        package.fail(self.host, why, reason.into());
-                        continue;
-                    }
-                    // There is no room, or the process has ended already. In that case, messages that were sent to it
-                    // return as its unhandled ones, ahead of this one.
+                if let Some((package, room)) = self.pass_on(pid, package) {
                     waiting.push_front(KeptItem::Message(package));
                     let mut queue = lock(&self.queue);
                     queue.older = waiting;
@@ -200,6 +189,23 @@ impl ChildSlot {
                 }
             }
         }
+    }
+
+    /// Passes a kept message on to the process. Returns it if it has to be kept on: there is no room, for which one can
+    /// wait at the queue, or the process has ended already. In that case, messages that were sent to it return as its
+    /// unhandled ones, ahead of this one.
+    fn pass_on(&self, pid: Pid, package: Package) -> Option<(Package, Option<TransportQueue>)> {
+        let Undeliverable { package, reason } = redeliver(pid, package).err()?;
+        let is_full = matches!(reason, SendFailure::Full(_));
+        // The process is on another node, and the transport has no room.
+        let room = is_full.then(|| queue_abroad(pid)).flatten();
+        if room.is_some() || is_over(reason) {
+            return Some((package, room));
+        }
+        // The message cannot be sent there, or the transport does not report when there is room.
+        let why = if is_full { DeadLetterReason::Overflow } else { DeadLetterReason::Ended };
+        package.fail(self.host, why, reason.into());
+        None
     }
 
     /// Stops handing out the PID of a process that ends, both to senders and to those that wait for its end.

@@ -7,13 +7,14 @@ use crate::codec::{Agreement, DecodedStart};
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Content, Envelope, ToldKind};
 use crate::info::RemoteInfo;
+use crate::node::keys::StartKeys;
 use crate::node::peer::Peer;
-use crate::node::policy::{Ask, Hearing, Verdict};
-use crate::node::porter::Job;
+use crate::node::policy::{Ask, Hearing, Policy, Verdict};
+use crate::node::porter::{Job, Porter};
 use crate::starts::{MAX_KEY, NotStarted, Started};
 use bytes::Bytes;
 use postroom::routing::ControlMessage;
-use postroom::{ExitReason, Pid};
+use postroom::{Address, ExitReason, Host, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,10 +32,9 @@ impl Delivery {
     pub(super) fn start(&self, peer: &Arc<Peer>, number: u64, kind: StartKind, content: Content) {
         let is_child = matches!(kind, StartKind::Child);
         let length = content.bytes.len();
-        let is_noted = peer.begin_start(length);
-        let noted = is_noted.then_some(length);
+        let noted = peer.begin_start(length).then_some(length);
         let answer = StartAnswer { peer: Arc::clone(peer), number, is_child, is_given: false, noted };
-        if !is_noted {
+        if noted.is_none() {
             self.counters.refused_starts.fetch_add(1, Ordering::Relaxed);
             answer.give(Err(NotStarted::Full));
             return;
@@ -53,49 +53,20 @@ impl Delivery {
             answer.give(Err(NotStarted::Said(format!("its key has {} bytes; use 1 to {MAX_KEY}", key.len()))));
             return;
         }
-        let (host, policy, starter) = (self.host, Arc::clone(&self.policy), self.porters[0]);
-        let (requester, keys) = (Arc::clone(peer), Arc::clone(&self.keys));
-        let start = move |is_allowed: bool| {
-            if !is_allowed {
-                answer.give(Err(NotStarted::Denied));
-                return;
-            }
-            let begin = move || {
-                let ward = policy.begin_start();
-                let (ends, ended) = (Arc::clone(&policy), Arc::clone(&requester));
-                let on_end = move |reason: &ExitReason, handling: Option<&'static str>| {
-                    ends.ended(ward);
-                    if is_child {
-                        // The supervisor has not requested this end, so to the supervisor it is the loss of the node.
-                        let is_lost = reason.is_normal() && host.is_shutting_down();
-                        ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason }, handling);
-                    }
-                };
-                let started = host.start_watched(process, entry, inputs, on_end);
-                match &started {
-                    Ok(pid) => policy.started(ward, requester.node(), *pid),
-                    Err(_) => policy.ended(ward),
-                }
-                started.map_err(|error| NotStarted::Said(error.to_string()))
-            };
-            let tell = move |started: Started| {
-                let pid = started.clone();
-                if !answer.give(started)
-                    && let Ok(pid) = pid
-                {
-                    pid.kill();
-                }
-            };
-            let job: Job = Box::new(move || match kind {
-                StartKind::Keyed(key) => keys.start(key, process, tell, begin),
-                StartKind::Plain | StartKind::Child => tell(begin()),
-            });
-            // If the job is refused, or dropped before it has run, the answer is sent nevertheless.
-            let _ = starter.run(job).send();
+        let ask = Ask::Start { process, entry, is_child: answer.is_child };
+        let request = PeerStart {
+            host: self.host,
+            policy: Arc::clone(&self.policy),
+            keys: Arc::clone(&self.keys),
+            start: DecodedStart { process, entry, inputs },
+            answer,
         };
-        match self.policy.verdict(peer.node(), Ask::Start { process, entry, is_child }) {
-            Verdict::Now(is_allowed) => start(is_allowed),
-            Verdict::Later(hearing) => self.decide(peer, hearing, move |_, is_allowed| start(is_allowed)),
+        let starter = self.porters[0];
+        match self.policy.verdict(peer.node(), ask) {
+            Verdict::Now(is_allowed) => request.decided(kind, is_allowed, starter),
+            Verdict::Later(hearing) => {
+                self.decide(peer, hearing, move |_, is_allowed| request.decided(kind, is_allowed, starter));
+            }
         }
     }
 
@@ -232,6 +203,67 @@ impl Drop for AskAnswer {
     }
 }
 
+/// A request to start a process, until the policy has decided about it.
+struct PeerStart {
+    host: Host,
+    policy: Arc<Policy>,
+    keys: Arc<StartKeys>,
+    start: DecodedStart,
+    answer: StartAnswer,
+}
+
+impl PeerStart {
+    /// Has the process started on `starter` if the request `is_allowed`, and answers the request in any case.
+    fn decided(self, kind: StartKind, is_allowed: bool, starter: Address<Porter>) {
+        if !is_allowed {
+            self.answer.give(Err(NotStarted::Denied));
+            return;
+        }
+        let job: Job = Box::new(move || {
+            let Self { host, policy, keys, start, answer } = self;
+            let (process, requester) = (start.process, Arc::clone(&answer.peer));
+            let charge = answer.is_child.then_some(answer.number);
+            let begin = || begin(host, &policy, &requester, start, charge);
+            match kind {
+                StartKind::Keyed(key) => keys.start(key, process, move |started| answer.tell(started), begin),
+                StartKind::Plain | StartKind::Child => {
+                    let started = begin();
+                    answer.tell(started);
+                }
+            }
+        });
+        // If the job is refused, or dropped before it has run, the answer is sent nevertheless.
+        let _ = starter.run(job).send();
+    }
+}
+
+/// Starts a process for a peer. If it is a child, its supervisor on that peer knows it by the number `charge`, and is
+/// told when it ends.
+fn begin(
+    host: Host,
+    policy: &Arc<Policy>,
+    requester: &Arc<Peer>,
+    DecodedStart { process, entry, inputs }: DecodedStart,
+    charge: Option<u64>,
+) -> Started {
+    let ward = policy.begin_start();
+    let (ends, ended) = (Arc::clone(policy), Arc::clone(requester));
+    let on_end = move |reason: &ExitReason, handling: Option<&'static str>| {
+        ends.ended(ward);
+        if let Some(number) = charge {
+            // The supervisor has not requested this end, so to the supervisor it is the loss of the node.
+            let is_lost = reason.is_normal() && host.is_shutting_down();
+            ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason }, handling);
+        }
+    };
+    let started = host.start_watched(process, entry, inputs, on_end);
+    match &started {
+        Ok(pid) => policy.started(ward, requester.node(), *pid),
+        Err(_) => policy.ended(ward),
+    }
+    started.map_err(|error| NotStarted::Said(error.to_string()))
+}
+
 /// The obligation to answer a peer's request to start a process.
 struct StartAnswer {
     peer: Arc<Peer>,
@@ -247,6 +279,16 @@ impl StartAnswer {
     /// Answers the request. Returns false if the process must be killed: it is a child, and the session is over.
     fn give(mut self, started: Started) -> bool {
         self.put(started)
+    }
+
+    /// Answers the request, and kills a child whose session is over.
+    fn tell(self, started: Started) {
+        let pid = started.clone();
+        if !self.give(started)
+            && let Ok(pid) = pid
+        {
+            pid.kill();
+        }
     }
 
     fn put(&mut self, started: Started) -> bool {

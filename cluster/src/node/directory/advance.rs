@@ -5,7 +5,10 @@ use super::{Directory, DirectoryState};
 use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
 use crate::engine::{Bucket, Revision};
-use crate::keyed::{Found, KeyedStart};
+use crate::groups::{CountRequest, MembershipError};
+use crate::keyed::{Found, KeyedError, KeyedStart};
+use crate::node::peer::Peer;
+use crate::reply::Completer;
 use postroom::error::SendFailure;
 use postroom::{NodeId, Pid, payloads};
 use std::collections::BTreeMap;
@@ -31,6 +34,21 @@ enum Told {
     Lost(Vec<crate::eventual::NameLost>),
 }
 
+/// The actions that are due, for the driver to perform without the lock.
+struct DueActions {
+    requests: Vec<CountRequest>,
+    events: Vec<(Pid, Vec<(u64, postroom::GroupEvent)>)>,
+    lost: Vec<(Pid, Vec<crate::eventual::NameLost>)>,
+    starts: Vec<KeyedStart>,
+    stops: Vec<Pid>,
+    listed: Vec<(Completer<Result<Vec<Pid>, MembershipError>>, Vec<Pid>)>,
+    found: Vec<(Completer<Result<Pid, KeyedError>>, Result<Pid, KeyedError>)>,
+    /// Peers whose sessions must end, since they announce too much.
+    floods: Vec<Arc<Peer>>,
+    /// The peers for which there are messages.
+    to_tell: Vec<NodeId>,
+}
+
 impl Directory {
     /// Performs all pending actions. Called by the driver, which passes this node's epoch if it is a member.
     pub(crate) fn advance(
@@ -50,34 +68,14 @@ impl Directory {
         if epoch.is_some() {
             state.keys.set_members(members);
         }
-        state.groups.handle_timeout(now);
-        state.eventual.handle_timeout(now);
-        state.keys.handle_timeout(now);
-        if state.blocked_until.is_some_and(|until| until <= now) {
-            state.blocked_until = None;
-        }
-        let requests: Vec<_> = std::iter::from_fn(|| state.groups.poll_request()).collect();
-        let events: Vec<_> = std::iter::from_fn(|| state.groups.poll_events()).collect();
-        let lost: Vec<_> = std::iter::from_fn(|| state.eventual.poll_lost()).collect();
-        let starts: Vec<_> = std::iter::from_fn(|| state.keys.poll_start()).collect();
-        let stops = state.take_stops();
-        let mut listed = Vec::new();
-        while let Some(answer) = state.groups.poll_listed() {
-            listed.extend(state.listing.remove(&answer.number).map(|then| (then, answer.members)));
-        }
-        let mut found = Vec::new();
-        while let Some(Found { number, result }) = state.keys.poll_found() {
-            found.extend(state.asking.remove(&number).map(|then| (then, result)));
-        }
-        let floods: Vec<_> =
-            std::iter::from_fn(|| state.groups.poll_flood().or_else(|| state.keys.poll_flood())).collect();
-        let floods: Vec<_> = floods.iter().filter_map(|node| state.peers.get(node).cloned()).collect();
-        let to_tell: Vec<_> = match state.blocked_until {
-            None => state.peers.keys().copied().filter(|node| state.has_message(*node)).collect(),
-            Some(_) => Vec::new(),
-        };
+        let due = state.take_due(now);
         drop(state);
-        for request in requests {
+        self.perform(now, due);
+    }
+
+    /// Performs actions, without the lock.
+    fn perform(self: &Arc<Self>, now: Moment, due: DueActions) {
+        for request in due.requests {
             let directory = Arc::clone(self);
             let then = move |answer| {
                 let now = directory.now();
@@ -88,14 +86,14 @@ impl Directory {
                 request.access.perform(&*engine, Bucket::Groups, &request.key, then);
             }
         }
-        events.into_iter().for_each(|(pid, events)| self.tell(pid, events, |event| &event.1, Told::Events));
-        lost.into_iter().for_each(|(pid, lost)| self.tell(pid, lost, |lost| lost, Told::Lost));
-        starts.into_iter().for_each(|start| self.start(start));
-        stops.into_iter().for_each(|pid| _ = pid.stop());
-        listed.into_iter().for_each(|(then, members)| then.complete(Ok(members)));
-        found.into_iter().for_each(|(then, result)| then.complete(result));
-        floods.into_iter().for_each(|peer| peer.end_flood());
-        to_tell.into_iter().for_each(|node| self.talk(now, node));
+        due.events.into_iter().for_each(|(pid, events)| self.tell(pid, events, |event| &event.1, Told::Events));
+        due.lost.into_iter().for_each(|(pid, lost)| self.tell(pid, lost, |lost| lost, Told::Lost));
+        due.starts.into_iter().for_each(|start| self.start(start));
+        due.stops.into_iter().for_each(|pid| _ = pid.stop());
+        due.listed.into_iter().for_each(|(then, members)| then.complete(Ok(members)));
+        due.found.into_iter().for_each(|(then, result)| then.complete(result));
+        due.floods.into_iter().for_each(|peer| peer.end_flood());
+        due.to_tell.into_iter().for_each(|node| self.talk(now, node));
     }
 
     /// Sends the pending messages to a peer, as far as its session has room.
@@ -205,6 +203,40 @@ impl Directory {
 }
 
 impl DirectoryState {
+    /// Lets time pass, and takes the actions that are due by then.
+    fn take_due(&mut self, now: Moment) -> DueActions {
+        self.groups.handle_timeout(now);
+        self.eventual.handle_timeout(now);
+        self.keys.handle_timeout(now);
+        if self.blocked_until.is_some_and(|until| until <= now) {
+            self.blocked_until = None;
+        }
+        let mut listed = Vec::new();
+        while let Some(answer) = self.groups.poll_listed() {
+            listed.extend(self.listing.remove(&answer.number).map(|then| (then, answer.members)));
+        }
+        let mut found = Vec::new();
+        while let Some(Found { number, result }) = self.keys.poll_found() {
+            found.extend(self.asking.remove(&number).map(|then| (then, result)));
+        }
+        let floods: Vec<_> =
+            std::iter::from_fn(|| self.groups.poll_flood().or_else(|| self.keys.poll_flood())).collect();
+        DueActions {
+            requests: std::iter::from_fn(|| self.groups.poll_request()).collect(),
+            events: std::iter::from_fn(|| self.groups.poll_events()).collect(),
+            lost: std::iter::from_fn(|| self.eventual.poll_lost()).collect(),
+            starts: std::iter::from_fn(|| self.keys.poll_start()).collect(),
+            stops: self.take_stops(),
+            listed,
+            found,
+            floods: floods.iter().filter_map(|node| self.peers.get(node).cloned()).collect(),
+            to_tell: match self.blocked_until {
+                None => self.peers.keys().copied().filter(|node| self.has_message(*node)).collect(),
+                Some(_) => Vec::new(),
+            },
+        }
+    }
+
     /// Returns the processes of keys that have to be stopped.
     pub(super) fn take_stops(&mut self) -> Vec<Pid> {
         std::iter::from_fn(|| self.keys.poll_stop()).collect()

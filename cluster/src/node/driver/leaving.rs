@@ -27,6 +27,37 @@ impl Driver {
         self.condemn(held, why, now, now + self.setup.timing.grace);
     }
 
+    /// Gives up the names of this node's processes.
+    fn leave_names(&self) {
+        // Holders that have ended may not have been reported yet, and are not reported when the runtime is shut down.
+        let holders = self.setup.view.names().leave();
+        // Checked without the lock.
+        let ended: Vec<_> = holders.into_iter().filter(|pid| !pid.is_alive()).collect();
+        let mut names = self.setup.view.names();
+        ended.into_iter().for_each(|pid| names.ended(pid));
+    }
+
+    /// Closes the sessions that have nothing left to send, or all if it `is_late`. Returns whether all have ended.
+    fn close_sessions(&mut self, now: Moment, is_late: bool) -> bool {
+        for (node, connected) in &self.peers {
+            if !connected.is_closing.get() && (connected.peer.is_flushed() || is_late) {
+                connected.is_closing.set(true);
+                connected.peer.close(now);
+                self.ready.insert(*node);
+            }
+        }
+        self.peers.values().all(|connected| connected.peer.has_ended())
+    }
+
+    /// Deletes this node's record and lease.
+    fn leave_membership(&mut self) {
+        let Some(attempt) = &mut self.attempt else { return };
+        attempt.membership.leave();
+        if let Some(lease) = &mut attempt.lease {
+            lease.release();
+        }
+    }
+
     /// Continues to leave. Returns whether the node has left.
     pub(super) fn has_left(&mut self, now: Moment) -> bool {
         let is_refused = self.setup.view.lock().is_over.is_some();
@@ -38,33 +69,12 @@ impl Driver {
         match step {
             // A holder whose step does not end is left to the fencing token.
             LeavingStep::Holders if is_late || self.condemned.is_empty() && !awaits_children() => {
-                // Holders that have ended may not have been reported yet, and are not reported when the runtime is
-                // shut down.
-                let holders = self.setup.view.names().leave();
-                // Checked without the lock.
-                let ended: Vec<_> = holders.into_iter().filter(|pid| !pid.is_alive()).collect();
-                let mut names = self.setup.view.names();
-                ended.into_iter().for_each(|pid| names.ended(pid));
-                drop(names);
+                self.leave_names();
                 self.go_on_leaving(LeavingStep::Peers, now + crate::session::LINGER);
             }
             LeavingStep::Peers => {
-                let mut is_told = true;
-                for (node, connected) in &self.peers {
-                    if !connected.is_closing.get() && (connected.peer.is_flushed() || is_late) {
-                        connected.is_closing.set(true);
-                        connected.peer.close(now);
-                        self.ready.insert(*node);
-                    }
-                    is_told &= connected.peer.has_ended();
-                }
-                if is_told || is_late {
-                    if let Some(attempt) = &mut self.attempt {
-                        attempt.membership.leave();
-                        if let Some(lease) = &mut attempt.lease {
-                            lease.release();
-                        }
-                    }
+                if self.close_sessions(now, is_late) || is_late {
+                    self.leave_membership();
                     self.go_on_leaving(LeavingStep::Store, now + FAREWELL);
                 }
             }

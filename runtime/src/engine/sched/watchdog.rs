@@ -105,16 +105,20 @@ impl Scheduler {
                 RestUntil::Tick => self.stay(now.after(tick), || true),
                 RestUntil::Calm(longest) => {
                     if self.idle.rest_watchdog() {
-                        while self.idle.does_watchdog_rest() && large_blocks::release() {}
-                        let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
-                        self.stay(until, || self.idle.does_watchdog_rest());
-                        // True if the time was up; otherwise another thread has ended the rest.
-                        let _rested = self.idle.end_watchdog_rest();
+                        self.rest(longest.map_or(Moment::NEVER, |longest| now.after(longest)));
                         state.awake.rested();
                     }
                 }
             }
         }
+    }
+
+    /// Frees blocks of memory, then parks until `until`, or until another thread ends the rest.
+    fn rest(&self, until: Moment) {
+        while self.idle.does_watchdog_rest() && large_blocks::release() {}
+        self.stay(until, || self.idle.does_watchdog_rest());
+        // True if the time was up; otherwise another thread has ended the rest.
+        let _rested = self.idle.end_watchdog_rest();
     }
 
     /// Parks until `until`, until `rests` returns false, or until the host stops.
