@@ -4,7 +4,7 @@ use super::{Builder, Cluster};
 use crate::codec::encode_exit_reason;
 use crate::envelope::AskKind;
 use crate::info::{AskError, RemoteInfo};
-use crate::node::peer::asks::Asker;
+use crate::node::peer::open_asks::Asker;
 use crate::node::policy::Ask;
 use crate::node::view::Member;
 use crate::reply::{Pending, pair};

@@ -1,8 +1,10 @@
 //! Messages from peers: decoded, delivered, and stored for processes that are slow.
 
+mod answers;
 mod arrivals;
 mod counters;
 mod directory;
+mod kept;
 mod requests;
 mod slow;
 
@@ -17,17 +19,17 @@ use crate::engine::Lane;
 use crate::envelope::{Content, Envelope, LinkKind};
 use crate::session::Item;
 use crate::starts::NotStarted;
+use answers::StartKind;
+use kept::{Kept, MAX_KEPT, Slow};
 use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
-use requests::StartKind;
-use slow::{Kept, MAX_KEPT, Slow};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-pub(crate) use arrivals::{Arrival, Arrivals, WakeLater};
+pub(crate) use arrivals::{Arrival, Arrivals};
 pub(crate) use counters::NodeCounters;
 
 /// The interval at which a full mailbox is tried again. A guess: often enough that the process does not run dry,
@@ -166,7 +168,7 @@ impl Delivery {
             }
             Arrival::Item(peer, item) => self.item(&peer, item),
             Arrival::Decided(peer, is_allowed, then) => match peer.is_over() {
-                false => then(self, is_allowed),
+                false => self.decided(&peer, is_allowed, then),
                 true => _ = self.counters.policy.late.fetch_add(u64::from(is_allowed), Ordering::Relaxed),
             },
             Arrival::Room(room) => room.give(),

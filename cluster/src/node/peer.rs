@@ -1,33 +1,37 @@
 //! The relation of this node to one other: the session, and the operations that wait for answers from there.
 
-pub(crate) mod asks;
+mod admission;
+mod asks;
 mod calls;
+mod child_table;
 mod children;
 mod directory;
-mod port;
+mod gate;
+pub(crate) mod open_asks;
 mod sending;
 mod starts;
 
-use super::delivery::{Arrival, WakeLater};
-use super::inbox::Input;
+use super::inbox::{Inbox, Input};
 use super::overflow::{Overflow, Room, Why};
 use crate::clock::Moment;
 use crate::codec::{Agreement, CodecError, Codecs};
-use crate::engine::{Lane, PublishError};
+use crate::engine::{Engine, Lane, PublishError};
 use crate::envelope::Envelope;
 use crate::frame::{DecodeError, Table};
 use crate::reply::Completer;
-use crate::session::{Session, SessionEvent, Transmit};
+use crate::session::{Item, Session, SessionEvent, Transmit};
 use crate::starts::Started;
+use admission::{Admission, MOST_OWED};
 use bytes::Bytes;
+use child_table::ChildTable;
+use open_asks::OpenAsks;
 use postroom::routing::{Abandonment, Answerer};
 use postroom::{CallError, ExitReason, NodeId, Package, Pid};
-use sending::{Admission, MOST_OWED};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use port::{Gate, Port, SharedClock};
+pub(crate) use gate::{Gate, SharedClock};
 
 /// One session with another node, as the runtime's transport to it. The next session is another value.
 pub(crate) struct Peer {
@@ -35,6 +39,50 @@ pub(crate) struct Peer {
     codecs: Codecs,
     port: Port,
     state: Mutex<PeerState>,
+}
+
+/// The means to send frames to a peer, and the components to notify.
+#[derive(Clone)]
+pub(crate) struct Port {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: SharedClock,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) arrivals: Arc<dyn Arriving>,
+    /// The subjects of the lanes.
+    pub(crate) subjects: [String; 2],
+}
+
+/// Receives what arrives from peers, in order: the queue of the delivery. Each of the first three methods returns whether
+/// the receiver must be woken.
+pub(crate) trait Arriving: Send + Sync {
+    /// Adds a message of the session with this peer.
+    fn item(&self, from: Arc<Peer>, item: Item) -> bool;
+
+    /// Adds room for senders that wait.
+    fn room(&self, room: Room) -> bool;
+
+    /// Adds calls whose callers have given up. They are dropped by the receiver, since that may resume a pool.
+    fn abandoned(&self, calls: Vec<Answerer>) -> bool;
+
+    fn wake(&self);
+}
+
+/// Adds what arrives from a peer, and wakes the receiver when dropped, if it must be woken.
+///
+/// Intended for code that holds the lock of a peer, which the receiver takes first of all: if woken earlier, it would
+/// have to sleep again. So the value is created before the lock is taken.
+struct Arrivals<'a> {
+    receiver: &'a dyn Arriving,
+    wakes: bool,
+}
+
+impl Drop for Arrivals<'_> {
+    fn drop(&mut self) {
+        if self.wakes {
+            self.receiver.wake();
+        }
+    }
 }
 
 struct PeerState {
@@ -48,8 +96,8 @@ struct PeerState {
     /// Calls from the peer that are not answered yet.
     answering: BTreeMap<u64, Abandonment>,
     starts: BTreeMap<u64, Completer<Started>>,
-    children: children::Children,
-    asks: asks::Asks,
+    children: ChildTable,
+    asks: OpenAsks,
     last_number: u64,
     /// Messages for which the session's queue had no room. All that follow in the data lane wait behind them.
     overflow: Overflow,
@@ -98,8 +146,8 @@ impl Peer {
             looked_to: 0,
             answering: BTreeMap::new(),
             starts: BTreeMap::new(),
-            children: children::Children::default(),
-            asks: asks::Asks::default(),
+            children: ChildTable::default(),
+            asks: OpenAsks::default(),
             last_number: 0,
             overflow: Overflow::default(),
             most_owed: MOST_OWED,
@@ -194,7 +242,7 @@ impl Peer {
     /// does not wait for the driver, which is notified if there is more to do. Returns the number of replayed frames:
     /// one, or none.
     pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<u64, DecodeError> {
-        let mut wake = self.port.arrivals.wake_later();
+        let mut arrivals = self.arrivals();
         let mut state = self.lock();
         let before = state.session.replayed();
         let handled = state.session.handle((self.port.clock)(), payload);
@@ -204,7 +252,7 @@ impl Peer {
             self.announce(state);
             return handled;
         }
-        self.forward(&mut state, &mut wake);
+        self.forward(&mut state, &mut arrivals);
         self.note_events(&mut state);
         let is_busy = self.transmit_all(&mut state);
         self.note_room(&mut state);
@@ -233,7 +281,8 @@ impl Peer {
     /// Passes room to the delivery, which may run user wakers.
     fn give(&self, room: Option<Room>) {
         if let Some(room) = room {
-            self.port.arrivals.push(Arrival::Room(room));
+            let mut arrivals = self.arrivals();
+            arrivals.wakes |= arrivals.receiver.room(room);
         }
     }
 
@@ -249,10 +298,14 @@ impl Peer {
         }
     }
 
+    fn arrivals(&self) -> Arrivals<'_> {
+        Arrivals { receiver: &*self.port.arrivals, wakes: false }
+    }
+
     /// Passes received messages to the delivery: under the lock, so that they stay in order.
-    fn forward(self: &Arc<Self>, state: &mut PeerState, wake: &mut WakeLater<'_>) {
+    fn forward(self: &Arc<Self>, state: &mut PeerState, arrivals: &mut Arrivals<'_>) {
         while let Some(item) = state.session.poll_item() {
-            wake.push(Arrival::Item(Arc::clone(self), item));
+            arrivals.wakes |= arrivals.receiver.item(Arc::clone(self), item);
         }
     }
 
@@ -261,7 +314,8 @@ impl Peer {
         state.session.handle_timeout(now);
         let abandoned = state.take_abandoned(now);
         if !abandoned.is_empty() {
-            self.port.arrivals.push(Arrival::Abandoned(abandoned));
+            let mut arrivals = self.arrivals();
+            arrivals.wakes |= arrivals.receiver.abandoned(abandoned);
         }
         drop(state);
         self.expire_asks(now);
@@ -273,10 +327,10 @@ impl Peer {
 
     /// Returns the next event, after all messages that arrived before it were passed to the delivery.
     pub(crate) fn poll_event(self: &Arc<Self>) -> Option<SessionEvent> {
-        let mut wake = self.port.arrivals.wake_later();
+        let mut arrivals = self.arrivals();
         let mut state = self.lock();
         if matches!(state.phase, Phase::Open(_)) {
-            self.forward(&mut state, &mut wake);
+            self.forward(&mut state, &mut arrivals);
         }
         self.note_events(&mut state);
         state.events.pop_front()
@@ -288,12 +342,12 @@ impl Peer {
         let agreement = Arc::new(self.codecs.agree(table));
         let mut returned = 0;
         loop {
-            let mut wake = self.port.arrivals.wake_later();
+            let mut arrivals = self.arrivals();
             let mut state = self.lock();
             let Phase::Opening(waiting) = &mut state.phase else { return returned };
             let Some(next) = waiting.pop_front() else {
                 state.phase = Phase::Open(agreement);
-                self.forward(&mut state, &mut wake);
+                self.forward(&mut state, &mut arrivals);
                 self.note_room(&mut state);
                 self.announce(state);
                 return returned;

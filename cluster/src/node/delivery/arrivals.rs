@@ -1,11 +1,15 @@
 //! The queue of the delivery, and its wake-up.
 
-use super::Delivery;
+use super::answers::AskAnswer;
+use crate::engine::Lane;
+use crate::envelope::AskKind;
 use crate::frame::Table;
 use crate::node::overflow::Room;
-use crate::node::peer::Peer;
+use crate::node::peer::{Arriving, Peer};
 use crate::reply::Completer;
 use crate::session::Item;
+use bytes::Bytes;
+use postroom::Pid;
 use postroom::routing::Answerer;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +17,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The continuation after the policy has allowed or denied a request.
-pub(crate) type AfterDecision = Box<dyn FnOnce(&mut Delivery, bool) + Send>;
+/// What to do once the policy has decided about a request.
+pub(crate) enum AfterDecision {
+    /// Perform a request about a process, or deny it.
+    Ask { to: Pid, ask: (AskKind, Bytes), lane: Lane, answer: AskAnswer },
+    /// Call this with the decision.
+    Other(Box<dyn FnOnce(bool) + Send>),
+}
 
 /// An input to the delivery. Inputs are handled in order.
 pub(crate) enum Arrival {
@@ -24,7 +33,7 @@ pub(crate) enum Arrival {
     Opened(Arc<Peer>, Table),
     /// A message of a session.
     Item(Arc<Peer>, Item),
-    /// The policy has decided whether a request from the peer is allowed; with the continuation.
+    /// The policy has decided whether a request from the peer is allowed.
     Decided(Arc<Peer>, bool, AfterDecision),
     /// There is room for senders that wait.
     Room(Room),
@@ -55,56 +64,32 @@ struct ArrivalQueue {
     is_closed: bool,
 }
 
-/// Wakes the delivery when dropped, if the delivery sleeps and something was added to its queue.
-///
-/// Intended for code that holds the lock of a peer, which the delivery takes first of all: if woken earlier, it would
-/// have to sleep again.
-pub(crate) struct WakeLater<'a> {
-    arrivals: &'a Arrivals,
-    is_due: bool,
-}
-
-impl WakeLater<'_> {
-    pub(crate) fn push(&mut self, arrival: Arrival) {
-        let mut queue = self.arrivals.lock();
-        if queue.is_closed && matches!(arrival, Arrival::Decided(..)) {
-            // Sent by a policy that blocked until the node had left. Dropped without the lock, as it may contain user
-            // values.
-            drop(queue);
-            return drop(arrival);
-        }
-        queue.arrivals.push_back(arrival);
-        self.is_due |= std::mem::take(&mut queue.is_waiting);
-        #[cfg(any(test, feature = "test"))]
-        {
-            self.is_due |= self.arrivals.waker().is_some();
-        }
-    }
-}
-
-impl Drop for WakeLater<'_> {
-    fn drop(&mut self) {
-        if self.is_due {
-            self.arrivals.arrived.notify_one();
-            #[cfg(any(test, feature = "test"))]
-            self.arrivals.waker().take().into_iter().for_each(Waker::wake);
-        }
-    }
-}
-
 impl Arrivals {
     fn lock(&self) -> MutexGuard<'_, ArrivalQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a guard that wakes the delivery when it is dropped, if a push found it waiting. Callers that take a lock
-    /// create the guard first, so that the delivery is woken after the lock is released.
-    pub(crate) fn wake_later(&self) -> WakeLater<'_> {
-        WakeLater { arrivals: self, is_due: false }
+    /// Adds an input. Returns whether the delivery must be [woken](Self::wake).
+    fn add(&self, arrival: Arrival) -> bool {
+        let mut queue = self.lock();
+        if queue.is_closed && matches!(arrival, Arrival::Decided(..)) {
+            // Sent by a policy that blocked until the node had left. Dropped without the lock, as it may contain user
+            // values.
+            drop(queue);
+            drop(arrival);
+            return false;
+        }
+        queue.arrivals.push_back(arrival);
+        let is_due = std::mem::take(&mut queue.is_waiting);
+        #[cfg(any(test, feature = "test"))]
+        let is_due = is_due | self.waker().is_some();
+        is_due
     }
 
     pub(crate) fn push(&self, arrival: Arrival) {
-        self.wake_later().push(arrival);
+        if self.add(arrival) {
+            self.wake();
+        }
     }
 
     #[cfg(any(test, feature = "test"))]
@@ -147,6 +132,26 @@ impl Arrivals {
     }
 }
 
+impl Arriving for Arrivals {
+    fn item(&self, from: Arc<Peer>, item: Item) -> bool {
+        self.add(Arrival::Item(from, item))
+    }
+
+    fn room(&self, room: Room) -> bool {
+        self.add(Arrival::Room(room))
+    }
+
+    fn abandoned(&self, calls: Vec<Answerer>) -> bool {
+        self.add(Arrival::Abandoned(calls))
+    }
+
+    fn wake(&self) {
+        self.arrived.notify_one();
+        #[cfg(any(test, feature = "test"))]
+        self.waker().take().into_iter().for_each(Waker::wake);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,12 +168,14 @@ mod tests {
                     }
                     let _free = lock.lock().unwrap();
                 });
-                let mut wake = arrivals.wake_later();
                 let held = lock.lock().unwrap();
                 // In some rounds the delivery already sleeps at this point, in others it does not.
                 std::thread::yield_now();
-                wake.push(Arrival::Closed(Vec::new()));
-                drop((held, wake));
+                let wakes = arrivals.add(Arrival::Closed(Vec::new()));
+                drop(held);
+                if wakes {
+                    arrivals.wake();
+                }
                 waiting.join().unwrap();
             }
         });

@@ -1,6 +1,7 @@
 //! Messages to the directory, and broadcasts, which are delivered here.
 
 use super::Delivery;
+use super::arrivals::AfterDecision;
 use crate::codec::Agreement;
 use crate::directory::message::DirectoryMessage;
 use crate::envelope::Content;
@@ -45,7 +46,7 @@ impl Delivery {
         };
         match self.policy.verdict(node, Ask::Start { process: exported, entry: its_entry, is_child: false }) {
             Verdict::Now(is_allowed) => go_on(is_allowed),
-            Verdict::Later(hearing) => self.decide(peer, hearing, move |_, is_allowed| go_on(is_allowed)),
+            Verdict::Later(hearing) => self.decide(peer, hearing, AfterDecision::Other(Box::new(go_on))),
         }
         true
     }

@@ -1,11 +1,12 @@
 //! Requests from peers to this node: decided by its [`Policy`](crate::node::policy::Policy), and performed.
 
-use super::Arrival;
-use super::slow::Kept;
+use super::answers::{AskAnswer, StartAnswer, StartKind};
+use super::arrivals::{AfterDecision, Arrival};
+use super::kept::Kept;
 use super::{Delivery, exit_reason};
 use crate::codec::{Agreement, DecodedStart};
 use crate::engine::Lane;
-use crate::envelope::{AskKind, Content, Envelope, ToldKind};
+use crate::envelope::{AskKind, Content, ToldKind};
 use crate::info::RemoteInfo;
 use crate::node::keys::StartKeys;
 use crate::node::peer::Peer;
@@ -17,15 +18,6 @@ use postroom::routing::ControlMessage;
 use postroom::{Address, ExitReason, Host, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The kind of a start request.
-pub(super) enum StartKind {
-    Plain,
-    /// With a key: a repetition returns the process of the first start.
-    Keyed(String),
-    /// Requested by a supervisor.
-    Child,
-}
 
 impl Delivery {
     /// Starts a process for a peer, if the policy allows it.
@@ -65,20 +57,28 @@ impl Delivery {
         match self.policy.verdict(peer.node(), ask) {
             Verdict::Now(is_allowed) => request.decided(kind, is_allowed, starter),
             Verdict::Later(hearing) => {
-                self.decide(peer, hearing, move |_, is_allowed| request.decided(kind, is_allowed, starter));
+                let then = move |is_allowed| request.decided(kind, is_allowed, starter);
+                self.decide(peer, hearing, AfterDecision::Other(Box::new(then)));
             }
         }
     }
 
-    /// Lets the policy decide. `then` runs after all messages that have arrived from the peer by then.
-    pub(super) fn decide(
-        &self,
-        peer: &Arc<Peer>,
-        hearing: Hearing,
-        then: impl FnOnce(&mut Self, bool) + Send + 'static,
-    ) {
+    /// Lets the policy decide. The decision takes effect after all messages that have arrived from the peer by then.
+    pub(super) fn decide(&self, peer: &Arc<Peer>, hearing: Hearing, then: AfterDecision) {
         let (peer, arrivals) = (Arc::clone(peer), Arc::clone(&self.arrivals));
-        hearing.then(move |is_allowed| arrivals.push(Arrival::Decided(peer, is_allowed, Box::new(then))));
+        hearing.then(move |is_allowed| arrivals.push(Arrival::Decided(peer, is_allowed, then)));
+    }
+
+    /// Performs or denies what the policy has decided about.
+    pub(super) fn decided(&mut self, peer: &Arc<Peer>, is_allowed: bool, then: AfterDecision) {
+        match then {
+            AfterDecision::Other(then) => then(is_allowed),
+            AfterDecision::Ask { to, ask, lane, answer } => match is_allowed {
+                // The credit was returned when the request began to wait.
+                true => _ = self.perform(peer, to, ask, answer, (lane, 0)),
+                false => answer.give(ToldKind::Denied, Bytes::new()),
+            },
+        }
     }
 
     /// Decides on a request about a process. A supervisor may end its children: that was decided at their start.
@@ -119,12 +119,7 @@ impl Delivery {
             Verdict::Now(false) => answer.give(ToldKind::Denied, Bytes::new()),
             Verdict::Now(true) => return self.perform(peer, to, ask, answer, (lane, cost)),
             Verdict::Later(hearing) => {
-                let asker = Arc::clone(peer);
-                self.decide(peer, hearing, move |delivery, is_allowed| match is_allowed {
-                    // The credit was returned when the request began to wait.
-                    true => _ = delivery.perform(&asker, to, ask, answer, (lane, 0)),
-                    false => answer.give(ToldKind::Denied, Bytes::new()),
-                });
+                self.decide(peer, hearing, AfterDecision::Ask { to, ask, lane, answer });
             }
         }
         false
@@ -174,32 +169,6 @@ impl Delivery {
             ToldKind::Done | ToldKind::Gone | ToldKind::Info => return,
         };
         peer.start_is_over(number, Err(why));
-    }
-}
-
-/// The obligation to answer a peer's request about a process.
-struct AskAnswer {
-    peer: Arc<Peer>,
-    number: u64,
-    is_given: bool,
-}
-
-impl AskAnswer {
-    fn give(mut self, told: ToldKind, bytes: Bytes) {
-        self.is_given = true;
-        // If no one waits for the answer, only a denial is sent.
-        if self.number > 0 || told == ToldKind::Denied {
-            self.peer.say(Envelope::Told { number: self.number, told, bytes });
-        }
-    }
-}
-
-impl Drop for AskAnswer {
-    /// Denies the request: the node ends before its policy has decided.
-    fn drop(&mut self) {
-        if !self.is_given && self.number > 0 {
-            self.peer.say(Envelope::Told { number: self.number, told: ToldKind::Denied, bytes: Bytes::new() });
-        }
     }
 }
 
@@ -262,50 +231,4 @@ fn begin(
         Err(_) => policy.ended(ward),
     }
     started.map_err(|error| NotStarted::Said(error.to_string()))
-}
-
-/// The obligation to answer a peer's request to start a process.
-struct StartAnswer {
-    peer: Arc<Peer>,
-    number: u64,
-    /// Whether a supervisor requested the process.
-    is_child: bool,
-    is_given: bool,
-    /// The length of its inputs, if the start is [recorded](Peer::begin_start).
-    noted: Option<usize>,
-}
-
-impl StartAnswer {
-    /// Answers the request. Returns false if the process must be killed: it is a child, and the session is over.
-    fn give(mut self, started: Started) -> bool {
-        self.put(started)
-    }
-
-    /// Answers the request, and kills a child whose session is over.
-    fn tell(self, started: Started) {
-        let pid = started.clone();
-        if !self.give(started)
-            && let Ok(pid) = pid
-        {
-            pid.kill();
-        }
-    }
-
-    fn put(&mut self, started: Started) -> bool {
-        self.is_given = true;
-        if self.is_child {
-            return self.peer.adopt(self.number, started);
-        }
-        self.peer.answer_start(self.number, started);
-        true
-    }
-}
-
-impl Drop for StartAnswer {
-    fn drop(&mut self) {
-        if !self.is_given {
-            self.put(Err("it is being shut down, or the start has panicked".into()));
-        }
-        self.noted.into_iter().for_each(|length| self.peer.end_start(length));
-    }
 }

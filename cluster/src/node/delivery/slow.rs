@@ -1,63 +1,15 @@
 //! Messages for processes whose mailboxes are full.
 
 use super::Delivery;
+use super::kept::{Kept, KeptMessage, Slow};
 use crate::engine::Lane;
-use crate::node::overflow::{SLOW_BYTES, SLOW_MESSAGES};
 use crate::node::peer::Peer;
+use postroom::Pid;
 use postroom::error::SendFailure;
-use postroom::routing::{ControlMessage, LinkMessage};
-use postroom::{ExitReason, Package, Pid};
-use std::collections::VecDeque;
+use postroom::routing::ControlMessage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The size of the messages of one peer that are stored for slow processes, beyond which the credit for further stored
-/// messages is held back until they are delivered. Leaves room for everything in flight when the first process falls
-/// behind, and for as much again.
-pub(super) const MAX_KEPT: u64 = 64 << 20;
-
-/// A message that waits for a process whose mailbox was full. Messages wait in order of arrival.
-pub(super) enum Kept {
-    Package(Package),
-    Link { from: Pid, message: LinkMessage<ExitReason> },
-    Stop,
-}
-
-pub(super) struct Slow {
-    peer: Arc<Peer>,
-    pub(super) kept: VecDeque<KeptMessage>,
-    /// The size of the stored messages, in bytes.
-    bytes: u64,
-    /// Whether the peer knows that the process has fallen behind.
-    is_told: bool,
-    /// Whether a stop is stored, in which case no other is needed.
-    is_stopping: bool,
-}
-
-impl Slow {
-    fn new(peer: &Arc<Peer>) -> Self {
-        Self { peer: Arc::clone(peer), kept: VecDeque::new(), bytes: 0, is_told: false, is_stopping: false }
-    }
-
-    /// Notifies the peer when too much is stored, and again when only half of that is left.
-    fn tell(&mut self, pid: Pid) {
-        let is_above = |share| self.kept.len() >= SLOW_MESSAGES / share || self.bytes >= SLOW_BYTES / share as u64;
-        let is_slow = is_above(if self.is_told { 2 } else { 1 });
-        if is_slow != self.is_told {
-            self.is_told = is_slow;
-            self.peer.set_slow(pid, is_slow);
-        }
-    }
-}
-
-pub(super) struct KeptMessage {
-    what: Kept,
-    lane: Lane,
-    cost: u64,
-    /// Whether its credit has not been returned yet.
-    holds_credit: bool,
-}
 
 impl Delivery {
     #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::engine::Lane;
 use crate::frame::Epoch;
 use crate::membership::Identity;
 use crate::node::delivery::Arrival;
-use crate::node::peer::{Peer, Port};
+use crate::node::peer::{Arriving, Peer, Port};
 use crate::session::{Session, SessionEnd, SessionEvent, Transmit, refusal};
 use postroom::NodeId;
 use std::cell::Cell;
@@ -59,7 +59,7 @@ impl Driver {
             clock: Arc::clone(&self.setup.clock),
             gate: Arc::clone(&self.setup.gate),
             inbox: Arc::clone(&self.setup.inbox),
-            arrivals: Arc::clone(&self.setup.arrivals),
+            arrivals: Arc::clone(&self.setup.arrivals) as Arc<dyn Arriving>,
             subjects: Lane::ALL.map(|lane| self.subjects.frame(node, lane, &self.own)),
         }
     }

@@ -1,50 +1,16 @@
 //! Requests of users to the peer about one of its processes, with an answer and a time limit.
 
 use super::Peer;
-use super::sending::Refusal;
+use super::admission::Refusal;
+use super::open_asks::{Asker, OpenAsk};
 use crate::clock::Moment;
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Envelope, ToldKind};
 use crate::info::{AskError, RemoteInfo};
-use crate::reply::Completer;
 use bytes::Bytes;
 use postroom::Pid;
-use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
-
-/// The recipient of an answer.
-pub(crate) enum Asker {
-    Done(Completer<Result<(), AskError>>),
-    Info(Completer<Result<RemoteInfo, AskError>>),
-}
-
-impl Asker {
-    pub(crate) fn fail(self, error: AskError) {
-        match self {
-            Self::Done(then) => then.complete(Err(error)),
-            Self::Info(then) => then.complete(Err(error)),
-        }
-    }
-}
-
-struct OpenAsk {
-    to: Pid,
-    /// The time at which the request times out.
-    until: Moment,
-    within: Duration,
-    asker: Asker,
-}
-
-/// The open requests of one session, by number.
-#[derive(Default)]
-pub(super) struct Asks(BTreeMap<u64, OpenAsk>);
-
-impl Asks {
-    pub(super) fn next_timeout(&self) -> Option<Moment> {
-        self.0.values().map(|ask| ask.until).min()
-    }
-}
 
 impl Peer {
     /// Asks the peer about its process `to`.

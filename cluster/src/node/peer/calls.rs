@@ -1,6 +1,6 @@
 //! Calls in both directions: their answers, and callers that give up.
 
-use super::sending::content;
+use super::admission::{LOOK_FOR_ABANDONED, content};
 use super::{Peer, PeerState};
 use crate::clock::Moment;
 use crate::codec::{MessageId, answer_lost, encode_call_error};
@@ -10,10 +10,6 @@ use crate::node::overflow::Why;
 use postroom::routing::{Abandonment, Answerer};
 use postroom::{CallError, Payload};
 use std::ops;
-use std::time::Duration;
-
-/// The interval at which open calls are searched for callers that have given up, since callers do not report that.
-pub(super) const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
 
 /// Number of calls that are checked in each search, which bounds the time for which the lock is held.
 const LOOK_AT_MOST: usize = 4_096;

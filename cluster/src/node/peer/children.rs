@@ -12,37 +12,19 @@
 //! A process may end before its start is answered. Its end is then stored, and sent after the answer. Both are sent
 //! in the data lane, after the messages of the process.
 
-use super::sending::content;
+use super::admission::content;
 use super::{Peer, Phase};
 use crate::codec::{encode_exit_reason, kept};
 use crate::engine::Lane;
 use crate::envelope::Envelope;
 use crate::starts::{StartError, Started};
-use postroom::supervision::{ChildStart, EndReport, StartReport};
+use postroom::supervision::ChildStart;
 use postroom::{ExitReason, Pid};
-use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
 /// Maximum length of the reported name of the message in which a child failed, in bytes.
 const MAX_HANDLING: usize = 256;
-
-/// The children of one session, by the numbers of their starts.
-#[derive(Default)]
-pub(super) struct Children {
-    /// Starts that were requested from the peer and are not answered, with the name of the node.
-    starting: BTreeMap<u64, (StartReport, Arc<str>)>,
-    /// Children that run on the peer.
-    running: BTreeMap<u64, EndReport>,
-    /// Children that run here for the peer.
-    charges: BTreeMap<u64, Pid>,
-    /// The PIDs of `charges`.
-    charged: BTreeSet<Pid>,
-    /// The ends of children that ended here before their start was answered.
-    early: BTreeMap<u64, Envelope>,
-    /// The number of the last start that the peer requested.
-    last_asked: u64,
-}
 
 impl Peer {
     /// Requests the start of a child from the peer, whose name is `name`.

@@ -1,10 +1,10 @@
 //! Sending to the peer, as the runtime's transport to it: messages are accepted, refused, or wait for room.
 
-use super::calls::LOOK_FOR_ABANDONED;
+use super::admission::{Admission, LOOK_FOR_ABANDONED, Refusal, content};
 use super::{AwaitingSession, Peer, PeerState, Phase};
 use crate::codec::{Agreement, Encoded, encode_call_error, encode_exit_reason};
 use crate::engine::Lane;
-use crate::envelope::{AskKind, Content, Envelope, LinkKind};
+use crate::envelope::{AskKind, Envelope, LinkKind};
 use crate::node::overflow::Why;
 use crate::session::SendError;
 use bytes::Bytes;
@@ -19,52 +19,6 @@ const MAX_WAITING: usize = 1_024;
 
 /// Maximum number of bytes of answers that wait for room in the session before further calls are refused.
 const MAX_OWED: usize = 16 << 20;
-
-/// Number of bytes that may wait for room in the session at all: answers, links, and messages of suspended processes.
-pub(super) const MOST_OWED: usize = 64 << 20;
-
-/// Whether a message is accepted if there is no room for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// No.
-    IfRoom,
-    /// Up to a second bound: the sending process is suspended for it.
-    Beyond,
-    /// Yes: it was accepted before, and is not refused now.
-    Accepted,
-}
-
-pub(super) fn content(encoded: Encoded) -> Content {
-    Content { message: encoded.id.0, bytes: encoded.bytes }
-}
-
-/// Why an envelope was not queued.
-pub(super) enum Refusal {
-    Full,
-    Over,
-    TooLong { bytes: usize, limit: usize },
-}
-
-impl Refusal {
-    pub(super) fn into_failure(self, to: Pid) -> SendFailure {
-        match self {
-            Self::Full => SendFailure::Full(to),
-            Self::Over => SendFailure::UnknownNode(to),
-            Self::TooLong { bytes, limit } => SendFailure::TooLong { bytes, limit },
-        }
-    }
-
-    /// Returns the text for a process that was not started.
-    pub(super) fn into_text(self) -> String {
-        match self {
-            Self::Full => "too much waits to be sent there; try again when some of it has been".into(),
-            Self::Over => "it was lost".into(),
-            Self::TooLong { bytes, limit } => {
-                format!("the inputs have {bytes} bytes on their way, and {limit} travel at most; send the rest later")
-            }
-        }
-    }
-}
 
 impl Peer {
     /// Sends a package, or makes it wait for the session to open.

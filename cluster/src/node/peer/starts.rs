@@ -1,7 +1,7 @@
 //! Starts of processes on the peer, and answers to the peer's own starts.
 
 use super::Peer;
-use super::sending::content;
+use super::admission::content;
 use crate::codec::CodecError;
 use crate::engine::Lane;
 use crate::envelope::{Envelope, ToldKind};

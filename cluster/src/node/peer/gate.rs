@@ -1,9 +1,6 @@
-//! The path to a peer: the destination of its frames, and whether this node may send any.
+//! Whether this node may send anything, and its clock.
 
 use crate::clock::Moment;
-use crate::engine::Engine;
-use crate::node::delivery::Arrivals;
-use crate::node::inbox::Inbox;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The driver's permission for senders to send, derived from the lease.
@@ -19,18 +16,6 @@ impl Gate {
     pub(crate) fn may_send(&self, now: Moment) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
     }
-}
-
-/// The means to send frames to a peer, and the components to notify.
-#[derive(Clone)]
-pub(crate) struct Port {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) clock: SharedClock,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) arrivals: Arc<Arrivals>,
-    /// The subjects of the lanes.
-    pub(crate) subjects: [String; 2],
 }
 
 /// The node's clock.
