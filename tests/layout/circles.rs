@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The remaining circles, by crate; none may be added, and one that has been cut must be removed here.
 ///
-/// The one in the runtime is a recursion of the definition: a process takes input and writes output, either of which may
-/// contain another process that replaces it (an upgrade).
+/// The one in the runtime is a recursion of the definition: a process takes input and writes output, either of which
+/// may contain another process that replaces it (an upgrade).
 const LEFT: [(&str, &[&[&str]]); 4] = [
     (
         "runtime",

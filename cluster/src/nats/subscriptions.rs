@@ -55,18 +55,20 @@ impl LaneSubscriber {
                 }
                 let is_probe = message.headers.as_ref().is_some_and(|headers| headers.get(PROBE_HEADER).is_some());
                 match message.reply {
-                    Some(reply) if is_probe => {
-                        let (settings, subjects) = (&self.shared.settings, self.shared.settings.subjects());
-                        if subjects.is_probe_answer(&message.subject, &reply, settings.answers_as()) {
-                            let _ = connected.client.publish(reply, Bytes::new()).await;
-                        } else {
-                            self.shared.counters.misdelivered.fetch_add(1, Ordering::Relaxed);
-                        }
+                    Some(reply) if is_probe && self.may_answer(&message.subject, &reply) => {
+                        let _ = connected.client.publish(reply, Bytes::new()).await;
                     }
+                    Some(_) if is_probe => _ = self.shared.counters.misdelivered.fetch_add(1, Ordering::Relaxed),
                     _ => self.receive(Message { subject: message.subject.to_string(), payload: message.payload }),
                 }
             }
         }
+    }
+
+    /// Returns whether a probe of `subject` asks for an answer to a subject for such answers.
+    fn may_answer(&self, subject: &str, reply: &str) -> bool {
+        let (settings, subjects) = (&self.shared.settings, self.shared.settings.subjects());
+        subjects.is_probe_answer(subject, reply, settings.answers_as())
     }
 
     fn receive(&mut self, message: Message) {

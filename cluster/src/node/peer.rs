@@ -53,8 +53,8 @@ pub(crate) struct Port {
     pub(crate) subjects: [String; 2],
 }
 
-/// Receives what arrives from peers, in order: the queue of the delivery. Each of the first three methods returns whether
-/// the receiver must be woken.
+/// Receives what arrives from peers, in order: the queue of the delivery. Each of the first three methods returns
+/// whether the receiver must be woken.
 pub(crate) trait Arriving: Send + Sync {
     /// Adds a message of the session with this peer.
     fn item(&self, from: Arc<Peer>, item: Item) -> bool;
@@ -72,12 +72,12 @@ pub(crate) trait Arriving: Send + Sync {
 ///
 /// Intended for code that holds the lock of a peer, which the receiver takes first of all: if woken earlier, it would
 /// have to sleep again. So the value is created before the lock is taken.
-struct Arrivals<'a> {
+struct WakingArrivals<'a> {
     receiver: &'a dyn Arriving,
     wakes: bool,
 }
 
-impl Drop for Arrivals<'_> {
+impl Drop for WakingArrivals<'_> {
     fn drop(&mut self) {
         if self.wakes {
             self.receiver.wake();
@@ -298,12 +298,12 @@ impl Peer {
         }
     }
 
-    fn arrivals(&self) -> Arrivals<'_> {
-        Arrivals { receiver: &*self.port.arrivals, wakes: false }
+    fn arrivals(&self) -> WakingArrivals<'_> {
+        WakingArrivals { receiver: &*self.port.arrivals, wakes: false }
     }
 
     /// Passes received messages to the delivery: under the lock, so that they stay in order.
-    fn forward(self: &Arc<Self>, state: &mut PeerState, arrivals: &mut Arrivals<'_>) {
+    fn forward(self: &Arc<Self>, state: &mut PeerState, arrivals: &mut WakingArrivals<'_>) {
         while let Some(item) = state.session.poll_item() {
             arrivals.wakes |= arrivals.receiver.item(Arc::clone(self), item);
         }
