@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// The time after which a test counts as hanging.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(300);
 
 /// A report of a [`Partner`].
 #[derive(Clone, Debug, PartialEq)]

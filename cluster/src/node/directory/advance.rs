@@ -34,6 +34,9 @@ enum Told {
     Lost(Vec<crate::eventual::NameLost>),
 }
 
+/// A pending request of a user, with what answers it.
+type Answered<T, E, A> = (Completer<Result<T, E>>, A);
+
 /// The actions that are due, for the driver to perform without the lock.
 struct DueActions {
     requests: Vec<CountRequest>,
@@ -41,8 +44,8 @@ struct DueActions {
     lost: Vec<(Pid, Vec<crate::eventual::NameLost>)>,
     starts: Vec<KeyedStart>,
     stops: Vec<Pid>,
-    listed: Vec<(Completer<Result<Vec<Pid>, MembershipError>>, Vec<Pid>)>,
-    found: Vec<(Completer<Result<Pid, KeyedError>>, Result<Pid, KeyedError>)>,
+    listed: Vec<Answered<Vec<Pid>, MembershipError, Vec<Pid>>>,
+    found: Vec<Answered<Pid, KeyedError, Result<Pid, KeyedError>>>,
     /// Peers whose sessions must end, since they announce too much.
     floods: Vec<Arc<Peer>>,
     /// The peers for which there are messages.
