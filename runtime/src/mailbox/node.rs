@@ -198,7 +198,8 @@ impl MailNode {
 
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
-        self.is_answer() && self.address().generation == generation
+        let NodeHeader { kind, generation: own } = self.address();
+        matches!(kind, NodeKind::Completed | NodeKind::Failed) && own == generation
     }
 
     /// Returns the tag of an answer.

@@ -167,7 +167,12 @@ fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
 fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
     soon(|| {
         let clock = Clock::manual();
-        let runtime = postroom_tests::face::builder().clock(clock.clone()).build().unwrap();
+        // Calls have five seconds.
+        let runtime = postroom_tests::face::builder()
+            .call_timeout(postroom::DEFAULT_TIMEOUT)
+            .clock(clock.clone())
+            .build()
+            .unwrap();
         let (tree, a) = crashed(&runtime);
         let heard = Log::new();
         let askers = [(); 2].map(|()| runtime.spawn(Asker { worker: a, heard: heard.clone() }).serve().unwrap());
