@@ -80,8 +80,9 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// For the rest of this step, delivers a request to stop as a cancel signal with reason [`ExitReason::Normal`], in
-    /// its place among the messages, instead of ending the process. Must be called at the beginning of each step.
+    /// For the rest of this step, delivers a request to stop as a cancel signal with reason
+    /// [`Normal`](crate::ExitReason::Normal), in its place among the messages, instead of ending the process. Must be
+    /// called at the beginning of each step.
     pub(crate) fn hold_stop(&mut self) {
         if let EventSource::Lanes(input) = &mut self.0 {
             input.hold_stop();
