@@ -5,7 +5,7 @@ The arguments are the URL, a folder for pictures, and the name of the messages t
 
 from pathlib import Path
 
-WAIT = 60_000  # milliseconds: a guard, not a measure
+from waiting import WAIT
 
 
 async def run(browser, url, folder, name):

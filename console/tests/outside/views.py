@@ -7,7 +7,7 @@ and `}` stand around the text of a link to follow from there.
 import asyncio
 from pathlib import Path
 
-WAIT = 60_000  # milliseconds: a guard, not a measure
+from waiting import WAIT
 
 
 async def run(browser, url, folder, *steps):
