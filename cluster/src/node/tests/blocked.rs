@@ -20,13 +20,25 @@ impl Wake for Blocks {
     }
 }
 
-/// Polls `future`, which must be pending, with a waker that blocks. Returns a channel that reports the kind of the
-/// thread on which it blocks, and a sender that releases it when dropped.
-fn blocks_when_answered<F: Future + Unpin>(future: &mut F) -> (Receiver<ThreadKind>, Sender<()>) {
+/// A request whose answer wakes a waker that blocks, until this is dropped.
+struct BlocksWhenAnswered<F> {
+    /// Number of requests, with those that were answered before they were polled.
+    requests: i64,
+    /// Reports the kind of the thread on which the waker blocks.
+    inside: Receiver<ThreadKind>,
+    _end: Sender<()>,
+    _last: Pin<Box<F>>,
+}
+
+/// Makes requests until one is not yet answered when it is polled.
+fn blocks_when_answered<F: Future>(mut request: impl FnMut() -> F) -> BlocksWhenAnswered<F> {
     let ((inside, is_inside), (end, until)) = (channel(), channel());
     let waker = Waker::from(Arc::new(Blocks { inside, until: Mutex::new(until) }));
-    assert!(matches!(Pin::new(future).poll(&mut Context::from_waker(&waker)), Poll::Pending));
-    (is_inside, end)
+    let (mut requests, mut last) = (1, Box::pin(request()));
+    while last.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+        (requests, last) = (requests + 1, Box::pin(request()));
+    }
+    BlocksWhenAnswered { requests, inside: is_inside, _end: end, _last: last }
 }
 
 /// Mutation: in `Completer::put`, wake on this thread. The driver then waits for the waker, and the node is fenced.
@@ -36,12 +48,10 @@ fn a_waker_that_blocks_delays_neither_the_driver_nor_what_arrives() {
     let account = start(&one, "eu-2", 100);
     let [first, second] = [1, 2].map(|opening| one.runtime.spawn(Account::default()).serve(opening).unwrap());
     // Both are answered by a thread of the cluster: one by the driver, one by the delivery.
-    let mut registered = one.cluster.register("first", first);
-    let by_driver = blocks_when_answered(&mut registered);
-    assert_eq!(by_driver.0.recv(), Ok(ThreadKind::Notifier));
-    let mut called = Box::pin(account.deposit(1).into_future());
-    let by_delivery = on(&one, || blocks_when_answered(&mut called));
-    assert_eq!(by_delivery.0.recv(), Ok(ThreadKind::Notifier));
+    let by_driver = blocks_when_answered(|| one.cluster.register("first", first));
+    assert_eq!(by_driver.inside.recv(), Ok(ThreadKind::Notifier));
+    let by_delivery = on(&one, || blocks_when_answered(|| account.deposit(1).into_future()));
+    assert_eq!(by_delivery.inside.recv(), Ok(ThreadKind::Notifier));
     // While both block, other requests are answered.
     let (name, done) = (one.cluster.register("second", second), Arc::new(AtomicBool::new(false)));
     let (id, is_done) = (one.cluster.id(), Arc::clone(&done));
@@ -52,6 +62,6 @@ fn a_waker_that_blocks_delays_neither_the_driver_nor_what_arrives() {
         outcome
     });
     until("others are answered", || done.load(Ordering::Relaxed));
-    assert_eq!(others.join().unwrap(), (true, Ok(102)));
+    assert_eq!(others.join().unwrap(), (true, Ok(101 + by_delivery.requests)));
     drop((by_driver, by_delivery));
 }
