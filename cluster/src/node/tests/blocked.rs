@@ -5,7 +5,7 @@ use postroom::__private::ThreadKind;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 /// A waker that blocks until it is released, or the test has failed.
 struct Blocks {
