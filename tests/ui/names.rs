@@ -1,5 +1,5 @@
 //! Programs whose items, parameters, lifetimes, arguments and methods have every name that occurs in an expansion: see
-//! `names/programs.rs`. The test is that they compile.
+//! `names/programs.rs`. They must compile, and calls with such types must be answered.
 
 #![allow(warnings, clippy::all)]
 

@@ -68,12 +68,23 @@ pub(crate) fn all(sample: &str, remote: &str) -> String {
     out
 }
 
-/// Returns processes that mention these types everywhere.
+/// Returns processes that mention these types everywhere, and a test that calls one.
 fn mentioned(words: &[&str]) -> String {
     // The macros take `str` for the primitive type, which is not owned.
     let words = words.iter().filter(|word| **word != "str");
     let types = words.clone().map(|word| format!("pub struct {word} {{}}")).collect::<String>();
-    with_types(&types, &words.map(|word| format!("{word}, ")).collect::<String>())
+    let values = words.clone().map(|word| format!("{word} {{}}, ")).collect::<String>();
+    let processes = with_types(&types, &words.map(|word| format!("{word}, ")).collect::<String>());
+    format!(
+        "{processes}
+        #[::core::prelude::v1::test]
+        fn zz_calls_are_answered() {{
+            let zz_runtime = ::postroom::Runtime::new().unwrap();
+            let zz_state = ZzAsks {{ zz_all: ::core::option::Option::None }};
+            let zz_asks = zz_runtime.spawn(zz_state).zz_serve(({values})).unwrap();
+            ::core::assert!(zz_call(zz_asks, ({values})).is_ok());
+        }}"
+    )
 }
 
 /// Returns processes that mention these lifetimes everywhere.
