@@ -141,7 +141,6 @@ fn end_closed(host: &'static Scheduler, token: Token, pid: Pid, panic: Option<Ex
 /// letter follows no notification.
 #[inline]
 fn may_keep_slot(host: &Scheduler, token: &Token) -> bool {
-    #[cfg(feature = "test")]
     if crate::sync::simulated::is_here() {
         return false;
     }
