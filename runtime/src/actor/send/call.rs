@@ -292,11 +292,7 @@ pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: HeldMessage<M>) ->
 /// node, or one that is stored along with its origin.
 #[inline(always)]
 fn is_sent_by_value<M>() -> bool {
-    #[cfg(feature = "spans")]
-    if crate::observe::spans::may_be_wanted() {
-        return true;
-    }
-    is_in_place::<M>()
+    crate::observe::spans::may_be_wanted() || is_in_place::<M>()
 }
 
 #[cold]

@@ -11,6 +11,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
+use crate::observe::spans::on_behalf_of;
 use crate::pid::Pid;
 use crate::recorder::kind::RecordKind;
 use crate::recorder::session::Recorder;
@@ -167,11 +168,7 @@ impl Slot {
         let Some(recorder) = self.gate(to) else { return Err(message) };
         let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
         // Without an origin: looking it up would call a subscriber, which is user code.
-        #[cfg(feature = "spans")]
-        let node =
-            crate::observe::spans::on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
-        #[cfg(not(feature = "spans"))]
-        let node = node_pool::message(to.generation(), message, ptr::null_mut());
+        let node = on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
         Ok(self.push_recorded(node, record.as_ref()))
     }
 
