@@ -15,7 +15,7 @@ use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, deadlock::wait_graph::Incarnation,
     errors::Cycle, errors::SendFailure, pid::incarnation, sync::Arc, this_node, time::timekeeper::timekeeper,
 };
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use std::{convert::Infallible, marker::PhantomData, mem::ManuallyDrop, pin::Pin};
@@ -435,11 +435,6 @@ fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Po
 }
 
 impl<M, T, E> CallFuture<M, T, E> {
-    /// Returns a future without a call, for [`begin`](Self::begin).
-    pub(crate) fn unsent() -> Self {
-        Self(ManuallyDrop::new(CallStage::Over), PhantomData)
-    }
-
     /// Replaces a stage that needs no drop.
     #[inline(always)]
     fn finish(&mut self, next: CallStage<M>) {
@@ -487,10 +482,17 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         }
     }
 
-    /// Sends `call` through a future that has none: see [`send`](Self::send).
-    pub(crate) fn begin(&mut self, call: Call<M, T, E>, context: &Context<'_>) -> Result<bool, SendError<M>> {
-        let due = call.due();
-        self.send(call.pid, call.method, call.message, due, context)
+    /// Sends `call`, and returns the future of its answer.
+    pub(crate) async fn sent(call: Call<M, T, E>) -> Result<Self, SendError<M>> {
+        let mut sent = Self(ManuallyDrop::new(CallStage::Over), PhantomData);
+        let mut unsent = Some(call);
+        let mut send = |context: &mut Context<'_>| {
+            let Some(call) = unsent.take() else { return Ok(true) };
+            let due = call.due();
+            sent.send(call.pid, call.method, call.message, due, context)
+        };
+        poll_fn(|context| Poll::Ready(send(context))).await?;
+        Ok(sent)
     }
 
     /// Sends the message, from inside a process or from outside (including from an executor that a method runs).
