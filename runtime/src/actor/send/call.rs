@@ -590,25 +590,10 @@ impl_debug!([M, T, E] CallFuture<M, T, E>, self => "CallFuture");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::Runtime;
+    use crate::process::fixtures::OnMessage;
     use crate::sync::window::{Window, do_in};
-    use crate::{ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
-
-    /// Runs the closure for each message, and drops the message.
-    struct Does<F>(F);
-
-    impl<F: FnMut() + Send + 'static> Process for Does<F> {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            while let Some(event) = events.next() {
-                if let Event::Message(_) = event {
-                    (self.0)();
-                }
-            }
-            out.idle();
-            Ok(())
-        }
-    }
 
     fn call(pid: Pid) -> Result<u8, CallError> {
         Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(3_600)).wait()
@@ -624,10 +609,10 @@ mod tests {
         let runtime = Runtime::builder().workers(2).build().expect("two workers");
         let host = runtime.host();
         let name = "moves";
-        let second = runtime.spawn_process(Does(|| ())).start().expect("it starts");
+        let second = runtime.spawn_process(OnMessage(drop)).start().expect("it starts");
         let (go, may_go): (_, Receiver<Pid>) = channel();
         let (tell, told) = channel();
-        let caller = runtime.spawn_process(Does(move || {
+        let caller = runtime.spawn_process(OnMessage(move |_| {
             let Ok(by_name) = may_go.recv() else { return };
             do_in(Window::BeforeCall, move || {
                 host.unregister_name(name);
@@ -636,7 +621,7 @@ mod tests {
             tell.send(call(by_name)).expect("the test waits");
         }));
         let caller = caller.start().expect("it starts");
-        let first = runtime.spawn_process(Does(move || _ = call(caller))).named(name).start().expect("it starts");
+        let first = runtime.spawn_process(OnMessage(move |_| _ = call(caller))).named(name).start().expect("it starts");
         let by_name = host.scheduler().names.alias(&crate::names::name::Name::new(name).expect("a name"));
         runtime.send(caller, ()).expect("it lives");
         runtime.send(first, ()).expect("it lives");

@@ -79,7 +79,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Pat
     }
 }
 
-/// A [`PatientCall`] that waits for its answer. Dropping it cancels the call.
+/// A [`PatientCall`] that waits for its answer. Dropping it cancels the call. Costs an allocation more than a
+/// [`CallFuture`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct PatientCallFuture<M, T = (), E = Infallible>(Answer<T, E>, PhantomData<fn(M)>);
 
