@@ -358,21 +358,11 @@ impl Drive for SimRun {
 #[cfg(test)]
 mod tests {
     use super::super::campaign::Simulation;
-    use crate::ProcessError;
-    use crate::manual::{Events, Process, StepOutput};
+    use crate::process::fixtures::OnMessage;
     use crate::slots::SlotOwner;
     use crate::sync::{Mutex, lock};
     use std::sync::mpsc::channel;
     use std::time::Duration;
-
-    struct Idle;
-
-    impl Process for Idle {
-        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            out.idle();
-            Ok(())
-        }
-    }
 
     /// Counts requesters on another thread for a while, as another simulation does.
     fn ask(owner: &'static SlotOwner) {
@@ -395,7 +385,7 @@ mod tests {
             if let Some(last) = lock(&last).replace(this) {
                 ask(last);
             }
-            sim.spawn_process(Idle).start().expect("it starts");
+            sim.spawn_process(OnMessage(drop)).start().expect("it starts");
             sim.until_idle().expect("the test's thread");
         });
         if let Err(error) = test {

@@ -66,6 +66,7 @@ mod tests {
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
     use crate::manual::{Events, InitContext, Process, StepOutput};
+    use crate::process::fixtures::{Brief, EndsWhenTold};
     use crate::sync::window::{Window, do_in};
     use crate::{ExitReason, Host, InitError, Payloads, Pid, ProcessError, Runtime};
     use std::collections::HashSet;
@@ -73,16 +74,6 @@ mod tests {
     use std::pin::Pin;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::task::{Context, Poll, Waker};
-
-    /// Ends in its first step.
-    struct Brief;
-
-    impl Process for Brief {
-        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            out.done();
-            Ok(())
-        }
-    }
 
     /// Spawns processes that end on its thread until the thread keeps their slots. Then reports that and stays in its
     /// step.
@@ -165,18 +156,6 @@ mod tests {
             std::thread::yield_now();
         }
         go.send(()).expect("it waits");
-    }
-
-    /// Ends at its first message.
-    struct EndsWhenTold;
-
-    impl Process for EndsWhenTold {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            if events.next().is_some() {
-                out.done();
-            }
-            Ok(())
-        }
     }
 
     /// Reports the name of the thread on which it is dropped.
