@@ -60,7 +60,7 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
 
 impl UnusedRecords {
     /// Takes out the records of hosts that are entirely gone. Returns them, and the nodes whose last host was one of
-    /// them, to be [forgotten](forget) outside the lock.
+    /// them, to be [forgotten](Router::forget) outside the lock.
     fn look(&mut self) -> (Vec<&'static HostRecord>, Vec<NodeId>) {
         let (mut free, mut nodes) = (Vec::new(), Vec::new());
         // A generation ends and its number is removed in one step: a PID of this generation must not lead to the next
