@@ -9,7 +9,6 @@
 mod barrier;
 #[cfg(feature = "chaos")]
 mod chaos;
-#[cfg(feature = "test")]
 pub(crate) mod simulated;
 pub(crate) mod thread_kind;
 #[cfg(test)]
@@ -92,7 +91,6 @@ pub(crate) fn spawn_thread_with(
     stack: Option<usize>,
     body: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
-    #[cfg(feature = "test")]
     if simulated::is_here() {
         return Err(std::io::Error::other(simulated::NO_THREADS));
     }
@@ -115,7 +113,6 @@ pub(crate) fn cores() -> usize {
 /// Parks the calling thread until [`unpark`] or the timeout; it may also return spuriously.
 #[inline]
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
-    #[cfg(feature = "test")]
     if let Some(simulator) = simulated::here() {
         return simulator.park(timeout);
     }
@@ -129,7 +126,6 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
 /// Unparks `thread` from [`park`], or makes its next call of `park` return at once.
 #[inline]
 pub(crate) fn unpark(thread: &ThreadHandle) {
-    #[cfg(feature = "test")]
     if let Some(simulator) = simulated::here() {
         return simulator.unpark(thread);
     }
@@ -172,7 +168,6 @@ pub(crate) fn disturb() {
 
 /// Tells the simulator, if there is one, that this turn changes state that any other turn may read.
 pub(crate) fn touch_everything() {
-    #[cfg(feature = "test")]
     if let Some(simulator) = simulated::here() {
         simulator.touch_everything();
     }

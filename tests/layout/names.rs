@@ -15,7 +15,8 @@ fn every_type_has_a_name_of_its_own() {
 /// Returns the types that are defined more than once, with their files.
 fn twice(files: &[File]) -> BTreeMap<String, Vec<&str>> {
     let mut types: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for file in files {
+    // A stand-in has the names of the module that it stands for.
+    for file in files.iter().filter(|file| !file.path.ends_with("observe/no_spans.rs")) {
         let mut names = Vec::new();
         search(&file.tokens, false, &mut names);
         names.into_iter().for_each(|name| types.entry(name).or_default().push(&file.path));

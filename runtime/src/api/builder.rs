@@ -10,11 +10,9 @@ use crate::engine::io::tokio::TokioChoice;
 use crate::engine::{permits::sleep::MAX_WORKERS, watchdog::detector, watchdog::report::Stall};
 use crate::sync::{Arc, cores};
 use crate::{
-    Bound, Command, Completion, DEFAULT_TIMEOUT, env::program::program_node, errors::BuildError,
-    routing::hosts::new_host, time::virtual_clock::Clock,
+    Bound, Command, Completion, DEFAULT_TIMEOUT, NodeId, env::program::program_node, errors::BuildError,
+    routing::hosts::belongs_to, routing::hosts::new_host, time::virtual_clock::Clock,
 };
-#[cfg(feature = "test")]
-use crate::{NodeId, routing::hosts::belongs_to};
 use std::time::Duration;
 
 /// The environment variable for the number of workers; the builder takes precedence.
@@ -64,7 +62,7 @@ pub struct Builder {
     hooks: Hooks,
     #[cfg(feature = "tokio")]
     tokio: TokioChoice,
-    #[cfg(feature = "test")]
+    /// The node that the host is, if it is one of its own.
     node: Option<NodeId>,
 }
 
@@ -100,7 +98,6 @@ impl Builder {
             hooks: Hooks::default(),
             #[cfg(feature = "tokio")]
             tokio: TokioChoice::default(),
-            #[cfg(feature = "test")]
             node: None,
         }
     }
@@ -377,7 +374,6 @@ impl Builder {
     /// [`BuildError`] for an invalid number of workers or threads, a limit of zero for processes, messages or time, or
     /// threads that the system refuses to start; [`Simulated`](BuildError::Simulated) in a simulated test.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        #[cfg(feature = "test")]
         if crate::sync::simulated::is_here() {
             return Err(BuildError::Simulated);
         }
@@ -407,12 +403,8 @@ impl Builder {
         let reactor = None;
         let user = UserCode { handlers: self.handlers, hooks: self.hooks, reactor };
         let seed = crate::env::chance::seed(self.seed);
-        #[cfg(feature = "test")]
         let node = self.node.unwrap_or_else(program_node);
-        #[cfg(not(feature = "test"))]
-        let node = program_node();
         let number = new_host();
-        #[cfg(feature = "test")]
         belongs_to(number, node);
         let identity = Identity { node, number, seed, clock: self.clock };
         let runtime = Runtime { host: Host::new(self.config, identity, user), deadline: self.deadline };

@@ -11,11 +11,9 @@ use crate::errors::{AddressError, BuildError, SendFailure};
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
 use crate::registry::{group_table::GroupTable, group_table::TableOfHost, types::Registry};
 use crate::routing::hosts::{is_elsewhere, is_of_program, release};
-#[cfg(feature = "test")]
-use crate::routing::router::Router;
-use crate::routing::router::deliver;
+use crate::routing::router::{Router, deliver};
 use crate::routing::transport::Receiver;
-use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
+use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock, simulated};
 use crate::time::virtual_clock::{Clock, IdleError};
 use crate::util::{debug::impl_debug, oneshot::block_on};
 use crate::{
@@ -62,7 +60,7 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
 
 impl UnusedRecords {
     /// Takes out the records of hosts that are entirely gone. Returns them, and the nodes whose last host was one of
-    /// them, to be [forgotten](forget) outside the lock.
+    /// them, to be [forgotten](Router::forget) outside the lock.
     fn look(&mut self) -> (Vec<&'static HostRecord>, Vec<NodeId>) {
         let (mut free, mut nodes) = (Vec::new(), Vec::new());
         // A generation ends and its number is removed in one step: a PID of this generation must not lead to the next
@@ -94,18 +92,11 @@ impl UnusedRecords {
 /// Frees the records of hosts that are entirely gone.
 fn free_unused() {
     let (free, nodes) = lock(&UNUSED_RECORDS).look();
-    forget(nodes);
+    debug_assert!(simulated::ARE_BUILT || nodes.is_empty(), "that of the program does not end");
+    nodes.into_iter().for_each(Router::forget);
     // Outside the lock, because this drops user code, which a host that was shut down from inside may still hold.
     free.iter().for_each(|record| record.forget_all());
     lock(&UNUSED_RECORDS).free.extend(free);
-}
-
-/// Drops the transports of nodes that have ended.
-fn forget(nodes: Vec<NodeId>) {
-    #[cfg(feature = "test")]
-    nodes.into_iter().for_each(Router::forget);
-    #[cfg(not(feature = "test"))]
-    debug_assert!(nodes.is_empty(), "that of the program does not end");
 }
 
 impl HostRecord {

@@ -194,7 +194,6 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         begin(host, end);
         return Err(ShutdownError::FromInside);
     }
-    #[cfg(feature = "test")]
     if crate::sync::simulated::is_here() {
         // A wait would be in simulated time, during which the threads of this runtime do nothing.
         crate::sync::simulated::outside(|| {

@@ -27,7 +27,6 @@ impl DeadLetter {
     pub(crate) fn new(to: Pid, message: Payload, reason: DeadLetterReason, caller: Option<&Caller>) -> Self {
         let is_told = caller.is_some_and(|caller| !caller.was_sent());
         let from = caller.and_then(Caller::pid);
-        #[cfg(feature = "spans")]
         let from = from.or_else(|| message.origin()?.sender());
         Self { to, from, message, reason, is_told, exit: None }
     }

@@ -3,7 +3,6 @@
 use super::caller::{self, Caller};
 use super::dead_letter::{DeadLetter, DeadLetterReason, Sink, bring};
 use crate::errors::{CallError, Delivery, SendFailure};
-#[cfg(feature = "spans")]
 use crate::observe::spans::{self, EnteredSpan, HeldSpan};
 use crate::{mailbox::payload::Payload, pid::Pid, util::debug::impl_debug};
 use std::mem::ManuallyDrop;
@@ -52,13 +51,11 @@ impl Package {
     }
 
     /// Opens and enters the span in which its message is handled.
-    #[cfg(feature = "spans")]
     pub(crate) fn enter_span(&self) -> Option<EnteredSpan<HeldSpan>> {
         self.open_span().map(HeldSpan::enter)
     }
 
     /// Opens the span in which its message is handled, if a subscriber may want it.
-    #[cfg(feature = "spans")]
     pub(crate) fn open_span(&self) -> Option<HeldSpan> {
         if !spans::may_be_wanted() {
             return None;
@@ -122,7 +119,6 @@ impl Package {
         T: Send + 'static,
         E: Send + 'static,
     {
-        #[cfg(feature = "spans")]
         let _span = self.is::<M>().then(|| self.enter_span());
         self.split::<M>().map(|(message, caller)| {
             let result = handle(message);

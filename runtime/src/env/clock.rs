@@ -177,7 +177,6 @@ pub(crate) fn forget_now() {
 /// Returns the system's time or, in a simulation, that of the simulation.
 #[inline]
 pub(crate) fn instant_now() -> Instant {
-    #[cfg(feature = "test")]
     if let Some(simulator) = crate::sync::simulated::here() {
         return simulator.now();
     }

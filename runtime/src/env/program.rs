@@ -6,8 +6,8 @@
 
 use crate::env::world::World;
 use crate::pid::NodeId;
+use crate::sync::simulated;
 use crate::sync::{AtomicU64, Ordering};
-#[cfg(feature = "test")]
 use std::cell::Cell;
 
 /// The host number in a PID that belongs to no host, such as that of a stand-alone mailbox.
@@ -19,11 +19,7 @@ pub(crate) const HOSTLESS: u16 = u16::MAX;
 /// In a process of a logical node (`Builder::logical_node`, with the feature `test`), returns that node instead.
 #[inline]
 pub fn this_node() -> NodeId {
-    #[cfg(feature = "test")]
-    if let Some(own) = acting_node() {
-        return own;
-    }
-    program_node()
+    acting_node().unwrap_or_else(program_node)
 }
 
 /// Returns the node of the program, whichever node the calling code belongs to.
@@ -51,47 +47,42 @@ impl NodeId {
     }
 }
 
-#[cfg(feature = "test")]
 thread_local! {
     /// The node that the code of this thread acts as.
     static ACTING: Cell<Option<NodeId>> = const { Cell::new(None) };
 }
 
 /// Returns the node that the calling code belongs to, if it belongs to a runtime. Other code observes all nodes.
-#[cfg(feature = "test")]
-#[inline]
+#[inline(always)]
 pub(crate) fn acting_node() -> Option<NodeId> {
-    ACTING.try_with(Cell::get).ok().flatten()
+    if simulated::ARE_BUILT { ACTING.try_with(Cell::get).ok().flatten() } else { None }
 }
 
 /// A guard: until it is dropped, the code of its thread acts as a node.
-#[cfg(feature = "test")]
 pub(crate) struct Acting {
     outer: Option<NodeId>,
 }
 
-#[cfg(feature = "test")]
 impl Acting {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(node: NodeId) -> Self {
-        Self { outer: ACTING.try_with(|acting| acting.replace(Some(node))).ok().flatten() }
+        let replace = |acting: &Cell<_>| acting.replace(Some(node));
+        Self { outer: if simulated::ARE_BUILT { ACTING.try_with(replace).ok().flatten() } else { None } }
     }
 }
 
-#[cfg(feature = "test")]
 impl Drop for Acting {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        let _ending = ACTING.try_with(|acting| acting.set(self.outer));
+        if simulated::ARE_BUILT {
+            let _ending = ACTING.try_with(|acting| acting.set(self.outer));
+        }
     }
 }
 
 /// Runs `body` as code of `node`.
 #[inline]
 pub(crate) fn as_node<R>(node: NodeId, body: impl FnOnce() -> R) -> R {
-    #[cfg(feature = "test")]
     let _acting = Acting::begin(node);
-    #[cfg(not(feature = "test"))]
-    let _one_node = node;
     body()
 }

@@ -8,6 +8,7 @@ use crate::mailbox::node::NodeBox;
 use crate::pid::{Pid, incarnation};
 use crate::recorder::kind::RecordKind;
 use crate::slots::Slot;
+use crate::sync::simulated;
 use std::ptr;
 
 impl Port for Slot {
@@ -17,10 +18,7 @@ impl Port for Slot {
     }
 
     fn answer(&'static self, node: NodeBox, generation: u64) {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = crate::sync::simulated::here() {
-            simulator.sent(self.index());
-        }
+        simulated::note_sent(self.index());
         if !self.is_living(generation) {
             return self.answered_late(node);
         }

@@ -7,6 +7,7 @@ use crate::call::caller::Caller;
 use crate::mailbox::node::MailNode;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::is_in_place;
+use crate::observe::spans;
 use crate::pid::Pid;
 use crate::slots::slot::admission::RefusalReason;
 use crate::slots::{Slot, Token};
@@ -63,8 +64,7 @@ impl EmptyNode {
             return None;
         }
         // A subscriber, which is asked about each message, is user code, so no lock or token may be held meanwhile.
-        #[cfg(feature = "spans")]
-        if crate::observe::spans::may_be_wanted() {
+        if spans::may_be_wanted() {
             return None;
         }
         let local = current()?;

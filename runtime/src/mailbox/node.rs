@@ -11,6 +11,7 @@
 //!   and `mark` for a number that may be wrong, but nothing else.
 
 use super::payload::Payload;
+use crate::observe::spans;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin, yield_now};
 use std::ptr::{self, NonNull};
 
@@ -422,8 +423,7 @@ impl NodeBox {
         message: M,
         word: *mut MailNode,
     ) {
-        #[cfg(feature = "spans")]
-        if crate::observe::spans::may_be_wanted() {
+        if spans::may_be_wanted() {
             return self.put_traced((generation, number), message, word);
         }
         self.put_untraced((generation, number), message, word);
@@ -468,7 +468,6 @@ impl NodeBox {
 
     /// Stores a message with its origin. A separate function, because otherwise all other messages would be built in
     /// two places and copied from there.
-    #[cfg(feature = "spans")]
     #[cold]
     #[inline(never)]
     fn put_traced<M: Send + 'static>(&mut self, (generation, number): (u64, u64), message: M, word: *mut MailNode) {

@@ -11,10 +11,7 @@
 //! A large value is moved twice between the sender's argument and the method's parameter: into its block, which is
 //! allocated before the value is constructed ([`MessagePlace`]), and out of it ([`HeldMessage::take`]).
 
-#[cfg(feature = "spans")]
-use crate::observe::spans::Origin;
-#[cfg(feature = "spans")]
-use crate::sync::Arc;
+use crate::observe::spans::{self, Origin};
 use crate::sync::{AtomicPtr, Ordering};
 use crate::util::block::{Block, EmptyBlock};
 use crate::util::debug::impl_debug;
@@ -33,8 +30,7 @@ type Data = MaybeUninit<[usize; 4]>;
 struct TypeTable {
     /// The type of the value, or [`Traced`] of that type.
     type_id: TypeId,
-    #[cfg(feature = "spans")]
-    traced: Option<TracedTable>,
+    traced: Option<&'static TracedTable>,
     type_name: fn() -> &'static str,
     /// Whether the value is a copy that a periodic timer sent to one process: see [`Payload::tick`].
     is_tick: bool,
@@ -88,7 +84,6 @@ impl<T: Send + 'static> TableOf<T> {
     const fn table(is_tick: bool) -> TypeTable {
         TypeTable {
             type_id: TypeId::of::<T>(),
-            #[cfg(feature = "spans")]
             traced: None,
             type_name: std::any::type_name::<T>,
             is_tick,
@@ -258,8 +253,7 @@ impl Payload {
     #[inline(always)]
     pub(crate) fn sent<T: Send + 'static>(message: T) -> Self {
         // A `Packed` message was packed before a subscriber existed, so it has no origin.
-        #[cfg(feature = "spans")]
-        if crate::observe::spans::may_be_wanted() && !is_packed::<T>() {
+        if spans::may_be_wanted() && !is_packed::<T>() {
             return Self::traced(message);
         }
         Self::new(message)
@@ -271,7 +265,6 @@ impl Payload {
         debug_assert!(!is_packed::<T>(), "a timer knows the type");
         let mut payload = Self::sent(message);
         // Both tables are made for the type of this value.
-        #[cfg(feature = "spans")]
         if payload.is_traced::<T>() {
             payload.table = TableOf::<Traced<T>>::TRACED_TICK;
             return payload;
@@ -288,11 +281,7 @@ impl Payload {
     /// Returns whether the value is a `T`.
     #[inline]
     pub fn is<T: 'static>(&self) -> bool {
-        #[cfg(feature = "spans")]
-        if self.is_traced::<T>() {
-            return true;
-        }
-        self.holds::<T>()
+        self.is_traced::<T>() || self.holds::<T>()
     }
 
     /// Returns whether `data` holds a `T` itself, rather than a traced one.
@@ -308,11 +297,7 @@ impl Payload {
 
     /// Returns the `TypeId` of the value.
     pub fn value_type(&self) -> TypeId {
-        #[cfg(feature = "spans")]
-        if let Some(traced) = &self.table.traced {
-            return traced.type_id;
-        }
-        self.table.type_id
+        self.traced_by().map_or(self.table.type_id, |traced| traced.type_id)
     }
 
     /// Returns the name of the value's type.
@@ -332,10 +317,7 @@ impl Payload {
             return Ok(unsafe { ptr::from_ref(&*packed).cast::<T>().read() });
         }
         if !self.holds::<T>() {
-            #[cfg(feature = "spans")]
-            return self.take_traced();
-            #[cfg(not(feature = "spans"))]
-            return Err(self);
+            return if self.is_traced::<T>() { self.take_traced() } else { Err(self) };
         }
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the table is that of `T`, so `data` holds a valid `T`; `this` is never dropped.
@@ -346,10 +328,7 @@ impl Payload {
     #[inline]
     pub(crate) fn take_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
         let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
-            #[cfg(feature = "spans")]
             return Self::take_traced_from(place);
-            #[cfg(not(feature = "spans"))]
-            return None;
         };
         // SAFETY: the table is that of `T`, so `data` holds a valid `T`; the payload is forgotten below.
         let value = unsafe { TableOf::<T>::read(&mut payload.data) };
@@ -362,10 +341,7 @@ impl Payload {
     #[inline(always)]
     pub(crate) fn hold_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<HeldMessage<T>> {
         let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
-            #[cfg(feature = "spans")]
             return Self::take_traced_from(place).map(HeldMessage::new);
-            #[cfg(not(feature = "spans"))]
-            return None;
         };
         // The table is that of `T`, so `data` holds a valid `T`.
         let held = HeldMessage { data: payload.data, of: PhantomData };
@@ -385,7 +361,6 @@ impl Payload {
 
     /// Returns a reference to the value if it is a `T`. The value may not be `Sync`, so the borrow is exclusive.
     pub fn get_mut<T: Send + 'static>(&mut self) -> Option<&mut T> {
-        #[cfg(feature = "spans")]
         if self.is_traced::<T>() {
             // SAFETY: the table is that of `Traced<T>`, so `data` holds a valid one, and `&mut self` is exclusive.
             return Some(unsafe { &mut TableOf::<Traced<T>>::place(&mut self.data).as_mut().value });
@@ -453,14 +428,12 @@ fn is_packed<T: 'static>() -> bool {
 
 /// A message with its origin (feature `spans`). It is in a block, since neither a node nor a payload has room for
 /// another word. Its payload passes for one of a `T`.
-#[cfg(feature = "spans")]
 struct Traced<T> {
-    origin: Arc<Origin>,
+    origin: Origin,
     value: T,
 }
 
 /// The table of a [`Traced`] message.
-#[cfg(feature = "spans")]
 struct TracedTable {
     /// The type of the message.
     type_id: TypeId,
@@ -468,18 +441,18 @@ struct TracedTable {
     ///
     /// # Safety
     /// The data holds a valid value of the table's type.
-    origin: unsafe fn(*mut Data) -> Arc<Origin>,
+    origin: unsafe fn(*mut Data) -> Origin,
 }
 
-#[cfg(feature = "spans")]
 impl<T: Send + 'static> TableOf<Traced<T>> {
+    const TRACED_BY: &'static TracedTable = &TracedTable { type_id: TypeId::of::<T>(), origin: Self::origin };
     const TRACED: &'static TypeTable = &Self::traced_table(false);
     const TRACED_TICK: &'static TypeTable = &Self::traced_table(true);
 
     const fn traced_table(is_tick: bool) -> TypeTable {
         TypeTable {
             type_id: TypeId::of::<Traced<T>>(),
-            traced: Some(TracedTable { type_id: TypeId::of::<T>(), origin: Self::origin }),
+            traced: Some(Self::TRACED_BY),
             type_name: std::any::type_name::<T>,
             is_tick,
             is_in_block: !Self::IN_PLACE,
@@ -489,13 +462,12 @@ impl<T: Send + 'static> TableOf<Traced<T>> {
 
     /// # Safety
     /// `data` holds a valid value.
-    unsafe fn origin(data: *mut Data) -> Arc<Origin> {
+    unsafe fn origin(data: *mut Data) -> Origin {
         // SAFETY: the caller's promise.
         unsafe { Self::place(data).as_ref() }.origin.clone()
     }
 }
 
-#[cfg(feature = "spans")]
 impl Payload {
     #[cold]
     #[inline(never)]
@@ -504,22 +476,28 @@ impl Payload {
     }
 
     /// Packs a message with its origin, if it has one.
-    pub(crate) fn with_origin<T: Send + 'static>(value: T, origin: Option<Arc<Origin>>) -> Self {
+    pub(crate) fn with_origin<T: Send + 'static>(value: T, origin: Option<Origin>) -> Self {
         let Some(origin) = origin else { return Self::new(value) };
         let mut payload = Self::new(Traced { origin, value });
         payload.table = TableOf::<Traced<T>>::TRACED;
         payload
     }
 
-    pub(crate) fn origin(&self) -> Option<Arc<Origin>> {
-        let TracedTable { origin, .. } = self.table.traced.as_ref()?;
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        let traced = self.traced_by()?;
         // SAFETY: the table is that of the value, and has a `TracedTable`, so the value is a traced one.
-        Some(unsafe { origin(ptr::from_ref(&self.data).cast_mut()) })
+        Some(unsafe { (traced.origin)(ptr::from_ref(&self.data).cast_mut()) })
     }
 
-    #[inline]
+    /// Returns the table of a traced message. Without the feature there are none.
+    #[inline(always)]
+    fn traced_by(&self) -> Option<&'static TracedTable> {
+        if cfg!(feature = "spans") { self.table.traced } else { None }
+    }
+
+    #[inline(always)]
     fn is_traced<T: 'static>(&self) -> bool {
-        self.table.traced.as_ref().is_some_and(|traced| traced.type_id == TypeId::of::<T>())
+        self.traced_by().is_some_and(|traced| traced.type_id == TypeId::of::<T>())
     }
 
     #[cold]
@@ -529,12 +507,11 @@ impl Payload {
         }
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the table is that of `Traced<T>`, so `data` holds a valid one; `this` is never dropped.
-        let Traced { origin, value } = unsafe { TableOf::<Traced<T>>::read(&mut this.data) };
-        drop(origin);
+        let Traced { value, .. } = unsafe { TableOf::<Traced<T>>::read(&mut this.data) };
         Ok(value)
     }
 
-    #[cold]
+    #[inline(always)]
     fn take_traced_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
         place.take_if(|payload| payload.is_traced::<T>())?.take_traced().ok()
     }

@@ -9,6 +9,8 @@
 //!
 //! A subscriber is user code. Every call to a subscriber here is guarded against panics, and no lock is held during the
 //! call. Messages that a subscriber sends during such a call have no origin.
+//!
+//! Without the feature, `no_spans` stands for this module, so that those who use it need not ask which one it is.
 
 use crate::env::world::World;
 use crate::pid::Pid;
@@ -48,9 +50,9 @@ thread_local! {
     /// Whether the thread is in a call to a subscriber from this module.
     static CALLING: Cell<bool> = const { Cell::new(false) };
     /// The origin of the messages that the thread sends now, if it sends them on behalf of another sender.
-    static GIVEN: RefCell<Option<Option<Arc<Origin>>>> = const { RefCell::new(None) };
+    static GIVEN: RefCell<Option<Option<Origin>>> = const { RefCell::new(None) };
     /// The origin of the request to stop that ends the process of the thread.
-    static STOP: RefCell<Option<Option<Arc<Origin>>>> = const { RefCell::new(None) };
+    static STOP: RefCell<Option<Option<Origin>>> = const { RefCell::new(None) };
 }
 
 /// Returns whether a subscriber may want the spans.
@@ -103,17 +105,15 @@ impl<S: Borrow<HeldSpan>> Drop for EnteredSpan<S> {
 }
 
 /// The sender of a message: the process, if it was one, and the span that it was in.
-pub(crate) struct Origin {
-    span: HeldSpan,
-    sender: Option<Pid>,
-}
+#[derive(Clone)]
+pub(crate) struct Origin(Arc<(HeldSpan, Option<Pid>)>);
 
 impl Origin {
     /// Returns the origin of the messages that the calling thread sends now; `None` if it is unknown, or if no
     /// subscriber wants it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn of_thread() -> Option<Arc<Self>> {
+    pub(crate) fn of_thread() -> Option<Self> {
         if !may_be_wanted() || CALLING.try_with(Cell::get).unwrap_or(true) {
             return None;
         }
@@ -123,32 +123,32 @@ impl Origin {
         let sender = LOOKUP.get().and_then(|lookup| lookup.running());
         let current = || tracing::span_enabled!(target: target!(), Level::INFO).then(Span::current);
         let span = HeldSpan(call(current)??);
-        (sender.is_some() || !span.0.is_none()).then(|| Arc::new(Self { span, sender }))
+        (sender.is_some() || !span.0.is_none()).then(|| Self(Arc::new((span, sender))))
     }
 
     /// Returns an origin without a span or a sender.
     #[cfg(test)]
-    pub(crate) fn nowhere() -> Arc<Self> {
-        Arc::new(Self { span: HeldSpan(Span::none()), sender: None })
+    pub(crate) fn nowhere() -> Self {
+        Self(Arc::new((HeldSpan(Span::none()), None)))
     }
 
     pub(crate) fn sender(&self) -> Option<Pid> {
-        self.sender
+        self.0.1
     }
 
     /// Returns an origin with the same sender and no span, so that it keeps no span open.
-    pub(crate) fn without_span(&self) -> Option<Arc<Self>> {
-        self.sender.map(|_| Arc::new(Self { span: HeldSpan(Span::none()), sender: self.sender }))
+    pub(crate) fn without_span(&self) -> Option<Self> {
+        self.sender().map(|sender| Self(Arc::new((HeldSpan(Span::none()), Some(sender)))))
     }
 
     /// Enters the span again, because a continuation belongs to the message that it continues.
     pub(crate) fn enter(&self) -> EnteredSpan<&HeldSpan> {
-        HeldSpan::enter(&self.span)
+        HeldSpan::enter(&self.0.0)
     }
 }
 
 /// Runs `body`, whose messages have this origin.
-pub(crate) fn on_behalf_of<R>(origin: Option<Arc<Origin>>, body: impl FnOnce() -> R) -> R {
+pub(crate) fn on_behalf_of<R>(origin: Option<Origin>, body: impl FnOnce() -> R) -> R {
     let set = |to| GIVEN.try_with(|given| replace(&mut *given.borrow_mut(), to)).ok().flatten();
     let outer = set(Some(origin));
     let _restore = defer(|| {
@@ -162,18 +162,18 @@ pub(crate) fn on_behalf_of<R>(origin: Option<Arc<Origin>>, body: impl FnOnce() -
 /// Opens the root span of a message for the process that the thread runs, or else for `to`.
 #[cold]
 #[inline(never)]
-pub(crate) fn open(origin: Option<Arc<Origin>>, to: Option<Pid>, message_type: &'static str) -> Option<HeldSpan> {
+pub(crate) fn open(origin: Option<Origin>, to: Option<Pid>, message_type: &'static str) -> Option<HeldSpan> {
     let lookup = LOOKUP.get();
     let pid = lookup.and_then(|lookup| lookup.running()).or(to);
     let (process, label) = lookup.zip(pid).map(|(lookup, pid)| lookup.describe(pid)).unwrap_or_default();
-    let (label, caller) = (label.as_deref(), origin.as_ref().and_then(|origin| origin.sender));
+    let (label, caller) = (label.as_deref(), origin.as_ref().and_then(Origin::sender));
     let make = || {
         let (pid, caller) = (pid.map(display), caller.map(display));
         tracing::info_span!(
             target: target!(), parent: None, "postroom.message", pid, process, message_type, label, caller
         )
     };
-    let from = origin.as_ref().map(|origin| &origin.span.0).filter(|span| !span.is_none());
+    let from = origin.as_ref().map(|origin| &origin.0.0.0).filter(|span| !span.is_none());
     let span = call(|| {
         let Some(from) = from else { return make() };
         // In the subscriber of the sender, the only one that knows the sender's span: a test may have a subscriber for
@@ -187,7 +187,7 @@ pub(crate) fn open(origin: Option<Arc<Origin>>, to: Option<Pid>, message_type: &
 }
 
 /// Stores the origin of a request to stop until the process has ended.
-pub(crate) fn note_stop(origin: Option<Arc<Origin>>) {
+pub(crate) fn note_stop(origin: Option<Origin>) {
     let before = STOP.try_with(|stop| stop.borrow_mut().replace(origin));
     drop(before);
 }

@@ -37,13 +37,9 @@ impl<K: Clone + 'static> Routes<K> {
 
     pub(crate) fn broadcast<M: Clone + Send + 'static>(&mut self) {
         fn copy<M: Clone + Send + 'static>(message: &mut Payload) -> Option<Payload> {
-            #[cfg(feature = "spans")]
             let origin = message.origin();
             let copied = message.get_mut::<M>().map(|message| message.clone());
-            #[cfg(feature = "spans")]
-            return copied.map(|message| Payload::with_origin(message, origin));
-            #[cfg(not(feature = "spans"))]
-            copied.map(Payload::new)
+            copied.map(|message| Payload::with_origin(message, origin))
         }
         self.copies.insert(TypeId::of::<M>(), copy::<M>);
     }

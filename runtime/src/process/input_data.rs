@@ -6,7 +6,6 @@ use crate::mailbox::lanes::Holder;
 use crate::mailbox::node::{Envelope, EnvelopeContent, MessageFilter, MessageInPlace, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
-#[cfg(feature = "spans")]
 use crate::observe::spans;
 use crate::process::control::Control;
 use crate::process::mail::Mail;
@@ -114,7 +113,6 @@ impl StepInput {
             self.rare().stop = true;
             return;
         }
-        #[cfg(feature = "spans")]
         spans::note_stop(payload.as_ref().and_then(Payload::origin));
         drop(payload);
         self.end(ExitReason::Normal);

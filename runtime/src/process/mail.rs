@@ -6,7 +6,6 @@ use super::slice::TimeSlice;
 use crate::call::{caller::Caller, package::Package};
 use crate::mailbox::node::EnvelopeContent;
 use crate::mailbox::payload::{HeldMessage, Payload};
-#[cfg(feature = "spans")]
 use crate::observe::spans::{self, EnteredSpan, HeldSpan};
 use crate::{pid::Pid, util::debug::impl_debug};
 use std::ptr;
@@ -40,7 +39,6 @@ impl<'a> Mail<'a> {
     }
 
     /// Opens and enters the span in which the message is handled, if a subscriber wants it.
-    #[cfg(feature = "spans")]
     pub(crate) fn enter_span(&self) -> Option<EnteredSpan<HeldSpan>> {
         let payload = self.envelope.payload.as_ref()?;
         spans::open(payload.origin(), None, payload.type_name()).map(HeldSpan::enter)

@@ -15,6 +15,8 @@ pub(crate) mod body;
 pub(crate) mod control;
 pub(crate) mod description;
 pub(crate) mod event;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub(crate) mod guardian;
 pub(crate) mod handling;
 pub(crate) mod handover;

@@ -62,7 +62,6 @@ impl TimeSlice {
     }
 
     pub(crate) fn note_message(&self, message: &Payload) {
-        #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
             simulator.delivered(message.type_name());
         }
@@ -71,7 +70,6 @@ impl TimeSlice {
 
     #[inline(always)]
     pub(crate) fn note_message_of<M: Send + 'static>(&self) {
-        #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
             simulator.delivered(std::any::type_name::<M>());
         }

@@ -1,13 +1,9 @@
 //! The past and present hosts of this program, by number, and checks of whether a PID belongs here.
 
-#[cfg(feature = "test")]
-use crate::env::program::acting_node;
-use crate::env::{program::HOSTLESS, program::program_node, world::World};
+use crate::env::program::{HOSTLESS, acting_node, program_node};
+use crate::env::world::World;
 use crate::pid::{NodeId, Pid};
-use crate::sync::{AtomicU16, AtomicU64, Ordering};
-#[cfg(feature = "test")]
-use crate::sync::{OnceLock, PoisonError, RwLock};
-#[cfg(feature = "test")]
+use crate::sync::{AtomicU16, AtomicU64, OnceLock, Ordering, PoisonError, RwLock, simulated};
 use std::collections::BTreeMap;
 
 struct Numbers([AtomicU64; 1 << (u16::BITS - u64::BITS.ilog2())]);
@@ -67,21 +63,23 @@ pub(crate) fn goes_down(number: u16) {
 
 /// Makes the number available to later hosts.
 pub(crate) fn release(number: u16) {
-    #[cfg(feature = "test")]
-    logical().write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    if simulated::ARE_BUILT {
+        logical().write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
     IN_USE.remove(number);
 }
 
-/// The hosts that are nodes of their own, by number.
-#[cfg(feature = "test")]
+/// The hosts that are nodes of their own, by number. Without simulations there are none.
 fn logical() -> &'static RwLock<BTreeMap<u16, NodeId>> {
     static LOGICAL: World<OnceLock<RwLock<BTreeMap<u16, NodeId>>>> = World::new(OnceLock::new());
     LOGICAL.get_or_init(RwLock::default)
 }
 
 /// Records the node of a host.
-#[cfg(feature = "test")]
 pub(crate) fn belongs_to(number: u16, node: NodeId) {
+    if !simulated::ARE_BUILT {
+        return;
+    }
     let mut logical = logical().write().unwrap_or_else(PoisonError::into_inner);
     if node == program_node() {
         logical.remove(&number);
@@ -91,52 +89,37 @@ pub(crate) fn belongs_to(number: u16, node: NodeId) {
 }
 
 /// Returns the node of a host: that of the program unless the host is a logical node.
-#[cfg(feature = "test")]
+#[inline]
 pub(crate) fn node_of(number: u16) -> NodeId {
+    if !simulated::ARE_BUILT {
+        return program_node();
+    }
     let logical = logical().read().unwrap_or_else(PoisonError::into_inner);
     logical.get(&number).copied().unwrap_or_else(program_node)
 }
 
-/// Returns the node of a host.
-#[cfg(not(feature = "test"))]
-#[inline]
-pub(crate) fn node_of(_number: u16) -> NodeId {
-    program_node()
-}
-
 /// Returns whether the node is one of this program's.
 pub(crate) fn is_of_program(node: NodeId) -> bool {
-    #[cfg(feature = "test")]
-    if logical().read().unwrap_or_else(PoisonError::into_inner).values().any(|logical| *logical == node) {
-        return true;
-    }
-    node == program_node()
+    let is_logical =
+        || logical().read().unwrap_or_else(PoisonError::into_inner).values().any(|logical| *logical == node);
+    node == program_node() || simulated::ARE_BUILT && is_logical()
 }
 
 /// Returns whether the calling code can reach the process with this PID without a transport: the process belongs to the
 /// same node or, for code outside of runtimes, to any node of this program.
 #[inline]
 pub(crate) fn is_here(pid: Pid) -> bool {
-    #[cfg(feature = "test")]
-    return match acting_node() {
+    match acting_node() {
         Some(own) => pid.node() == own,
         None => is_of_program(pid.node()),
-    };
-    #[cfg(not(feature = "test"))]
-    return pid.node() == program_node();
+    }
 }
 
 /// Returns whether the process with this PID belongs to another node, although it may be in the table of slots. Costs
 /// nothing without logical nodes, when all processes in the table belong to one node.
 #[inline(always)]
 pub(crate) fn is_elsewhere(pid: Pid) -> bool {
-    #[cfg(feature = "test")]
-    return acting_node().is_some_and(|own| pid.node() != own);
-    #[cfg(not(feature = "test"))]
-    {
-        let _ = pid;
-        false
-    }
+    acting_node().is_some_and(|own| pid.node() != own)
 }
 
 /// Returns whether this node has, or had, a host with this number.

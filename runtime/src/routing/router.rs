@@ -21,7 +21,7 @@ use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendPolicy, SendRefusal, TABLE};
-use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
+use crate::sync::{Arc, OnceLock, PoisonError, RwLock, simulated};
 use crate::{env::world::World, errors::SendFailure};
 use std::{collections::BTreeMap, ptr};
 
@@ -369,29 +369,23 @@ impl Router {
         if local == program_node() {
             return Self::of_program().clone();
         }
-        #[cfg(feature = "test")]
-        return Self::of_logical(local);
-        #[cfg(not(feature = "test"))]
-        return Self::from(local);
+        if simulated::ARE_BUILT { Self::of_logical(local) } else { Self::from(local) }
     }
 
     /// Calls `look` with the router that the sends of a node of this program use.
     pub(super) fn with<R>(local: NodeId, look: impl FnOnce(&Self) -> R) -> R {
-        #[cfg(feature = "test")]
-        if local != program_node() {
+        if simulated::ARE_BUILT && local != program_node() {
             return look(&Self::of_logical(local));
         }
         debug_assert_eq!(local, program_node(), "it is the only one");
         look(Self::of_program())
     }
 
-    #[cfg(feature = "test")]
     fn logical() -> &'static RwLock<BTreeMap<NodeId, Self>> {
         static ROUTERS: World<OnceLock<RwLock<BTreeMap<NodeId, Router>>>> = World::new(OnceLock::new());
         ROUTERS.get_or_init(RwLock::default)
     }
 
-    #[cfg(feature = "test")]
     fn of_logical(local: NodeId) -> Self {
         if let Some(router) = Self::logical().read().unwrap_or_else(PoisonError::into_inner).get(&local) {
             return router.clone();
@@ -401,7 +395,6 @@ impl Router {
     }
 
     /// Removes the router and the transports of a logical node that has ended.
-    #[cfg(feature = "test")]
     pub(crate) fn forget(local: NodeId) {
         let router = Self::logical().write().unwrap_or_else(PoisonError::into_inner).remove(&local);
         if let Some(router) = router {

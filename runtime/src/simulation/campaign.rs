@@ -4,13 +4,13 @@ use super::baton::Drivers;
 use super::choices::Choices;
 use super::explore::Explorer;
 use super::report::{Coverage, Departure, FailedRun, SimulationError};
-use super::run::{Aborted, Bounds, BuildHost, Remembered, Settings, SimRun};
+use super::run::{Aborted, Ran, SimRun, TestCase};
 use super::shrink::shrink;
 use super::sim::Sim;
 use super::state::Abort;
 use super::strategy::{Schedules, TurnOrder};
-use super::trace::{ExpectedTurns, Listed, Trace};
-use super::trace_file::{Recorded, TraceFile};
+use super::trace::ExpectedTurns;
+use super::trace_file::{self, Recorded};
 use crate::api::builder::Builder;
 use crate::api::runtime::Host;
 use crate::env::clock::Moment;
@@ -63,15 +63,11 @@ const MOST_SCHEDULES: u64 = 1_000_000;
 /// ```
 #[must_use = "nothing runs until `run` or `check`"]
 pub struct Simulation {
-    name: String,
+    case: TestCase,
     seeds: u64,
     first: u64,
     only: Option<u64>,
-    schedules: Schedules,
-    bounds: Bounds,
-    has_faults: bool,
     replay: Option<PathBuf>,
-    build: BuildHost,
 }
 
 /// The result of the body of a test: nothing, or a `Result` whose error fails the test.
@@ -98,17 +94,15 @@ impl Simulation {
     /// `POSTROOM_FIRST_SEED` set another number of runs and another first seed; `POSTROOM_SEED` sets the seed of a
     /// single run.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
+        let case = TestCase {
             name: name.into(),
-            seeds: SEEDS,
-            first: 0,
-            only: None,
             schedules: Schedules::default(),
-            bounds: Bounds { turns: 1_000_000, time: Duration::from_secs(24 * 3600) },
+            max_turns: 1_000_000,
+            max_time: Duration::from_secs(24 * 3600),
             has_faults: true,
-            replay: None,
             build: Arc::new(|builder| builder),
-        }
+        };
+        Self { case, seeds: SEEDS, first: 0, only: None, replay: None }
     }
 
     /// Sets the number of runs, each with its own seed. The first run is made in any case.
@@ -131,25 +125,25 @@ impl Simulation {
 
     /// Sets how schedules are chosen.
     pub fn schedules(mut self, schedules: Schedules) -> Self {
-        self.schedules = schedules;
+        self.case.schedules = schedules;
         self
     }
 
     /// Sets how many turns a run may take, and how many timers may fire without a turn. The default is a million.
     pub fn max_turns(mut self, turns: u64) -> Self {
-        self.bounds.turns = turns;
+        self.case.max_turns = turns;
         self
     }
 
     /// Sets how much simulation time a run may take. The default is a day.
     pub fn max_time(mut self, time: Duration) -> Self {
-        self.bounds.time = time;
+        self.case.max_time = time;
         self
     }
 
     /// Leaves out all faults that the test requests.
     pub fn without_faults(mut self) -> Self {
-        self.has_faults = false;
+        self.case.has_faults = false;
         self
     }
 
@@ -165,7 +159,7 @@ impl Simulation {
     /// Sets options of the runtime: handlers, hooks, mailboxes, limits. The simulation sets its clock, its seed and its
     /// workers.
     pub fn builder(mut self, build: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
-        self.build = Arc::new(build);
+        self.case.build = Arc::new(build);
         self
     }
 
@@ -204,12 +198,12 @@ impl Simulation {
         if let Some((path, recorded)) = self.recorded()? {
             return self.check_replay(&body, path, recorded);
         }
-        if self.schedules == Schedules::Exhaustive {
+        if self.case.schedules == Schedules::Exhaustive {
             return self.check_all(&body);
         }
         let first = self.only.unwrap_or(self.first);
         let seeds = if self.only.is_some() { 1 } else { self.seeds };
-        let mut runner = Runner::new(&self, body.clone());
+        let mut runner = Runner::new(&self.case, body.clone());
         let ran = self.check_determinism(&mut runner, first)?;
         let mut covered = Covered::default();
         covered.add(&ran);
@@ -224,7 +218,7 @@ impl Simulation {
         let helpers = (cores() as u64).min(seeds).saturating_sub(1);
         let helpers: Vec<_> = (0..helpers)
             .filter_map(|_| {
-                let (campaign, mut runner) = (campaign.clone(), Runner::new(&self, body.clone()));
+                let (campaign, mut runner) = (campaign.clone(), Runner::new(&self.case, body.clone()));
                 spawn_thread(ThreadKind::Outside, "postroom-test".to_string(), move || campaign.work(&mut runner)).ok()
             })
             .collect();
@@ -246,7 +240,7 @@ impl Simulation {
     fn covered(&self, covered: Covered) -> Result<Coverage, SimulationError> {
         let never: Vec<_> = covered.sometimes.iter().filter(|(_, held)| **held == 0).map(|(what, _)| *what).collect();
         if !never.is_empty() && self.only.is_none() {
-            return Err(SimulationError::Never { test: self.name.clone(), runs: covered.runs, what: never });
+            return Err(SimulationError::Never { test: self.case.name.clone(), runs: covered.runs, what: never });
         }
         Ok(covered.coverage())
     }
@@ -272,7 +266,7 @@ impl Simulation {
             let known = Schedules::of_name(&text);
             let expected = Schedules::EXPECTED;
             let unknown = || SimulationError::Variable { variable: "POSTROOM_STRATEGY", came: text, expected };
-            self.schedules = known.ok_or_else(unknown)?;
+            self.case.schedules = known.ok_or_else(unknown)?;
         }
         Ok(())
     }
@@ -286,7 +280,7 @@ impl Simulation {
         }
         let unlisted = || (0, "not listed".to_string(), "not listed".to_string());
         let (turn, first, second) = one.listed.difference(&two.listed).unwrap_or_else(unlisted);
-        Err(SimulationError::Differs { test: self.name.clone(), seed, turn, first, second })
+        Err(SimulationError::Differs { test: self.case.name.clone(), seed, turn, first, second })
     }
 
     /// Reads the recorded run that is to be replayed, if there is one.
@@ -295,7 +289,7 @@ impl Simulation {
         let Some(path) = self.replay.clone().or_else(asked) else { return Ok(None) };
         let recorded =
             Recorded::read(&path).map_err(|reason| SimulationError::Unreadable { path: path.clone(), reason })?;
-        let is_meant = self.replay.is_some() || recorded.test == self.name;
+        let is_meant = self.replay.is_some() || recorded.test == self.case.name;
         Ok(is_meant.then_some((path, recorded)))
     }
 
@@ -306,46 +300,35 @@ impl Simulation {
         path: PathBuf,
         Recorded { seed, schedules, choices, turns, .. }: Recorded,
     ) -> Result<Coverage, SimulationError> {
-        self.schedules = schedules;
+        self.case.schedules = schedules;
         let is_exhaustive = schedules == Schedules::Exhaustive;
         let choices = if is_exhaustive { Choices::exhaustive(choices) } else { Choices::replayed(choices) };
-        let ran = Runner::new(self, body.clone()).run_expecting(turns.clone(), choices, seed, true)?;
+        let mut ran = Runner::new(&self.case, body.clone()).make(choices, seed, Some(turns.clone()))?;
         let departure = turns.difference(&ran.listed);
         let departure = departure.map(|(turn, was, is)| Departure { turn, was, is, trace: path.clone() });
-        let Some(failure) = &ran.failure else {
+        let Some(failure) = ran.failure.take() else {
             let mut covered = Covered::default();
             covered.add(&ran);
             return match departure {
-                Some(departure) => Err(SimulationError::Departed { test: self.name.clone(), departure }),
+                Some(departure) => Err(SimulationError::Departed { test: self.case.name.clone(), departure }),
                 None => Ok(covered.coverage()),
             };
         };
-        let needed = ran.made.iter().filter(|choice| **choice > 0).count();
-        Err(SimulationError::Failed(Box::new(FailedRun {
-            test: self.name.clone(),
-            seed,
-            run: (1, 1),
-            message: failure.message.clone(),
-            place: failure.place.clone(),
-            time: ran.time,
-            turns: ran.turns,
-            choices: (ran.made.len(), needed, 0),
-            smallest: ran.listed,
-            replay: format!("POSTROOM_REPLAY={} cargo test {}", path.display(), self.short_name()),
-            trace: Ok(path),
-            departure,
-        })))
+        let replay = format!("POSTROOM_REPLAY={} cargo test {}", path.display(), self.short_name());
+        let mut failed = self.failed(seed, (1, 1), failure, ran, replay);
+        (failed.trace, failed.departure) = (Ok(path), departure);
+        Err(SimulationError::Failed(failed))
     }
 
     /// Returns the name of the test without its module.
     fn short_name(&self) -> &str {
-        self.name.rsplit_once("::").map_or(&*self.name, |(_, test)| test)
+        self.case.name.rsplit_once("::").map_or(&*self.case.name, |(_, test)| test)
     }
 
     /// Runs all schedules, one after the other.
     fn check_all(&self, body: &TestBody) -> Result<Coverage, SimulationError> {
         let seed = self.only.unwrap_or(self.first);
-        let mut runner = Runner::new(self, body.clone());
+        let mut runner = Runner::new(&self.case, body.clone());
         let (mut covered, mut explorer) = (Covered::default(), Explorer::default());
         loop {
             let mut ran = runner.run(Choices::explored(explorer), seed, false)?;
@@ -366,7 +349,7 @@ impl Simulation {
                     "it has more than {MOST_SCHEDULES} schedules: make it smaller, or let seeds choose some of them \
                      (`strategy`)"
                 );
-                return Err(SimulationError::Unsupported { test: self.name.clone(), reason });
+                return Err(SimulationError::Unsupported { test: self.case.name.clone(), reason });
             }
         }
     }
@@ -387,56 +370,61 @@ impl Simulation {
         replay: impl Fn(Vec<u16>) -> Choices,
         made: Vec<u16>,
     ) -> SimulationError {
-        let mut again = |list: &[u16], recorded| runner.run(replay(list.to_vec()), seed, recorded);
-        let original = match again(&made, true) {
+        let mut again = |list: &[u16], is_listed| runner.run(replay(list.to_vec()), seed, is_listed);
+        let mut original = match again(&made, true) {
             Ok(ran) => ran,
             Err(error) => return error,
         };
-        let Some(failure) = original.failure else {
+        let Some(failure) = original.failure.take() else {
             let second = "which did not fail when it was run again".to_string();
-            let (test, first) = (self.name.clone(), "a failure".to_string());
+            let (test, first) = (self.case.name.clone(), "a failure".to_string());
             return SimulationError::Differs { test, seed, turn: original.listed.len(), first, second };
         };
-        let length = made.len();
         let shrunk = shrink(made, |list| match again(list, false) {
             Ok(ran) => (ran.failure.is_some_and(|other| are_alike(&other, &failure)), ran.turns + ran.timers),
             Err(_) => (false, 0),
         });
-        let needed = shrunk.choices.iter().filter(|choice| **choice > 0).count();
-        let smallest = again(&shrunk.choices, true).map_or_else(|_| original.listed, |ran| ran.listed);
-        let (test, is_exhaustive) = (self.short_name(), self.schedules == Schedules::Exhaustive);
-        let is_needed = is_exhaustive || std::env::var_os("POSTROOM_STRATEGY").is_some();
-        let strategy = if is_needed { format!("POSTROOM_STRATEGY={} ", self.schedules.name()) } else { String::new() };
-        let file = TraceFile {
-            test: &self.name,
-            seed,
-            schedules: self.schedules,
-            message: &failure.message,
-            choices: &shrunk.choices,
-            listed: &smallest,
-        };
-        let trace = file.write().map_err(|error| error.to_string());
-        SimulationError::Failed(Box::new(FailedRun {
-            test: self.name.clone(),
+        let (test, schedules) = (self.short_name(), self.case.schedules);
+        let is_needed = schedules == Schedules::Exhaustive || std::env::var_os("POSTROOM_STRATEGY").is_some();
+        let strategy = if is_needed { format!("POSTROOM_STRATEGY={} ", schedules.name()) } else { String::new() };
+        let replay = format!("{strategy}POSTROOM_SEED={seed} cargo test {test}");
+        let mut failed = self.failed(seed, run, failure, original, replay);
+        failed.choices = (failed.choices.0, needed(&shrunk.choices), shrunk.tries);
+        if let Ok(smallest) = again(&shrunk.choices, true) {
+            failed.smallest = smallest.listed;
+        }
+        failed.trace = trace_file::write(&failed, schedules, &shrunk.choices).map_err(|error| error.to_string());
+        SimulationError::Failed(failed)
+    }
+
+    /// Describes a failed run, without a trace. Its own schedule is the smallest that is known.
+    fn failed(&self, seed: u64, run: (u64, u64), failure: Panic, ran: Ran, replay: String) -> Box<FailedRun> {
+        Box::new(FailedRun {
+            test: self.case.name.clone(),
             seed,
             run,
             message: failure.message,
             place: failure.place,
-            time: original.time,
-            turns: original.turns,
-            trace,
+            time: ran.time,
+            turns: ran.turns,
+            trace: Err(String::new()),
             departure: None,
-            choices: (length, needed, shrunk.tries),
-            smallest,
-            replay: format!("{strategy}POSTROOM_SEED={seed} cargo test {test}"),
-        }))
+            choices: (ran.made.len(), needed(&ran.made), 0),
+            smallest: ran.listed,
+            replay,
+        })
     }
 }
 
 impl fmt::Debug for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulation").field("name", &self.name).field("seeds", &self.seeds).finish_non_exhaustive()
+        f.debug_struct("Simulation").field("name", &self.case.name).field("seeds", &self.seeds).finish_non_exhaustive()
     }
+}
+
+/// Returns how many choices are other than the dullest.
+fn needed(choices: &[u16]) -> usize {
+    choices.iter().filter(|choice| **choice > 0).count()
 }
 
 type TestBody = Arc<dyn Fn(Sim) + Send + Sync>;
@@ -506,30 +494,10 @@ impl Covered {
 
 /// Runs a body, one seed after the other, on one thread and its drivers.
 struct Runner {
+    case: Arc<TestCase>,
     body: TestBody,
-    build: BuildHost,
-    bounds: Bounds,
-    has_faults: bool,
-    schedules: Schedules,
-    test: String,
     drivers: Arc<Drivers>,
     slots: Vec<u32>,
-}
-
-/// The outcome of a run.
-struct Ran {
-    failure: Option<Panic>,
-    made: Vec<u16>,
-    /// The rest of the search, if the run is part of a search and there is more.
-    explorer: Option<Explorer>,
-    /// Whether the run was cut short because everything that followed had been explored.
-    is_redundant: bool,
-    hash: u64,
-    turns: u64,
-    timers: u64,
-    time: Duration,
-    listed: Listed,
-    sometimes: BTreeMap<&'static str, u64>,
 }
 
 /// Returns whether two failures are the same; the values in their messages may differ.
@@ -557,40 +525,24 @@ impl Drop for Runner {
 }
 
 impl Runner {
-    fn new(simulation: &Simulation, body: TestBody) -> Self {
-        Self {
-            body,
-            build: simulation.build.clone(),
-            bounds: simulation.bounds,
-            has_faults: simulation.has_faults,
-            schedules: simulation.schedules,
-            test: simulation.name.clone(),
-            drivers: Arc::default(),
-            slots: UNUSED_SLOTS.pop().unwrap_or_default(),
-        }
+    fn new(case: &TestCase, body: TestBody) -> Self {
+        let slots = UNUSED_SLOTS.pop().unwrap_or_default();
+        Self { case: Arc::new(case.clone()), body, drivers: Arc::default(), slots }
     }
 
     fn drawn(&self, seed: u64) -> Choices {
-        Choices::drawn(TurnOrder::of(self.schedules, seed), seed)
+        Choices::drawn(TurnOrder::of(self.case.schedules, seed), seed)
     }
 
-    fn run(&mut self, choices: Choices, seed: u64, recorded: bool) -> Result<Ran, SimulationError> {
-        self.run_expecting(ExpectedTurns::default(), choices, seed, recorded)
+    fn run(&mut self, choices: Choices, seed: u64, is_listed: bool) -> Result<Ran, SimulationError> {
+        self.make(choices, seed, is_listed.then(ExpectedTurns::default))
     }
 
-    /// Makes a run that replays the `expected` turns while it can.
-    fn run_expecting(
-        &mut self,
-        expected: ExpectedTurns,
-        choices: Choices,
-        seed: u64,
-        recorded: bool,
-    ) -> Result<Ran, SimulationError> {
-        let unsupported = |reason: String| SimulationError::Unsupported { test: self.test.clone(), reason };
+    /// Makes a run. With `listed`, its turns are listed, and it replays those while it can.
+    fn make(&mut self, choices: Choices, seed: u64, listed: Option<ExpectedTurns>) -> Result<Ran, SimulationError> {
+        let unsupported = |reason: String| SimulationError::Unsupported { test: self.case.name.clone(), reason };
         let clock = Clock::starting_at(BEGINNING);
-        let workers = self.schedules.workers(seed);
-        let builder = (self.build)(Builder::new().name("simulation"));
-        let builder = builder.workers(workers).seed(seed).clock(clock.clone()).paused();
+        let builder = self.case.builder(seed, self.case.schedules.workers(seed), &clock);
         let runtime = builder.build().map_err(|error| unsupported(error.to_string()))?;
         let scheduler = runtime.host().scheduler();
         if scheduler.has_reactor {
@@ -599,9 +551,8 @@ impl Runner {
             return Err(unsupported(reason.to_string()));
         }
         let slots = std::mem::take(&mut self.slots);
-        let (bounds, has_faults, build) = (self.bounds, self.has_faults, self.build.clone());
-        let settings = Settings { seed, bounds, has_faults, recorded, expected, workers, build };
-        let run = SimRun::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
+        let (case, drivers) = (self.case.clone(), self.drivers.clone());
+        let run = SimRun::new((scheduler, clock), case, drivers, slots, (seed, choices, listed));
         let loud = silence(true);
         let body = || (self.body)(Sim::new(run.clone(), runtime.host()));
         let outcome = run.within(|| catch(body));
@@ -617,7 +568,6 @@ impl Runner {
         };
         let broken = broken.or_else(|| run.within(|| run.broken_at_the_end()).filter(|_| is_clean));
         silence(loud);
-        let is_redundant = abort == Some(Abort::Explored);
         let failure = failure_of(abort, outcome, broken.as_deref(), is_clean);
         self.slots = run.take_slots();
         let runtimes = run.take_nodes().into_iter().chain([runtime]);
@@ -629,10 +579,7 @@ impl Runner {
             self.slots.clear();
             runtimes.for_each(Host::leave_behind);
         }
-        let Remembered { choices, touched, trace, sometimes, turns, timers } = run.remembered();
-        let (made, hash, listed) = (choices.made().to_vec(), Trace::hash(&trace), trace.listed());
-        let explorer = choices.into_explorer().and_then(|mut explorer| explorer.advance(touched).then_some(explorer));
-        Ok(Ran { failure, made, explorer, is_redundant, hash, turns, timers, time, listed, sometimes })
+        Ok(run.outcome(failure, time))
     }
 }
 

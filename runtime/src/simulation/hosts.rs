@@ -2,7 +2,6 @@
 
 use super::run::SimRun;
 use super::state::{PlayedHost, SimulatedHost};
-use crate::api::builder::Builder;
 use crate::api::runtime::{Host, Runtime};
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::SimulatedThread;
@@ -63,8 +62,7 @@ impl SimRun {
         static NEXT: World<AtomicU64> = World::new(AtomicU64::new(FIRST_NODE));
         let node = NodeId::new(NEXT.fetch_add(1, Ordering::Relaxed)).ok_or("there are no more node IDs")?;
         let seed = Random::new(self.seed, NODES + lock(&self.nodes).len() as u64).next();
-        let builder = (self.build)(Builder::new().name("simulation")).logical_node(node);
-        let builder = builder.workers(self.workers).seed(seed).clock(self.clock.clone()).paused();
+        let builder = self.case.builder(seed, self.workers, &self.clock).logical_node(node);
         let runtime = builder.build_anywhere().map_err(|error| error.to_string())?;
         let host = runtime.host();
         self.state().hosts.push(SimulatedHost { scheduler: host.scheduler(), drivers: 0 });

@@ -73,7 +73,7 @@ impl SimRun {
         if state.fired.are_endless() {
             return true;
         }
-        let time = if state.is_ending { self.bounds.time.saturating_add(ENDING) } else { self.bounds.time };
+        let time = if state.is_ending { self.case.max_time.saturating_add(ENDING) } else { self.case.max_time };
         let took = now.since(self.began);
         if state.turns < self.most_turns(state) && took <= time {
             return false;
@@ -87,7 +87,7 @@ impl SimRun {
 
     /// Returns how many turns the run may take, and how many timers may fire without a turn.
     pub(super) fn most_turns(&self, state: &State) -> u64 {
-        if state.is_ending { ENDING_TURNS } else { self.bounds.turns }
+        if state.is_ending { ENDING_TURNS } else { self.case.max_turns }
     }
 
     /// Moves everything from the queues of the hosts' workers to the list of what is ready.

@@ -15,17 +15,19 @@
 
 use super::baton::{Drive, Drivers, Instruction, Seat, SimThread};
 use super::choices::Choices;
-use super::explore::Touched;
+use super::explore::{Explorer, Touched};
 use super::faults::{Faults, Rule};
 use super::livelock::FiredTimers;
 use super::state::{Abort, NextTurn, PlayedHost, Ready, SimulatedHost, State, Until};
-use super::trace::{ExpectedTurns, Trace};
+use super::strategy::Schedules;
+use super::trace::{ExpectedTurns, Listed, Trace};
 use crate::api::builder::Builder;
 use crate::api::runtime::Runtime;
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::as_simulated_thread;
 use crate::env::chance::Random;
 use crate::env::clock::{Moment, use_clock};
+use crate::exit::Panic;
 use crate::pid::Pid;
 use crate::slots::{SlotOwner, TABLE};
 use crate::sync::simulated::{self, Simulator};
@@ -38,55 +40,59 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::time::Duration;
 
-/// The bounds of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) turns: u64,
-    pub(crate) time: Duration,
-}
-
-/// The settings of a run.
-pub(crate) struct Settings {
-    pub(crate) seed: u64,
-    pub(crate) bounds: Bounds,
+/// The settings of a test, which all of its runs share.
+#[derive(Clone)]
+pub(crate) struct TestCase {
+    pub(crate) name: String,
+    pub(crate) schedules: Schedules,
+    /// Maximum number of turns of a run, and of timers that fire without a turn.
+    pub(crate) max_turns: u64,
+    /// Maximum simulation time of a run.
+    pub(crate) max_time: Duration,
     pub(crate) has_faults: bool,
-    /// Whether its turns are listed.
-    pub(crate) recorded: bool,
-    /// The turns that it replays.
-    pub(crate) expected: ExpectedTurns,
-    /// Number of workers that each thread simulates for each host. If there are several, the scheduler decides what
-    /// each of them runs.
-    pub(crate) workers: usize,
     /// Applies the test's options to its hosts.
-    pub(crate) build: BuildHost,
+    pub(crate) build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
 }
 
-/// A function that sets the options of a host that a test requests.
-pub(crate) type BuildHost = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
+impl TestCase {
+    /// Returns a host's builder with the test's options, and with those that a run sets.
+    pub(super) fn builder(&self, seed: u64, workers: usize, clock: &Clock) -> Builder {
+        let builder = (self.build)(Builder::new().name("simulation"));
+        builder.workers(workers).seed(seed).clock(clock.clone()).paused()
+    }
+}
 
 /// The payload with which the stack of a test or a step is unwound when its run is cut short.
 pub(crate) struct Aborted;
 
-/// The results of a run that has ended.
-pub(crate) struct Remembered {
-    pub(crate) choices: Choices,
-    pub(crate) touched: Touched,
-    pub(crate) trace: Trace,
-    pub(crate) sometimes: BTreeMap<&'static str, u64>,
+/// The outcome of a run.
+pub(crate) struct Ran {
+    pub(crate) failure: Option<Panic>,
+    pub(crate) made: Vec<u16>,
+    /// The rest of the search, if the run is part of a search and there is more.
+    pub(crate) explorer: Option<Explorer>,
+    /// Whether the run was cut short because everything that followed had been explored.
+    pub(crate) is_redundant: bool,
+    pub(crate) hash: u64,
     pub(crate) turns: u64,
     /// Number of timers that have fired.
     pub(crate) timers: u64,
+    /// Simulation time until the body of the test was over.
+    pub(crate) time: Duration,
+    pub(crate) listed: Listed,
+    pub(crate) sometimes: BTreeMap<&'static str, u64>,
 }
 
 /// One run.
 pub(crate) struct SimRun {
     pub(crate) clock: Clock,
     pub(super) began: Moment,
-    pub(super) bounds: Bounds,
+    pub(super) case: Arc<TestCase>,
     pub(super) drivers: Arc<Drivers>,
+    /// Number of workers that each thread simulates for each host. If there are several, the scheduler decides what
+    /// each of them runs.
     pub(super) workers: usize,
     pub(super) seed: u64,
-    pub(super) build: BuildHost,
     /// The runtimes of additional nodes.
     pub(super) nodes: Mutex<Vec<Runtime>>,
     /// The free slots of the simulation.
@@ -110,14 +116,12 @@ impl SimRun {
     /// Prepares a run on a host without threads. The calling thread is that of the test.
     pub(crate) fn new(
         (scheduler, clock): (&'static Scheduler, Clock),
+        case: Arc<TestCase>,
         drivers: Arc<Drivers>,
         slots: Vec<u32>,
-        choices: Choices,
-        Settings { seed, bounds, has_faults, recorded, expected, workers, build }: Settings,
+        (seed, choices, listed): (u64, Choices, Option<ExpectedTurns>),
     ) -> Arc<Self> {
-        let main = Seat::new();
-        let mut trace = Trace::new(recorded);
-        trace.expect(expected);
+        let (main, workers) = (Seat::new(), case.schedules.workers(seed));
         let state = State {
             ready: Vec::new(),
             slowed: Vec::new(),
@@ -127,8 +131,8 @@ impl SimRun {
             hosts: vec![SimulatedHost { scheduler, drivers: 0 }],
             paused: BTreeMap::new(),
             choices,
-            trace,
-            faults: Faults::new(has_faults),
+            trace: Trace::new(listed),
+            faults: Faults::new(case.has_faults),
             turns: 0,
             turns_of_body: 0,
             fired: FiredTimers::default(),
@@ -145,7 +149,7 @@ impl SimRun {
         Arc::new_cyclic(|this| {
             let this = this.clone();
             let nodes = Mutex::default();
-            Self { clock, began, bounds, drivers, workers, seed, build, nodes, slots, state, main, this }
+            Self { clock, began, case, drivers, workers, seed, nodes, slots, state, main, this }
         })
     }
 
@@ -213,15 +217,24 @@ impl SimRun {
         }
     }
 
-    /// Takes the results of the run after it has ended.
-    pub(crate) fn remembered(&self) -> Remembered {
+    /// Takes the outcome of the run after it has ended, with its `failure` and the `time` that its body took.
+    pub(crate) fn outcome(&self, failure: Option<Panic>, time: Duration) -> Ran {
         let state = &mut *self.state();
         let choices = std::mem::replace(&mut state.choices, Choices::replayed(Vec::new()));
-        let trace = std::mem::replace(&mut state.trace, Trace::new(false));
-        let sometimes = std::mem::take(&mut state.sometimes);
         let touched = std::mem::take(&mut state.touched_by_body);
-        let (turns, timers) = (state.turns_of_body, state.fired.total());
-        Remembered { choices, touched, trace, sometimes, turns, timers }
+        let made = choices.made().to_vec();
+        Ran {
+            failure,
+            made,
+            explorer: choices.into_explorer().and_then(|mut rest| rest.advance(touched).then_some(rest)),
+            is_redundant: state.abort == Some(Abort::Explored),
+            hash: state.trace.hash(),
+            turns: state.turns_of_body,
+            timers: state.fired.total(),
+            time,
+            listed: state.trace.listed(),
+            sometimes: std::mem::take(&mut state.sometimes),
+        }
     }
 
     /// Returns why the run was cut short.
@@ -345,21 +358,11 @@ impl Drive for SimRun {
 #[cfg(test)]
 mod tests {
     use super::super::campaign::Simulation;
-    use crate::ProcessError;
-    use crate::manual::{Events, Process, StepOutput};
+    use crate::process::fixtures::OnMessage;
     use crate::slots::SlotOwner;
     use crate::sync::{Mutex, lock};
     use std::sync::mpsc::channel;
     use std::time::Duration;
-
-    struct Idle;
-
-    impl Process for Idle {
-        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            out.idle();
-            Ok(())
-        }
-    }
 
     /// Counts requesters on another thread for a while, as another simulation does.
     fn ask(owner: &'static SlotOwner) {
@@ -382,7 +385,7 @@ mod tests {
             if let Some(last) = lock(&last).replace(this) {
                 ask(last);
             }
-            sim.spawn_process(Idle).start().expect("it starts");
+            sim.spawn_process(OnMessage(drop)).start().expect("it starts");
             sim.until_idle().expect("the test's thread");
         });
         if let Err(error) = test {

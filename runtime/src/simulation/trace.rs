@@ -92,7 +92,8 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn new(recorded: bool) -> Self {
+    /// Returns an empty trace. With `expected`, it lists the turns, and compares them with those of another run.
+    pub(crate) fn new(expected: Option<ExpectedTurns>) -> Self {
         Self {
             actors: BTreeMap::new(),
             slots: Vec::new(),
@@ -100,16 +101,11 @@ impl Trace {
             counts: BTreeMap::new(),
             turns_of: vec![0],
             hash: 0xcbf2_9ce4_8422_2325,
-            turns: recorded.then(Vec::new),
+            turns: expected.is_some().then(Vec::new),
             is_closed: false,
-            expected: ExpectedTurns::default(),
+            expected: expected.unwrap_or_default(),
             has_diverged: false,
         }
-    }
-
-    /// Sets the turns of another run, with which the turns of this one are compared.
-    pub(crate) fn expect(&mut self, expected: ExpectedTurns) {
-        self.expected = expected;
     }
 
     /// Returns whether a turn has differed from the run that this one replays.

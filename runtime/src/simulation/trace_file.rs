@@ -7,8 +7,9 @@
 //!
 //! [trace event format]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
+use super::report::FailedRun;
 use super::strategy::Schedules;
-use super::trace::{ExpectedTurns, Listed};
+use super::trace::ExpectedTurns;
 use crate::env::program::this_node;
 use crate::sync::current_thread;
 use serde_json::{Value, json};
@@ -25,75 +26,65 @@ const LONGEST: usize = 200;
 /// The file with which Cargo and other tools mark a folder of build products.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 
-/// The contents of a trace file.
-pub(crate) struct TraceFile<'a> {
-    pub(crate) test: &'a str,
-    pub(crate) seed: u64,
-    pub(crate) schedules: Schedules,
-    pub(crate) message: &'a str,
-    pub(crate) choices: &'a [u16],
-    pub(crate) listed: &'a Listed,
+/// Writes the file of a failed run to the folder `postroom` among the build products, and returns its path. `choices`
+/// are those of the smallest schedule.
+pub(crate) fn write(run: &FailedRun, schedules: Schedules, choices: &[u16]) -> io::Result<PathBuf> {
+    let folder = build_folder().join("postroom");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{}-{}.json", file_name(&run.test), run.seed));
+    // Renamed when it is complete, because another program or thread may write or read the same file.
+    let unfinished = folder.join(format!("{}-{:?}", this_node(), current_thread().id()));
+    let written = std::fs::write(&unfinished, to_json(run, schedules, choices).to_string());
+    let written = written.and_then(|()| std::fs::rename(&unfinished, &path));
+    if written.is_err() {
+        let _may_not_exist = std::fs::remove_file(&unfinished);
+    }
+    written.map(|()| path)
 }
 
-impl TraceFile<'_> {
-    /// Writes the file to the folder `postroom` among the build products, and returns its path.
-    pub(crate) fn write(&self) -> io::Result<PathBuf> {
-        let folder = build_folder().join("postroom");
-        std::fs::create_dir_all(&folder)?;
-        let path = folder.join(format!("{}-{}.json", file_name(self.test), self.seed));
-        // Renamed when it is complete, because another program or thread may write or read the same file.
-        let unfinished = folder.join(format!("{}-{:?}", this_node(), current_thread().id()));
-        let written = std::fs::write(&unfinished, self.to_json().to_string());
-        let written = written.and_then(|()| std::fs::rename(&unfinished, &path));
-        if written.is_err() {
-            let _may_not_exist = std::fs::remove_file(&unfinished);
-        }
-        written.map(|()| path)
+fn to_json(run: &FailedRun, schedules: Schedules, choices: &[u16]) -> Value {
+    let listed = &run.smallest;
+    let turns = &listed.turns()[..listed.turns().len().min(SHOWN)];
+    let track = |actor: u32| json!({"pid": 1, "tid": actor});
+    let mut events = vec![event("M", "process_name", track(0), json!({"args": {"name": run.test}}))];
+    for (actor, label) in listed.labels().iter().enumerate() {
+        events.push(event("M", "thread_name", track(actor as u32), json!({"args": {"name": label}})));
+        let order = json!({"args": {"sort_index": actor}});
+        events.push(event("M", "thread_sort_index", track(actor as u32), order));
     }
-
-    fn to_json(&self) -> Value {
-        let turns = &self.listed.turns()[..self.listed.turns().len().min(SHOWN)];
-        let track = |actor: u32| json!({"pid": 1, "tid": actor});
-        let mut events = vec![event("M", "process_name", track(0), json!({"args": {"name": self.test}}))];
-        for (actor, label) in self.listed.labels().iter().enumerate() {
-            events.push(event("M", "thread_name", track(actor as u32), json!({"args": {"name": label}})));
-            let order = json!({"args": {"sort_index": actor}});
-            events.push(event("M", "thread_sort_index", track(actor as u32), order));
+    // The arrows that lead to the next turn of each process.
+    let (mut arriving, mut arrows): (BTreeMap<u32, Vec<usize>>, _) = (BTreeMap::new(), 0);
+    for (number, turn) in turns.iter().enumerate() {
+        let what = listed.what(turn);
+        let arguments = json!({
+            "turn": number + 1,
+            "process": listed.label(turn.actor),
+            "kind": turn.kind.name(),
+            "virtual time": format!("{:?}", turn.at),
+        });
+        let slice = json!({"ts": number, "dur": 1, "args": arguments});
+        events.push(event("X", what.trim(), track(turn.actor), slice));
+        for arrow in arriving.remove(&turn.actor).unwrap_or_default() {
+            events.push(event("f", "sent", track(turn.actor), json!({"ts": number, "id": arrow, "bp": "e"})));
         }
-        // The arrows that lead to the next turn of each process.
-        let (mut arriving, mut arrows): (BTreeMap<u32, Vec<usize>>, _) = (BTreeMap::new(), 0);
-        for (number, turn) in turns.iter().enumerate() {
-            let what = self.listed.what(turn);
-            let arguments = json!({
-                "turn": number + 1,
-                "process": self.listed.label(turn.actor),
-                "kind": turn.kind.name(),
-                "virtual time": format!("{:?}", turn.at),
-            });
-            let slice = json!({"ts": number, "dur": 1, "args": arguments});
-            events.push(event("X", what.trim(), track(turn.actor), slice));
-            for arrow in arriving.remove(&turn.actor).unwrap_or_default() {
-                events.push(event("f", "sent", track(turn.actor), json!({"ts": number, "id": arrow, "bp": "e"})));
-            }
-            for &to in &turn.sent {
-                arriving.entry(to).or_default().push(arrows);
-                events.push(event("s", "sent", track(turn.actor), json!({"ts": number, "id": arrows})));
-                arrows += 1;
-            }
+        for &to in &turn.sent {
+            arriving.entry(to).or_default().push(arrows);
+            events.push(event("s", "sent", track(turn.actor), json!({"ts": number, "id": arrows})));
+            arrows += 1;
         }
-        json!({
-            "displayTimeUnit": "ms",
-            "otherData": {
-                "test": self.test,
-                "seed": self.seed,
-                "strategy": self.schedules.name(),
-                "failure": self.message,
-                "choices": self.choices,
-                "turns left out": self.listed.turns().len() - turns.len(),
-            },
-            "traceEvents": events,
-        })
     }
+    json!({
+        "displayTimeUnit": "ms",
+        "otherData": {
+            "test": run.test,
+            "seed": run.seed,
+            "strategy": schedules.name(),
+            "failure": run.message,
+            "choices": choices,
+            "turns left out": listed.turns().len() - turns.len(),
+        },
+        "traceEvents": events,
+    })
 }
 
 /// Creates an event of the given phase, with the members of both objects.

@@ -15,7 +15,7 @@ use super::chunks::{ChunkEntry, Chunks};
 use super::slot::{Slot, Token};
 use crate::env::world::World;
 use crate::pid::{Pid, Resident, SLOT_BITS};
-use crate::sync::{AtomicU32, Ordering, SegQueue};
+use crate::sync::{AtomicU32, Ordering, SegQueue, simulated};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -147,8 +147,7 @@ impl SlotTable {
     }
 
     fn take_index(&self) -> Option<u32> {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = crate::sync::simulated::here() {
+        if let Some(simulator) = simulated::here() {
             return simulator.take_slot();
         }
         with_cache(|cache| {
@@ -192,8 +191,7 @@ impl SlotTable {
 
     /// Returns a vacant slot, whose token is parked, to the list.
     pub(crate) fn free(&self, index: u32) {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = crate::sync::simulated::here() {
+        if let Some(simulator) = simulated::here() {
             return simulator.return_slot(index);
         }
         with_cache(|IndexCache { free, .. }| {

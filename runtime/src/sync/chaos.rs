@@ -84,7 +84,6 @@ pub(crate) fn disturb() {
     });
     // A thread that is ending has no `Disturbance` any more.
     let Ok(Some(rest)) = rest else { return };
-    #[cfg(feature = "test")]
     if super::simulated::is_here() {
         return;
     }

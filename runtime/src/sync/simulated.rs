@@ -1,11 +1,17 @@
 //! The replacement for the machine on the threads of a simulation (see `simulation`). The door to the machine (`sync`)
 //! asks this module first, so this module imports nothing from there.
+//!
+//! It is the one seam of simulations: without the feature `test` no thread belongs to one, and the compiler removes
+//! what depends on that.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::thread::Thread as ThreadHandle;
 use std::time::{Duration, Instant};
+
+/// Whether this build has simulations, and with them nodes other than the program's own.
+pub(crate) const ARE_BUILT: bool = cfg!(feature = "test");
 
 /// The reason why no thread is started.
 pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or \
@@ -15,8 +21,10 @@ pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
     /// A process panics before a time slice.
+    #[cfg(feature = "test")]
     Crash,
     /// A process that is ready does not run for a while.
+    #[cfg(feature = "test")]
     Slow,
     /// The mailbox of a process appears to be full.
     Full,
@@ -75,15 +83,26 @@ thread_local! {
 }
 
 /// Returns the simulator that the calling thread belongs to.
+#[inline(always)]
 pub(crate) fn here() -> Option<Arc<dyn Simulator>> {
-    HERE.try_with(|here| here.borrow().clone()).ok().flatten()
+    if ARE_BUILT { HERE.try_with(|here| here.borrow().clone()).ok().flatten() } else { None }
 }
 
+#[inline(always)]
 pub(crate) fn is_here() -> bool {
-    HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
+    ARE_BUILT && HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
+}
+
+/// Tells the simulator, if there is one, that something is sent to the process in the slot with index `slot`.
+#[inline(always)]
+pub(crate) fn note_sent(slot: u32) {
+    if let Some(simulator) = here() {
+        simulator.sent(slot);
+    }
 }
 
 /// Returns how long the fault lasts, if there is a simulator and the fault occurs now.
+#[inline(always)]
 pub(crate) fn mishap(mishap: Mishap, of: TypeId) -> Option<Duration> {
     here()?.mishap(mishap, of)
 }
@@ -98,7 +117,7 @@ pub(crate) fn while_full<R>(send: impl FnOnce() -> R) -> R {
 
 /// Returns whether the mailbox that the calling thread sends to must appear to be full.
 pub(crate) fn is_full() -> bool {
-    FULL.get()
+    ARE_BUILT && FULL.get()
 }
 
 /// Runs `body` as if the calling thread belonged to no simulation.

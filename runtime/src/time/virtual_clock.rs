@@ -263,7 +263,6 @@ impl VirtualClock {
     /// Takes the right to advance the clock. Refused on threads that use a virtual clock: workers, and threads that
     /// start a process or fire a timer.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>, IdleError> {
-        #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
             if !simulator.is_test() {
                 return Err(IdleError::Inside);

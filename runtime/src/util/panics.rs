@@ -145,10 +145,6 @@ thread_local! {
     /// Whether a guard contains the panics of the code that this thread runs.
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-#[cfg(feature = "test")]
-thread_local! {
     /// Whether this thread's panics are kept from the program's panic hook, because the simulation shows them.
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
@@ -189,7 +185,6 @@ pub(crate) fn install_hook() {
                 let place = info.location().map(ToString::to_string).unwrap_or_default();
                 let _ = PLACE.try_with(|slot| slot.replace(place));
             }
-            #[cfg(feature = "test")]
             if SILENT.try_with(Cell::get).unwrap_or(false) {
                 return;
             }

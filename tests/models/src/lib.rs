@@ -28,6 +28,7 @@ mod local;
 mod mailbox;
 mod mem;
 mod names;
+mod observe;
 #[path = "../../../runtime/src/pid.rs"]
 mod pid;
 mod process;

@@ -1,5 +1,8 @@
 //! A replacement for `runtime/src/sync.rs`, made of loom's types. Some of the planted faults take effect here.
 
+#[path = "../../../runtime/src/sync/simulated.rs"]
+pub(crate) mod simulated;
+
 use crate::fault::{self, Fault};
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use std::sync::atomic::Ordering;

@@ -307,7 +307,6 @@ impl_debug!([P, M, T, E] CallThen<'_, P, M, T, E>, self => "CallThen" { call: se
 impl_debug!([P, F] RunThen<'_, P, F>, self => "RunThen");
 
 pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
-    #[cfg(feature = "spans")]
     let continuation = in_own_span(continuation);
     let number = current::with(|waits| {
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
@@ -318,7 +317,6 @@ pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usi
 }
 
 /// Makes a continuation run in the span of the method that it continues; that span stays open until then.
-#[cfg(feature = "spans")]
 fn in_own_span<P: 'static>(continuation: Continuation<P>) -> Continuation<P> {
     let Some(origin) = crate::observe::spans::Origin::of_thread() else { return continuation };
     let Continuation { run, late } = continuation;

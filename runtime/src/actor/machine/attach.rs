@@ -7,7 +7,6 @@
 
 use crate::actor::definition::{Actor, Continuation, Finished, Handles};
 use crate::actor::tasks::{Acts, Attachment, CommandResult, StashedMessage, current};
-#[cfg(feature = "spans")]
 use crate::observe::spans::on_behalf_of;
 use crate::sync::{Arc, Mutex, lock};
 use crate::{Context, Package, Payload, Pid, actor::definition::context::add_continuation};
@@ -105,10 +104,7 @@ impl<P: Actor> Context<P> {
         });
         let late = |_: CommandResult| Payload::new(Finished { output: () });
         // Not in the span of this method, which would stay open as long as the stream.
-        #[cfg(feature = "spans")]
         let number = on_behalf_of(None, || add_continuation(Continuation { run, late }));
-        #[cfg(not(feature = "spans"))]
-        let number = add_continuation(Continuation { run, late });
         let (attachment, pid) = (attached.attachment.clone(), self.try_pid());
         let pump = Box::pin(pump(stream, message, attachment, pid));
         current::with(|waits| waits.run_in_background(pump, number, Acts::ForStream));

@@ -2,12 +2,9 @@
 //!
 //! Only these methods borrow the context, because a message method needs it while it runs.
 
-use super::serving::deliver;
-#[cfg(feature = "spans")]
-use super::serving::in_span;
+use super::serving::{deliver, in_span};
 use crate::actor::definition::{Actor, Dispatched, MethodFuture};
 use crate::actor::tasks::{Attachment, CommandResult, Patience, StashedMessage, Waits, Wanting, awaits, current};
-#[cfg(feature = "spans")]
 use crate::observe::spans::HeldSpan;
 use crate::{
     Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
@@ -107,16 +104,14 @@ impl<P: Actor> Context<P> {
         let deadline = current::deadline();
         let _restore = defer(move || _ = current::set_deadline(deadline));
         let mut delivery = match next {
-            #[cfg(feature = "spans")]
             NextInput::Message(package) => {
                 let span = package.open_span();
-                let entered = span.as_ref().map(HeldSpan::enter);
-                let delivery = deliver(this, self, package);
-                drop(entered);
+                let delivery = {
+                    let _entered = span.as_ref().map(HeldSpan::enter);
+                    deliver(this, self, package)
+                };
                 in_span(delivery, span)
             }
-            #[cfg(not(feature = "spans"))]
-            NextInput::Message(package) => deliver(this, self, package),
             NextInput::Signal(signal) => this.signal(self, signal).unwrap_or(Dispatched::Done),
             NextInput::Continuation(number, answer) => {
                 run_continuation(this, self, number, answer);

@@ -6,7 +6,6 @@ use crate::actor::definition::{
 };
 use crate::actor::tasks::{Entered, StashedMessage, WaitKey, Waits, current, pending};
 use crate::call::answer::AnswerNode;
-#[cfg(feature = "spans")]
 use crate::observe::spans::{self, HeldSpan};
 use crate::process::{Event, Events};
 use crate::process::{input::StepInput, mail::Mail};
@@ -14,7 +13,6 @@ use crate::{
     Cancel, Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
     mailbox::node::EnvelopeContent,
 };
-#[cfg(feature = "spans")]
 use std::{
     pin::Pin,
     task::{Context as TaskContext, Poll},
@@ -41,14 +39,11 @@ pub(crate) fn serve_mail_only<P: Actor>(
             set_aside(context, mail);
             return Ok(true);
         }
-        #[cfg(feature = "spans")]
         let fault = if spans::may_be_wanted() {
             fault_of(deliver_in_span(process, context, &mut mail))
         } else {
             fault_of(process.deliver(context, &mut mail))
         };
-        #[cfg(not(feature = "spans"))]
-        let fault = fault_of(process.deliver(context, &mut mail));
         match fault {
             None => {}
             Some(None) => refuse(context, mail),
@@ -78,7 +73,6 @@ fn fault_of(delivery: Dispatched<'_>) -> Option<Option<ProcessError>> {
 }
 
 /// Handles a message in its span. Not inlined, so that a process without spans pays only for the check.
-#[cfg(feature = "spans")]
 #[cold]
 #[inline(never)]
 fn deliver_in_span<'a, P: Actor>(
@@ -160,7 +154,6 @@ fn serve_package<P: Actor>(
     match mail.into_package(to) {
         Some(package) if is_async => Ok(Some(Served::Away(MethodEvent(Event::Message(package))))),
         Some(package) => {
-            #[cfg(feature = "spans")]
             let _span = package.enter_span();
             match deliver(process, context, package) {
                 Dispatched::Failed(error) => Err(error),
@@ -350,7 +343,6 @@ pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError>
 }
 
 /// Wraps the future of a method, so that it is polled and dropped inside its span.
-#[cfg(feature = "spans")]
 pub(super) fn in_span(delivery: Dispatched<'_>, span: Option<HeldSpan>) -> Dispatched<'_> {
     match (delivery, span) {
         (Dispatched::Pending(future), Some(span)) => {
@@ -360,14 +352,12 @@ pub(super) fn in_span(delivery: Dispatched<'_>, span: Option<HeldSpan>) -> Dispa
     }
 }
 
-#[cfg(feature = "spans")]
 struct SpannedFuture<'a> {
     span: HeldSpan,
     /// `None` during the drop.
     future: Option<MethodFuture<'a, Dispatched<'static>>>,
 }
 
-#[cfg(feature = "spans")]
 impl Future for SpannedFuture<'_> {
     type Output = Dispatched<'static>;
 
@@ -378,7 +368,6 @@ impl Future for SpannedFuture<'_> {
     }
 }
 
-#[cfg(feature = "spans")]
 impl Drop for SpannedFuture<'_> {
     fn drop(&mut self) {
         let _entered = HeldSpan::enter(&self.span);
@@ -415,19 +404,15 @@ impl NotPinned {
 /// Runs an async method with the struct and its context inside the future.
 async fn away<P: Actor>(process: P, context: Context<P>, event: MethodEvent) -> FutureOutput<P> {
     let (mut process, mut context) = (process, context);
-    #[cfg(feature = "spans")]
     let span = match &event.0 {
         Event::Message(package) => package.open_span(),
         _ => None,
     };
     let delivery = match event.0 {
-        #[cfg(feature = "spans")]
         Event::Message(package) => {
             let _entered = span.as_ref().map(HeldSpan::enter);
             deliver(&mut process, &mut context, package)
         }
-        #[cfg(not(feature = "spans"))]
-        Event::Message(package) => deliver(&mut process, &mut context, package),
         Event::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
             if let Signal::Cancel(cancel) = signal {
                 end(cancel.reason);
@@ -437,9 +422,7 @@ async fn away<P: Actor>(process: P, context: Context<P>, event: MethodEvent) -> 
         // Completions have no method.
         Event::Completed { .. } => Dispatched::Done,
     };
-    #[cfg(feature = "spans")]
-    let delivery = in_span(delivery, span);
-    let failed = finish(delivery).await;
+    let failed = finish(in_span(delivery, span)).await;
     FutureOutput::Method(process, context, failed)
 }
 

@@ -15,7 +15,7 @@ use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, deadlock::wait_graph::Incarnation,
     errors::Cycle, errors::SendFailure, pid::incarnation, sync::Arc, this_node, time::timekeeper::timekeeper,
 };
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use std::{convert::Infallible, marker::PhantomData, mem::ManuallyDrop, pin::Pin};
@@ -292,11 +292,7 @@ pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: HeldMessage<M>) ->
 /// node, or one that is stored along with its origin.
 #[inline(always)]
 fn is_sent_by_value<M>() -> bool {
-    #[cfg(feature = "spans")]
-    if crate::observe::spans::may_be_wanted() {
-        return true;
-    }
-    is_in_place::<M>()
+    crate::observe::spans::may_be_wanted() || is_in_place::<M>()
 }
 
 #[cold]
@@ -439,11 +435,6 @@ fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Po
 }
 
 impl<M, T, E> CallFuture<M, T, E> {
-    /// Returns a future without a call, for [`begin`](Self::begin).
-    pub(crate) fn unsent() -> Self {
-        Self(ManuallyDrop::new(CallStage::Over), PhantomData)
-    }
-
     /// Replaces a stage that needs no drop.
     #[inline(always)]
     fn finish(&mut self, next: CallStage<M>) {
@@ -491,10 +482,17 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         }
     }
 
-    /// Sends `call` through a future that has none: see [`send`](Self::send).
-    pub(crate) fn begin(&mut self, call: Call<M, T, E>, context: &Context<'_>) -> Result<bool, SendError<M>> {
-        let due = call.due();
-        self.send(call.pid, call.method, call.message, due, context)
+    /// Sends `call`, and returns the future of its answer.
+    pub(crate) async fn sent(call: Call<M, T, E>) -> Result<Self, SendError<M>> {
+        let mut sent = Self(ManuallyDrop::new(CallStage::Over), PhantomData);
+        let mut unsent = Some(call);
+        let mut send = |context: &mut Context<'_>| {
+            let Some(call) = unsent.take() else { return Ok(true) };
+            let due = call.due();
+            sent.send(call.pid, call.method, call.message, due, context)
+        };
+        poll_fn(|context| Poll::Ready(send(context))).await?;
+        Ok(sent)
     }
 
     /// Sends the message, from inside a process or from outside (including from an executor that a method runs).
@@ -592,25 +590,10 @@ impl_debug!([M, T, E] CallFuture<M, T, E>, self => "CallFuture");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::Runtime;
+    use crate::process::fixtures::OnMessage;
     use crate::sync::window::{Window, do_in};
-    use crate::{ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
-
-    /// Runs the closure for each message, and drops the message.
-    struct Does<F>(F);
-
-    impl<F: FnMut() + Send + 'static> Process for Does<F> {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            while let Some(event) = events.next() {
-                if let Event::Message(_) = event {
-                    (self.0)();
-                }
-            }
-            out.idle();
-            Ok(())
-        }
-    }
 
     fn call(pid: Pid) -> Result<u8, CallError> {
         Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(3_600)).wait()
@@ -626,10 +609,10 @@ mod tests {
         let runtime = Runtime::builder().workers(2).build().expect("two workers");
         let host = runtime.host();
         let name = "moves";
-        let second = runtime.spawn_process(Does(|| ())).start().expect("it starts");
+        let second = runtime.spawn_process(OnMessage(drop)).start().expect("it starts");
         let (go, may_go): (_, Receiver<Pid>) = channel();
         let (tell, told) = channel();
-        let caller = runtime.spawn_process(Does(move || {
+        let caller = runtime.spawn_process(OnMessage(move |_| {
             let Ok(by_name) = may_go.recv() else { return };
             do_in(Window::BeforeCall, move || {
                 host.unregister_name(name);
@@ -638,7 +621,7 @@ mod tests {
             tell.send(call(by_name)).expect("the test waits");
         }));
         let caller = caller.start().expect("it starts");
-        let first = runtime.spawn_process(Does(move || _ = call(caller))).named(name).start().expect("it starts");
+        let first = runtime.spawn_process(OnMessage(move |_| _ = call(caller))).named(name).start().expect("it starts");
         let by_name = host.scheduler().names.alias(&crate::names::name::Name::new(name).expect("a name"));
         runtime.send(caller, ()).expect("it lives");
         runtime.send(first, ()).expect("it lives");

@@ -1,6 +1,7 @@
 //! Stopping, killing and joining processes.
 
 use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
+use crate::observe::spans;
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::routing::alias::{self, EndSource, Request};
 use crate::routing::hosts::{is_elsewhere, is_here};
@@ -8,7 +9,7 @@ use crate::routing::remote_links::{self, send_join};
 use crate::routing::{ControlMessage, Node};
 use crate::slots::{SendPolicy, Slot, TABLE};
 use crate::{
-    ExitReason, Pid, actor::tasks::ExitWaiter, env::clock::instant_now, mailbox::node::NodeKind, sync::Arc,
+    ExitReason, Payload, Pid, actor::tasks::ExitWaiter, env::clock::instant_now, mailbox::node::NodeKind, sync::Arc,
     util::oneshot::Oneshot,
 };
 use std::task::{Context, Poll};
@@ -58,10 +59,7 @@ impl Pid {
             send_control(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
             return true;
         }
-        #[cfg(feature = "spans")]
-        let payload = Some(crate::Payload::sent(()));
-        #[cfg(not(feature = "spans"))]
-        let payload = None;
+        let payload = spans::may_be_wanted().then(|| Payload::sent(()));
         slot.deliver(pid, NodeKind::Stop, ptr::null_mut(), payload, SendPolicy::Anyway).is_ok()
     }
 

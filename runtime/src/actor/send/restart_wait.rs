@@ -9,7 +9,7 @@ use crate::{
 };
 use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll, ready};
-use std::{convert::Infallible, fmt, pin::Pin};
+use std::{convert::Infallible, fmt, marker::PhantomData, pin::Pin};
 
 /// A call that waits for a child that is being restarted, until its deadline. Created by [`Call::wait_for_restart`];
 /// finish it with `.await` or `.wait()`. In a method that must not wait, use
@@ -50,6 +50,24 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, 
             call = Call::new(pid, method, message);
         }
     }
+
+    /// [`wait`](Self::wait), for async code. The deadline is counted from the first poll.
+    async fn answer(self) -> Result<T, CallError<E>> {
+        let Self(mut call) = self;
+        let (pid, method, due) = (call.pid(), call.method(), call.due());
+        loop {
+            let message = match CallFuture::sent(call.until(due)).await {
+                Err(SendError { message, reason: SendFailure::Restarting(_) }) => message,
+                Err(refused) => return Err(refused.into()),
+                Ok(sent) => return sent.await,
+            };
+            let mut pause = Pause::new(pid, due);
+            if !poll_fn(|context| pause.poll(context)).await {
+                return Err(CallError::Restarting);
+            }
+            call = Call::new(pid, method, message);
+        }
+    }
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for PatientCall<M, T, E> {
@@ -57,85 +75,22 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Pat
     type IntoFuture = PatientCallFuture<M, T, E>;
 
     fn into_future(self) -> Self::IntoFuture {
-        PatientCallFuture { stage: RestartStage::Ready(self.0), due: None }
+        PatientCallFuture(Box::pin(self.answer()), PhantomData)
     }
 }
 
-/// A [`PatientCall`] that waits for its answer. Dropping it cancels the call.
+/// A [`PatientCall`] that waits for its answer. Dropping it cancels the call. Costs an allocation more than a
+/// [`CallFuture`].
 #[must_use = "a future does nothing until it is awaited"]
-pub struct PatientCallFuture<M, T = (), E = Infallible> {
-    stage: RestartStage<M, T, E>,
-    /// The call's deadline, counted from the first poll.
-    due: Option<Moment>,
-}
+pub struct PatientCallFuture<M, T = (), E = Infallible>(Answer<T, E>, PhantomData<fn(M)>);
 
-enum RestartStage<M, T, E> {
-    Ready(Call<M, T, E>),
-    Pausing(Call<M, T, E>, Pause),
-    Sent(CallFuture<M, T, E>),
-    Over,
-}
-
-impl<M, T, E> Unpin for PatientCallFuture<M, T, E> {}
-
-impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> RestartStage<M, T, E> {
-    /// Sends the message. Returns the next stage, and whether the call has been polled.
-    ///
-    /// # Errors
-    /// The message, if it was refused for another reason than a restart.
-    fn attempt(
-        call: Call<M, T, E>,
-        due: Option<Moment>,
-        context: &mut Context<'_>,
-    ) -> Result<(Self, bool), SendError<M>> {
-        let (pid, method) = (call.pid(), call.method());
-        let mut sent = CallFuture::unsent();
-        match sent.begin(call.until(due), context) {
-            Ok(is_polled) => Ok((Self::Sent(sent), is_polled)),
-            Err(SendError { message, reason: SendFailure::Restarting(_) }) => {
-                Ok((Self::Pausing(Call::new(pid, method, message), Pause::new(pid, due)), false))
-            }
-            Err(refused) => Err(refused),
-        }
-    }
-}
+type Answer<T, E> = Pin<Box<dyn Future<Output = Result<T, CallError<E>>> + Send>>;
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for PatientCallFuture<M, T, E> {
     type Output = Result<T, CallError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { stage, due } = &mut *self;
-        loop {
-            match std::mem::replace(stage, RestartStage::Over) {
-                RestartStage::Ready(call) => {
-                    *due = due.or_else(|| call.due());
-                    let is_polled;
-                    (*stage, is_polled) = match RestartStage::attempt(call, *due, context) {
-                        Ok(attempted) => attempted,
-                        Err(refused) => return Poll::Ready(Err(refused.into())),
-                    };
-                    if is_polled {
-                        return Poll::Pending;
-                    }
-                }
-                RestartStage::Pausing(call, mut pause) => match pause.poll(context) {
-                    Poll::Pending => {
-                        *stage = RestartStage::Pausing(call, pause);
-                        return Poll::Pending;
-                    }
-                    Poll::Ready(true) => *stage = RestartStage::Ready(call),
-                    Poll::Ready(false) => return Poll::Ready(Err(CallError::Restarting)),
-                },
-                RestartStage::Sent(mut sent) => {
-                    let polled = Pin::new(&mut sent).poll(context);
-                    if polled.is_pending() {
-                        *stage = RestartStage::Sent(sent);
-                    }
-                    return polled;
-                }
-                RestartStage::Over => return Poll::Pending,
-            }
-        }
+        self.0.as_mut().poll(context)
     }
 }
 

@@ -5,7 +5,6 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::call::package::{Package, Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
-#[cfg(feature = "spans")]
 use crate::observe::spans::{Origin, on_behalf_of};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use crate::util::dispose::dispose_here;
@@ -108,12 +107,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 bury(pid, refused);
             }
         };
-        #[cfg(feature = "spans")]
-        let send_now = {
-            let origin = Origin::of_thread();
-            move || on_behalf_of(origin, send_now)
-        };
-        if let Some(key) = time_keeper.later_in_line(pid.incarnation(), due, Box::new(send_now)) {
+        let origin = Origin::of_thread();
+        let fire = Box::new(move || on_behalf_of(origin, send_now));
+        if let Some(key) = time_keeper.later_in_line(pid.incarnation(), due, fire) {
             return Ok(Timer(Repetition::Once(time_keeper, key)));
         }
         match lock(&cell).take() {
@@ -143,13 +139,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid, period, time_keeper, state });
         let copy = message.clone();
-        let is_armed = every.arm(
-            due,
-            copy,
-            #[cfg(feature = "spans")]
-            Origin::of_thread(),
-        );
-        if is_armed {
+        if every.arm(due, copy, Origin::of_thread()) {
             return Ok(Timer(Repetition::Again(every)));
         }
         Err(SendError { message, reason: SendFailure::NoTimer(pid) })
@@ -183,17 +173,9 @@ enum RepetitionState {
 
 impl Every {
     /// Sets the timer that sends `message`. Returns false if the host no longer keeps timers.
-    fn arm<M: Clone + Send + 'static>(
-        self: &Arc<Self>,
-        due: Moment,
-        message: M,
-        #[cfg(feature = "spans")] origin: Option<Arc<Origin>>,
-    ) -> bool {
+    fn arm<M: Clone + Send + 'static>(self: &Arc<Self>, due: Moment, message: M, origin: Option<Origin>) -> bool {
         let this = self.clone();
-        #[cfg(feature = "spans")]
         let fire = move || this.send(message, origin);
-        #[cfg(not(feature = "spans"))]
-        let fire = move || this.send(message);
         // Locked before the timer is set: it must not fire before its key is stored.
         let mut state = lock(&self.state);
         if matches!(*state, RepetitionState::Over) {
@@ -205,11 +187,7 @@ impl Every {
         key.is_some()
     }
 
-    fn send<M: Clone + Send + 'static>(
-        self: Arc<Self>,
-        message: M,
-        #[cfg(feature = "spans")] origin: Option<Arc<Origin>>,
-    ) {
+    fn send<M: Clone + Send + 'static>(self: Arc<Self>, message: M, origin: Option<Origin>) {
         let refused = {
             let goes_on = Cell::new(false);
             // A panic in the clone or in a drop ends the repetition, too: threads that cancel it would otherwise wait
@@ -229,12 +207,9 @@ impl Every {
             // A copy that finds no room is a dead letter, and the next one follows; a copy that finds no process is
             // the last. Only the first copy follows from the span that set the timer: later copies would keep that
             // span open for as long as they are sent.
-            #[cfg(feature = "spans")]
-            let later = origin.as_ref().and_then(|origin| origin.without_span());
+            let later = origin.as_ref().and_then(Origin::without_span);
             let send_now = || with_mode(SendMode::Delayed, || self.send_copy(message));
-            #[cfg(feature = "spans")]
-            let send_now = || on_behalf_of(origin, send_now);
-            let refused = send_now().err();
+            let refused = on_behalf_of(origin, send_now).err();
             let is_last = refused.as_ref().is_some_and(|refused| !matches!(refused.reason, SendFailure::Full(_)));
             // Counted from the due time of this copy, to keep the rate.
             let regular = due.after(self.period);
@@ -243,12 +218,7 @@ impl Every {
             let unused = if is_last {
                 Some(next)
             } else {
-                goes_on.set(self.arm(
-                    due,
-                    next,
-                    #[cfg(feature = "spans")]
-                    later,
-                ));
+                goes_on.set(self.arm(due, next, later));
                 None
             };
             (refused, unused)
@@ -389,12 +359,7 @@ mod tests {
         drop(mailbox);
         let (tell, told) = std::sync::mpsc::channel();
         let known = Arc::new(OnceLock::new());
-        assert!(every.arm(
-            began.after(period),
-            Cancels(known.clone(), tell),
-            #[cfg(feature = "spans")]
-            None
-        ));
+        assert!(every.arm(began.after(period), Cancels(known.clone(), tell), None));
         let (due, _, fire) = lock(&time_keeper.set).pop().expect("it is set");
         assert!(known.set(every).is_ok());
         time_keeper.now.store(due);
@@ -414,12 +379,7 @@ mod tests {
         let time_keeper = KEEPER.get_or_init(|| Keeper { now, set: Mutex::default() });
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), time_keeper, state });
-        assert!(every.arm(
-            began.after(millis(10)),
-            7_u64,
-            #[cfg(feature = "spans")]
-            None
-        ));
+        assert!(every.arm(began.after(millis(10)), 7_u64, None));
         // The delay of each copy and the due time of the next one, in milliseconds.
         for (late, next) in [(0, 20), (3, 30), (9, 40), (10, 50), (11, 70), (0, 80), (35, 120), (1, 130)] {
             let (due, line, fire) = lock(&time_keeper.set).pop().expect("one is always set");

@@ -89,7 +89,6 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             }
             false
         }
-        #[cfg(feature = "test")]
         _ if crate::sync::simulated::is_full() => true,
         Sender::Process(_) | Sender::Between | Sender::Outside => is_over(slot),
     };

@@ -13,7 +13,7 @@ use crate::env::clock::forget_now;
 use crate::local::lock::LOST;
 use crate::pid::Pid;
 use crate::recorder::kind::RecordKind;
-use crate::sync::{Ordering, fence, lock, park, yield_now};
+use crate::sync::{Ordering, fence, lock, park, simulated, yield_now};
 use crate::util::defer::defer;
 use crate::util::notifiers;
 use crate::util::panics::{Site, contain};
@@ -44,9 +44,8 @@ pub(crate) fn while_blocking<R>(block: impl FnOnce() -> R) -> R {
 /// Runs `block` in a process while another thread runs the others. Returns `None` if no thread is available for that,
 /// or if not called in a process.
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
-    #[cfg(feature = "test")]
-    if crate::sync::simulated::is_here() {
-        return Some(simulated(block));
+    if simulated::is_here() {
+        return Some(while_simulated(block));
     }
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
@@ -58,8 +57,7 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
 }
 
 /// Runs `block` on a thread of a simulation: while it waits, other threads run.
-#[cfg(feature = "test")]
-pub(super) fn simulated<R>(block: impl FnOnce() -> R) -> R {
+pub(super) fn while_simulated<R>(block: impl FnOnce() -> R) -> R {
     with_current(|context| match context {
         Some(context) => context.block_pinned(block),
         None => block(),
@@ -67,9 +65,8 @@ pub(super) fn simulated<R>(block: impl FnOnce() -> R) -> R {
 }
 
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
-    #[cfg(feature = "test")]
-    if crate::sync::simulated::is_here() {
-        return simulated(block);
+    if simulated::is_here() {
+        return while_simulated(block);
     }
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),

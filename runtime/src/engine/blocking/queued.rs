@@ -43,10 +43,9 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
     place: Option<QueuedPlace>,
     waker: &Waker,
 ) -> BlockOutcome<F, R> {
-    #[cfg(feature = "test")]
     if crate::sync::simulated::is_here() {
         drop(place);
-        return BlockOutcome::Ran(super::block_in_place::simulated(block), true);
+        return BlockOutcome::Ran(super::block_in_place::while_simulated(block), true);
     }
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => BlockOutcome::Ran(block(), true),

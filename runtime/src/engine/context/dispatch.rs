@@ -7,14 +7,13 @@ use crate::engine::host::{Scheduler, UserCode};
 use crate::env::clock::{Moment, TimerKey};
 use crate::mailbox::payload::Payload;
 use crate::recorder::kind::RecordKind;
+use crate::sync::simulated::{Mishap, mishap};
 use crate::time::timers::TimerAction;
 use std::ptr;
 
 /// Decides the fate of a command in a simulation. Returns it if it is to be passed to its handler now. A command that
 /// fails is dropped with its caller, which answers it; one that is late is passed on by a timer.
-#[cfg(feature = "test")]
 fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller) -> Option<(Payload, Caller)> {
-    use crate::sync::simulated::{Mishap, mishap};
     let of = command.value_type();
     if mishap(Mishap::FailedCommand, of).is_some() {
         return None;
@@ -36,7 +35,6 @@ impl Scheduler {
 
     /// Passes a command to its handler. Errors are answers too.
     pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
-        #[cfg(feature = "test")]
         let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
         // Without the user code, both are dropped, which answers the command.
         self.with_user(|user| user.handlers.dispatch(command, caller));

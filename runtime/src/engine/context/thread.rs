@@ -10,7 +10,6 @@ use crate::engine::workers::pinned::PinnedThread;
 use crate::engine::workers::worker::Worker;
 use crate::env::chance::Random;
 use crate::env::clock::Moment;
-#[cfg(feature = "test")]
 use crate::env::program::Acting;
 use crate::local;
 use crate::pid::{Pid, Resident};
@@ -113,7 +112,6 @@ impl ThreadContext {
     }
 
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
-        #[cfg(feature = "test")]
         let _acting = Acting::begin(self.host.node());
         CURRENT.set(ptr::from_ref(self));
         local::set_current(Some(&self.thread.local));

@@ -24,7 +24,6 @@ use super::workers::worker::{CALLED, Worker};
 use crate::call::dead_letter::DeadLetterReason;
 use crate::env::chance::Random;
 use crate::env::clock::{ClockOverride, Moment, SharedMoment};
-#[cfg(feature = "test")]
 use crate::env::program::Acting;
 use crate::mailbox::bound::Bound;
 use crate::names::table::Names;
@@ -458,11 +457,9 @@ impl Scheduler {
     pub(crate) fn fire_all_timers(&'static self, now: Moment) {
         while self.timers.next() <= now {
             let due = self.timers.due(now);
-            #[cfg(feature = "test")]
             let is_timer = matches!(due, Due::Fire(..));
             self.fire(due);
-            #[cfg(feature = "test")]
-            if is_timer && !crate::sync::simulated::here().is_none_or(|simulator| simulator.fired()) {
+            if is_timer && crate::sync::simulated::here().is_some_and(|simulator| !simulator.fired()) {
                 break;
             }
         }
@@ -493,7 +490,6 @@ impl Scheduler {
                 1
             }
             Due::Fire(action, _) => {
-                #[cfg(feature = "test")]
                 let _acting = Acting::begin(self.node());
                 // The action may clone or drop a user message, or wake a task of another executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {

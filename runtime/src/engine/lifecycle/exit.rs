@@ -141,7 +141,6 @@ fn end_closed(host: &'static Scheduler, token: Token, pid: Pid, panic: Option<Ex
 /// letter follows no notification.
 #[inline]
 fn may_keep_slot(host: &Scheduler, token: &Token) -> bool {
-    #[cfg(feature = "test")]
     if crate::sync::simulated::is_here() {
         return false;
     }
@@ -281,7 +280,6 @@ impl ExitingProcess {
         token.close();
         let successor = token.cold_state().and_then(|cold_state| cold_state.guardian.clone());
         let Some(body) = self.body.take() else { return };
-        #[cfg(feature = "spans")]
         let _span = crate::observe::spans::enter_stop(self.pid);
         if let Some(panic) = while_leaving(successor, || close(body, &self.reason)) {
             self.note_panic(&panic);

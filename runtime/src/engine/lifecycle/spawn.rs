@@ -10,12 +10,9 @@ use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
 use crate::engine::host::reuse::HostRef;
 use crate::env::clock::{ClockOverride, use_clock};
-#[cfg(feature = "test")]
 use crate::env::program::Acting;
 use crate::errors::{InitError, SpawnError};
-use crate::exit::ExitReason;
-#[cfg(feature = "test")]
-use crate::exit::Panic;
+use crate::exit::{ExitReason, Panic};
 use crate::links::registrations::REGISTRATIONS;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node_pool;
@@ -192,7 +189,6 @@ where
 }
 
 /// Fails if a simulated test wants the start of a process of this kind to fail.
-#[cfg(feature = "test")]
 fn simulated_start(kind: &ProcessKind) -> Result<(), Box<SpawnError>> {
     use crate::sync::simulated::{Mishap, mishap};
     match mishap(Mishap::Start, kind.type_id) {
@@ -316,7 +312,6 @@ impl Scheduler {
         if name.is_some() || self.is_observed() {
             self.admit(token, env.pid, name).map_err(Box::new)?;
         }
-        #[cfg(feature = "test")]
         simulated_start(pending.kind)?;
         let outcome = contain(Site::Start, || spawned.start(env));
         let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
@@ -481,7 +476,6 @@ pub(crate) struct Inside {
     /// The thread's previous values, if those or the new values exist.
     values: Option<Option<Values>>,
     clock_override: ClockOverride,
-    #[cfg(feature = "test")]
     _acting: Acting,
 }
 
@@ -494,7 +488,6 @@ impl Inside {
             outer,
             values,
             clock_override: use_clock(env.host.clock_override()),
-            #[cfg(feature = "test")]
             _acting: Acting::begin(env.host.node()),
         }
     }

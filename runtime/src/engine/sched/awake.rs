@@ -126,27 +126,11 @@ mod tests {
     use crate::engine::sched::run_loop::tests::{Counts, begin, run_until_parked};
     use crate::engine::sched::spare::Rest;
     use crate::engine::slice::step::StepScratch;
-    use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::process::fixtures::OnMessage;
     use crate::sync::{Arc, AtomicUsize, Ordering};
     use crate::{Host, Pid, Runtime};
     use std::mem::ManuallyDrop;
     use std::time::Duration;
-
-    /// Sends a message to each of its PIDs for each message that it gets.
-    struct Fans(Vec<Pid>);
-
-    impl Process for Fans {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
-            while let Some(event) = events.next() {
-                if let Event::Message(_) = event {
-                    let host = Host::current().expect("a host");
-                    self.0.iter().for_each(|&pid| host.send(pid, ()).expect("it lives"));
-                }
-            }
-            out.idle();
-            Ok(())
-        }
-    }
 
     /// A host with two workers, whose threads the test plays. One of them is held back.
     struct Limited {
@@ -257,7 +241,12 @@ mod tests {
             pid
         };
         let mut pids: Vec<_> = (0..ALL).map(|_| spawn(&limited)).collect();
-        let fans = limited.runtime.spawn_process(Fans(pids.clone())).start().expect("it starts");
+        let targets = pids.clone();
+        let fans = OnMessage(move |_| {
+            let host = Host::current().expect("a host");
+            targets.iter().for_each(|&pid| host.send(pid, ()).expect("it lives"));
+        });
+        let fans = limited.runtime.spawn_process(fans).start().expect("it starts");
         limited.run_until(&handled, ALL);
         limited.tick();
         for round in 1..4 {

@@ -249,6 +249,7 @@ pub(super) mod tests {
         use crate::engine::workers::worker::RECORDED;
         use crate::local::lock::NOTIFIED;
         use crate::manual::Event;
+        use crate::process::fixtures::Brief;
         use crate::recorder::session::Memory;
         use crate::slots::TABLE;
         use crate::sync::AtomicBool;
@@ -326,16 +327,6 @@ pub(super) mod tests {
             }
             context.thread.vacate(context.deque);
             host.idle.dismiss(context.index);
-        }
-
-        /// A process that ends with its first step.
-        struct Brief;
-
-        impl Process for Brief {
-            fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
-                out.done();
-                Ok(())
-            }
         }
 
         /// Catches: a thread that sleeps with vacant slots, because the run loop of a recorded host puts it to sleep by

@@ -128,11 +128,10 @@ impl Scheduler {
 mod tests {
     use super::*;
     use crate::engine::host::backlog::Backlog;
-    use crate::manual::Event;
-    use crate::process::{Events, Process, StepOutput};
+    use crate::process::fixtures::OnMessage;
     use crate::sync::{Arc, AtomicBool, Ordering};
-    use crate::{Pid, ProcessError, Runtime};
-    use std::sync::mpsc::{Receiver, channel};
+    use crate::{Pid, Runtime};
+    use std::sync::mpsc::channel;
 
     /// A backlog that sends its message when asked whether it is empty. By then the receiving process has been
     /// examined.
@@ -151,21 +150,6 @@ mod tests {
         }
     }
 
-    /// A process whose step with a message does not return until the test allows it.
-    struct Held(Receiver<()>);
-
-    impl Process for Held {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            while let Some(event) = events.next() {
-                if let Event::Message(_) = event {
-                    self.0.recv().map_err(ProcessError::new)?;
-                }
-            }
-            out.idle();
-            Ok(())
-        }
-    }
-
     /// Catches: E2 without E3, which overlooks a message that moves from a place that E2 examines last to one that it
     /// has examined first.
     #[test]
@@ -173,7 +157,10 @@ mod tests {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
         let host = runtime.host().scheduler();
         let (let_go, held) = channel();
-        let to = runtime.spawn_process(Held(held)).start().expect("it starts");
+        let to = runtime
+            .spawn_process(OnMessage(move |_| held.recv().expect("the test lets go")))
+            .start()
+            .expect("it starts");
         let hands = Arc::new(Hands { runtime, to, are_empty: AtomicBool::new(false) });
         let known: Arc<dyn Backlog> = hands.clone();
         host.backlogs.add(Arc::downgrade(&known));

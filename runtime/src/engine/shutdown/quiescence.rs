@@ -72,7 +72,6 @@ impl RestWatcher for Scheduler {
 
 impl ClockUser for Scheduler {
     fn at_rest(&self) -> Option<u64> {
-        #[cfg(feature = "test")]
         if crate::sync::simulated::is_here() {
             return Some(0);
         }
@@ -92,7 +91,6 @@ impl ClockUser for Scheduler {
     }
 
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {
-        #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
             simulator.wait_until_idle();
             return Ok(());

@@ -89,71 +89,14 @@ impl ThreadContext {
 #[cfg(test)]
 mod tests {
     use crate::engine::context::thread::current_pid;
-    use crate::manual::{Event, Events, Process, StepOutput};
-    use crate::{Host, Pid, ProcessError, Runtime};
+    use crate::process::fixtures::OnMessage;
+    use crate::{Host, Package, Pid, Runtime};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::mpsc::{Sender, channel};
+    use std::sync::mpsc::channel;
 
     /// Number of times that a pair passes its ball in a round.
     const PASSES: u64 = 20_000;
-
-    /// Passes the ball to the other player of a pair.
-    struct Player {
-        passed: Arc<AtomicU64>,
-        over: Sender<()>,
-    }
-
-    impl Process for Player {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            while let Some(event) = events.next() {
-                let Event::Message(message) = event else { continue };
-                let other: Pid = message.take().expect("the PID of the other");
-                if self.passed.fetch_add(1, Ordering::Relaxed) + 1 < PASSES {
-                    let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
-                    host.send(other, own).expect("the other lives");
-                } else {
-                    self.over.send(()).expect("the test waits");
-                }
-            }
-            out.idle();
-            Ok(())
-        }
-    }
-
-    /// Reports how often the ball had been passed when this process ran.
-    struct Waits {
-        passed: Arc<AtomicU64>,
-        seen: Sender<u64>,
-    }
-
-    impl Process for Waits {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            while events.next().is_some() {
-                self.seen.send(self.passed.load(Ordering::Relaxed)).expect("the test waits");
-            }
-            out.idle();
-            Ok(())
-        }
-    }
-
-    /// Sends to the waiting process, and then to a player, which runs first.
-    struct Starts {
-        waits: Pid,
-        players: (Pid, Pid),
-    }
-
-    impl Process for Starts {
-        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-            while events.next().is_some() {
-                let host = Host::current().expect("a host");
-                host.send(self.waits, ()).expect("it lives");
-                host.send(self.players.0, self.players.1).expect("it lives");
-            }
-            out.idle();
-            Ok(())
-        }
-    }
 
     /// Catches: slices that follow each other until the next tick of the watchdog, while another process waits.
     #[test]
@@ -164,14 +107,32 @@ mod tests {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
         let passed = Arc::new(AtomicU64::new(0));
         let ((over, is_over), (seen, look)) = (channel(), channel());
+        // Passes the ball to the other player of a pair.
         let player = || {
-            let player = Player { passed: passed.clone(), over: over.clone() };
+            let (passed, over) = (passed.clone(), over.clone());
+            let player = OnMessage(move |message: Package| {
+                let other: Pid = message.take().expect("the PID of the other");
+                if passed.fetch_add(1, Ordering::Relaxed) + 1 < PASSES {
+                    let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+                    host.send(other, own).expect("the other lives");
+                } else {
+                    over.send(()).expect("the test waits");
+                }
+            });
             runtime.spawn_process(player).start().expect("it starts")
         };
         let players = (player(), player());
-        let waits = Waits { passed: passed.clone(), seen };
+        // Reports how often the ball had been passed when this process ran.
+        let by_then = passed.clone();
+        let waits = OnMessage(move |_| seen.send(by_then.load(Ordering::Relaxed)).expect("the test waits"));
         let waits = runtime.spawn_process(waits).start().expect("it starts");
-        let starts = runtime.spawn_process(Starts { waits, players }).start().expect("it starts");
+        // Sends to the waiting process, and then to a player, which runs first.
+        let starts = OnMessage(move |_| {
+            let host = Host::current().expect("a host");
+            host.send(waits, ()).expect("it lives");
+            host.send(players.0, players.1).expect("it lives");
+        });
+        let starts = runtime.spawn_process(starts).start().expect("it starts");
         for round in 0..20 {
             passed.store(0, Ordering::Relaxed);
             runtime.send(starts, ()).expect("it lives");

@@ -1,24 +1,11 @@
 use crate::exit::ExitReason;
 use crate::process::event::{Event, Events};
+use crate::process::fixtures::OnMessage;
 use crate::process::{InitContext, Process, StepOutput};
 use crate::signal::Signal;
 use crate::{InitError, Payloads, Pid, ProcessError, Runtime};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-
-/// Takes all events, and never ends.
-struct Idle;
-
-impl Process for Idle {
-    fn init(&mut self, _: &mut InitContext<'_>, _: &str, _: Payloads) -> Result<(), InitError> {
-        Ok(())
-    }
-
-    fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        while events.next().is_some() {}
-        Ok(())
-    }
-}
 
 /// On its first message, monitors another process and waits until that has exited. On its second, takes the notice of
 /// that exit from the lane before it is delivered, and cancels itself. Reports the events of each step.
@@ -76,7 +63,7 @@ impl Process for Hears {
 fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
     let (told, effect) = channel();
-    let watched = runtime.spawn_process(Idle).start().unwrap();
+    let watched = runtime.spawn_process(OnMessage(drop)).start().unwrap();
     let (end, over) = channel();
     let hears = runtime.spawn_process(Hears { own: None, watched, told, over, is_watching: false }).start().unwrap();
     runtime.send(hears, ()).unwrap();
@@ -135,7 +122,7 @@ impl Process for HearsAll {
 fn notices_that_were_taken_together_are_delivered_in_order() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
     let (told, heard) = channel();
-    let watched: Vec<Pid> = (0..3).map(|_| runtime.spawn_process(Idle).start().unwrap()).collect();
+    let watched: Vec<Pid> = (0..3).map(|_| runtime.spawn_process(OnMessage(drop)).start().unwrap()).collect();
     let (end, over) = channel();
     let hears = HearsAll { watched: watched.clone(), told, over, is_watching: false };
     let hears = runtime.spawn_process(hears).start().unwrap();

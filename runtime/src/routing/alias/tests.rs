@@ -14,10 +14,6 @@ use std::time::Duration;
 struct Doubler;
 
 impl Process for Doubler {
-    fn init(&mut self, _: &mut InitContext<'_>, _: &str, _: Payloads) -> Result<(), InitError> {
-        Ok(())
-    }
-
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         while let Some(event) = events.next() {
             if let Event::Message(package) = event {
@@ -33,10 +29,6 @@ impl Process for Doubler {
 struct Asks(Pid);
 
 impl Process for Asks {
-    fn init(&mut self, _: &mut InitContext<'_>, _: &str, _: Payloads) -> Result<(), InitError> {
-        Ok(())
-    }
-
     fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         out.done_with(call(self.0, 4).wait());
         Ok(())

@@ -7,16 +7,14 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
+use crate::sync::simulated;
 use std::ptr;
 
 impl Slot {
     /// Delivers the completion with this tag to the process of `generation`. A late completion is counted and
     /// discarded.
     pub(crate) fn complete(&'static self, generation: u64, tag: u64, payload: Payload) {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = crate::sync::simulated::here() {
-            simulator.sent(self.index());
-        }
+        simulated::note_sent(self.index());
         let word = ptr::without_provenance_mut(tag as usize);
         let envelope = Envelope { kind: NodeKind::Completed, generation, word, payload: Some(payload) };
         if !self.is_living(generation) {

@@ -49,17 +49,14 @@ use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::process::control::Control;
-use crate::sync::{Ordering, disturb, fence_for_models, heavy_barrier};
+use crate::sync::{Ordering, disturb, fence_for_models, heavy_barrier, simulated};
 use std::ptr;
 
 impl Slot {
     /// Sends a request to the process of `generation`. If that process is over, drops the request, which notifies the
     /// requester.
     pub(crate) fn request(&'static self, generation: u64, control: Control) {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = crate::sync::simulated::here() {
-            simulator.sent(self.index());
-        }
+        simulated::note_sent(self.index());
         let payload = Some(Payload::new(control));
         let envelope = Envelope { kind: NodeKind::Signal, generation, word: ptr::null_mut(), payload };
         if let Err(envelope) = self.push_request(envelope) {
@@ -112,8 +109,7 @@ impl Slot {
     /// In a simulation, waits until there are no requesters, and returns true.
     #[cold]
     pub(super) fn waits_for_requesters(&self) -> bool {
-        #[cfg(feature = "test")]
-        if crate::sync::simulated::is_here() {
+        if simulated::is_here() {
             while self.has_requesters() {
                 crate::sync::yield_now();
             }

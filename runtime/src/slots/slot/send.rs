@@ -11,11 +11,11 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
+use crate::observe::spans::on_behalf_of;
 use crate::pid::Pid;
 use crate::recorder::kind::RecordKind;
 use crate::recorder::session::Recorder;
-#[cfg(feature = "test")]
-use crate::sync::simulated;
+use crate::sync::simulated::{self, Mishap, mishap};
 use std::ptr::{self, NonNull};
 
 /// Whether the bound of the mailbox applies to an envelope.
@@ -168,11 +168,7 @@ impl Slot {
         let Some(recorder) = self.gate(to) else { return Err(message) };
         let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
         // Without an origin: looking it up would call a subscriber, which is user code.
-        #[cfg(feature = "spans")]
-        let node =
-            crate::observe::spans::on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
-        #[cfg(not(feature = "spans"))]
-        let node = node_pool::message(to.generation(), message, ptr::null_mut());
+        let node = on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
         Ok(self.push_recorded(node, record.as_ref()))
     }
 
@@ -184,9 +180,7 @@ impl Slot {
     fn queue(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
         #[cfg(all(test, not(loom)))]
         crate::sync::window::pass(crate::sync::window::Window::BeforeMessage);
-        #[cfg(feature = "test")]
-        if let Some(kind) = self.metadata.kind().filter(|_| simulated::is_here())
-            && simulated::mishap(simulated::Mishap::Full, kind.type_id).is_some()
+        if simulated::is_here() && self.metadata.kind().is_some_and(|kind| mishap(Mishap::Full, kind.type_id).is_some())
         {
             return simulated::while_full(|| self.queue_if_admitted(node, record));
         }
@@ -205,10 +199,7 @@ impl Slot {
 
     #[cold]
     fn queue_if_admitted(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = simulated::here() {
-            simulator.sent(self.index());
-        }
+        simulated::note_sent(self.index());
         let name = record.and_then(|_| node.name_of());
         match self.owner().map(|owner| owner.host.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node, record),
@@ -226,10 +217,7 @@ impl Slot {
     /// Queues a node regardless of how full the mailbox is.
     #[inline(always)]
     fn queue_anyway(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
-        #[cfg(feature = "test")]
-        if let Some(simulator) = simulated::here() {
-            simulator.sent(self.index());
-        }
+        simulated::note_sent(self.index());
         let pushed = self.push_recorded(node, record);
         self.follow(pushed)
     }

@@ -12,6 +12,7 @@ use crate::local::vacant_slots::MOST;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node_pool;
 use crate::manual::{Event, Events, Process, StepOutput};
+use crate::process::fixtures::Brief;
 use crate::slots::TABLE;
 use crate::sync::window::{Window, do_in};
 use crate::{CallError, ExitReason, Host, Pid, ProcessError, Runtime, Signal};
@@ -207,16 +208,6 @@ fn a_message_that_comes_while_its_state_is_closed_is_lost_for_its_reason() {
 #[test]
 fn a_message_that_comes_after_the_look_is_lost_too() {
     is_lost_once(Place::AfterTheLook, &ExitReason::NoProcess);
-}
-
-/// A process that ends with its first step.
-struct Brief;
-
-impl Process for Brief {
-    fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        out.done();
-        Ok(())
-    }
 }
 
 /// Like [`Brief`], but its close panics.

@@ -11,6 +11,7 @@ use crate::links::protocol::{LinkEffect, LinkMessage};
 use crate::mailbox::node::Envelope;
 use crate::manual::{Event, Events, Process, StepOutput};
 use crate::pid::Resident;
+use crate::process::fixtures::EndsWhenTold;
 use crate::slots::TABLE;
 use crate::sync::window::{Window, do_in};
 use crate::{CallError, Host, Pid, ProcessError, Runtime};
@@ -18,20 +19,6 @@ use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Waker};
-
-/// A process that ends at its first message.
-struct EndsWhenTold;
-
-impl Process for EndsWhenTold {
-    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        if events.next().is_some() {
-            out.done()
-        } else {
-            out.idle()
-        }
-        Ok(())
-    }
-}
 
 /// A process that sends its PID to the test in its first step, which returns when the test says so.
 struct Stays(Sender<Pid>, Receiver<()>);
