@@ -33,7 +33,7 @@ pub mod access;
 pub mod clock;
 mod cluster;
 pub mod codec;
-#[cfg(test)]
+#[cfg(any(test, feature = "test"))]
 mod conformance;
 mod directory;
 pub mod engine;
@@ -75,3 +75,14 @@ pub use info::{AskError, RemoteInfo};
 pub use node::policy::{Ask, Subject};
 pub use reply::Pending;
 pub use starts::StartError;
+
+/// What engines in crates of their own use beside the public items. It can change with any version.
+#[doc(hidden)]
+pub mod __private {
+    #[cfg(any(test, feature = "test"))]
+    pub use crate::conformance::{Rig, check};
+    pub use crate::floor::Floor;
+    pub use crate::rights::{owner, table, write_subject};
+    pub use crate::subject::{LONGEST_NAME, Subjects, is_key, is_name, is_pattern, is_subject, matches, shortened};
+    pub use crate::threads::spawn;
+}

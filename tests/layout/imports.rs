@@ -33,6 +33,7 @@ fn folders_of_the_macros_import_downward() {
 fn folders_of_the_cluster_import_downward() {
     let order = [
         "engine.rs",
+        "conformance.rs",
         "clock.rs",
         "threads.rs",
         "info.rs",
