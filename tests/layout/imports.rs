@@ -57,7 +57,6 @@ fn folders_of_the_cluster_import_downward() {
         "keyed",
         "topics",
         "memory",
-        "nats",
         "node",
         "cluster.rs",
         "testing",
