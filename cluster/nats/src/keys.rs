@@ -1,7 +1,7 @@
 //! Keys for the nodes of a cluster, and the server configuration that binds each key to the name of its node.
 //!
 //! [`Plan::make`] generates a key for each node, and [`NodeKeys::write_to`] writes the configuration and one file for
-//! each seed into a folder. The program `postroom-cluster keys` does both.
+//! each seed into a folder. The program `postroom-nats keys` does both.
 
 use nkeys::KeyPair;
 use postroom_cluster::__private::{LONGEST_NAME, is_name};
@@ -211,7 +211,7 @@ impl NodeKeys {
         let users: String = self.nodes.iter().map(|node| user(cluster, node)).collect();
         format!(
             r#"# The NATS server of the Postroom cluster `{cluster}`: nats-server -c {cluster}.conf
-# Written by `postroom-cluster keys`. It has no secret in it; each node has its own in a file `<node>.nk`.
+# Written by `postroom-nats keys`. It has no secret in it; each node has its own in a file `<node>.nk`.
 
 server_name: "{cluster}-nats-1"
 listen: "{listen}"

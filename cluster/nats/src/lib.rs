@@ -1,4 +1,15 @@
-//! An engine on [NATS](https://nats.io): messages over its subjects, and a store in its JetStream.
+//! The engine of [`postroom_cluster`] on [NATS](https://nats.io): messages over its subjects, and a store in its
+//! JetStream.
+//!
+//! ```no_run
+//! use postroom_cluster::Cluster;
+//! use postroom_nats::Nats;
+//!
+//! let runtime = postroom::Runtime::new()?;
+//! let nats = Nats::at("nats://127.0.0.1:4222");
+//! let cluster = Cluster::builder("bank").node("eu-1").join(&runtime, nats)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! [`Nats`] contains the addresses of the servers and other settings; [`Nats::start`] returns the [`NatsEngine`]. It
 //! needs `nats-server` 2.12 or newer with JetStream (`nats-server -js`), and creates its tables there itself. It
@@ -39,7 +50,7 @@
 //!
 //! # The server
 //! NATS confirms a write before it is on the disk, so a power failure can lose some of the last two minutes. The
-//! parts of this crate store nothing that a living node could not write again; data that must never be lost needs
+//! parts of a cluster store nothing that a living node could not write again; data that must never be lost needs
 //! `sync_interval: always` in the section `jetstream` of the server's configuration.
 //!
 //! # Additions to the contract
@@ -70,6 +81,9 @@ mod tests;
 mod tls;
 mod tombstones;
 mod watch;
+
+/// The cluster's crate, of the version whose engine this is.
+pub use postroom_cluster;
 
 pub use connection::{MAX_QUEUED, MAX_QUEUED_BYTES};
 pub use problem::Problem;

@@ -1,4 +1,4 @@
-//! Prepares the server of a cluster: `postroom-cluster keys`.
+//! Prepares the server of a cluster: `postroom-nats keys`.
 
 use postroom_nats::keys::{KeysError, Plan};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Makes the keys of a cluster's nodes, and the configuration of its NATS server.
 
-usage: postroom-cluster keys --cluster NAME --nodes NAME,NAME,… [options]
+usage: postroom-nats keys --cluster NAME --nodes NAME,NAME,… [options]
 
   --cluster NAME     the name of the cluster, as in `Cluster::builder(NAME)`
   --nodes NAMES      the names of its nodes, as in `.node(NAME)`, separated by commas
@@ -27,17 +27,17 @@ Files that are there already are not written over. Each node takes its own secre
 /// An error in the arguments, or why the files were not written.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
-    #[error("there is no command; it is `postroom-cluster keys`")]
+    #[error("there is no command; it is `postroom-nats keys`")]
     NoCommand,
-    #[error("`{0}` is no command; it is `postroom-cluster keys`")]
+    #[error("`{0}` is no command; it is `postroom-nats keys`")]
     Command(String),
-    #[error("`{0}` is no option; see `postroom-cluster --help`")]
+    #[error("`{0}` is no option; see `postroom-nats --help`")]
     Option(String),
     #[error("`{0}` needs a value after it")]
     Value(String),
     #[error("`{0}` is given twice; give it once")]
     Twice(String),
-    #[error("`{0}` is missing; see `postroom-cluster --help`")]
+    #[error("`{0}` is missing; see `postroom-nats --help`")]
     Missing(&'static str),
     #[error("`--tls-cert` and `--tls-key` belong together; give both, or none to put in the paths later")]
     HalfOfTls,
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("postroom-cluster: {failure}");
+            eprintln!("postroom-nats: {failure}");
             ExitCode::from(failure.code())
         }
     }
