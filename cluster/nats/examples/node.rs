@@ -1,6 +1,6 @@
 //! One node of a cluster, over a NATS server: a process on another node, and a name with one holder. Run it in several
-//! terminals, each with another name, beside a `nats-server -js` on this machine (`cluster/tools/fetch-nats-server`
-//! fetches one):
+//! terminals, each with another name, beside a `nats-server -js` on this machine
+//! (`cluster/nats/tools/fetch-nats-server` fetches one):
 //!
 //! ```console
 //! cargo run --manifest-path cluster/nats/Cargo.toml --example node -- eu-1

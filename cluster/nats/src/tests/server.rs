@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Instructions for installing the server, as part of an error.
-const INSTALL: &str = "run `cluster/tools/fetch-nats-server`, which puts it into target/tools, or set NATS_SERVER to \
-                       its path; POSTROOM_NATS=skip skips these tests";
+const INSTALL: &str = "run `cluster/nats/tools/fetch-nats-server`, which puts it into target/tools, or set NATS_SERVER \
+                       to its path; POSTROOM_NATS=skip skips these tests";
 
 /// A server, which is killed when this is dropped, together with its files.
 pub(crate) struct Server {
