@@ -417,7 +417,8 @@ mod tests {
     #[test]
     fn every_log_event_is_in_the_reference() {
         let mut rows = BTreeSet::new();
-        let paths = ["runtime/src", "cluster/src", "console/src"].into_iter().flat_map(|folder| files(folder, "rs"));
+        let folders = ["runtime/src", "cluster/src", "cluster/nats/src", "console/src"];
+        let paths = folders.into_iter().flat_map(|folder| files(folder, "rs"));
         for path in paths {
             let text = fs::read_to_string(&path).expect("the source is readable");
             for (level, order) in [("error", 0), ("warn", 1), ("info", 2), ("debug", 3), ("trace", 4)] {

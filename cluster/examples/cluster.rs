@@ -4,9 +4,7 @@
 //!
 //! A program has one node as a rule. `Builder::logical_node`, of the feature `test`, gives it several.
 //!
-//! With a `nats-server -js` on this machine (`cluster/tools/fetch-nats-server` fetches one), the same with one node in
-//! each program, in several terminals: `cargo run --example cluster --features nats -- eu-1`, `-- eu-2` and so on.
-//! `NATS_URL` names another server. End one with Ctrl-C, or stop the server, and see what the others say.
+//! With a NATS server, the example `node` of `postroom-nats` has one node in each program.
 
 use postroom::prelude::*;
 use postroom::{NodeId, Runtime};
@@ -96,49 +94,6 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Result<(), String>
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    match std::env::args().nth(1) {
-        Some(name) => alone(&name),
-        None => together(),
-    }
-}
-
-#[cfg(not(feature = "nats"))]
-fn alone(name: &str) -> Result<(), Box<dyn Error>> {
-    Err(format!("for a node `{name}` of its own, say `cargo run --example cluster --features nats -- {name}`").into())
-}
-
-/// One node, over a NATS server: every two seconds it opens an account somewhere, and calls the holder of a name.
-#[cfg(feature = "nats")]
-fn alone(name: &str) -> Result<(), Box<dyn Error>> {
-    let runtime = Runtime::new()?;
-    let url = std::env::var("NATS_URL").unwrap_or_else(|_| "nats://127.0.0.1:4222".into());
-    let nats = postroom_cluster::nats::Nats::at(url);
-    let cluster = Cluster::builder("bank").node(name).export::<Account>().join(&runtime, nats)?;
-    println!("{name} is node {}", cluster.id());
-    let own = runtime.spawn(Account::default()).serve(0)?;
-    loop {
-        let members: Vec<_> = cluster.members().into_iter().map(|member| member.name).collect();
-        let place = if cluster.is_member() { "a member" } else { "cut off" };
-        println!("{name} is {place}; the others: {members:?}");
-        match cluster.register("acct-7", own).wait() {
-            Ok(token) => println!("  holds the name, with token {token}"),
-            Err(error) => println!("  {error}"),
-        }
-        println!("  a deposit by name: {:?}", cluster.named::<Account>("acct-7")?.deposit(1).wait());
-        if let Ok(node) = cluster.any::<Account>() {
-            match node.start::<Account>("serve", payloads![100]).wait() {
-                Ok(account) => {
-                    println!("  an account on {}: {:?}", node.name(), account.deposit(5).wait());
-                    account.pid().stop();
-                }
-                Err(error) => println!("  {error}"),
-            }
-        }
-        std::thread::sleep(Duration::from_secs(2));
-    }
-}
-
-fn together() -> Result<(), Box<dyn Error>> {
     let broker = Broker::new();
     let _running = broker.run();
 

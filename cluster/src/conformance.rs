@@ -10,15 +10,15 @@ use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
 /// The engines of two nodes, and a way to wait.
-pub(crate) struct Rig<'a> {
+pub struct Rig<'a> {
     /// The engines of two nodes on one broker, whose store is empty.
-    pub(crate) engines: [&'a dyn Engine; 2],
+    pub engines: [&'a dyn Engine; 2],
     /// Waits until the function returns true; panics if it never does.
-    pub(crate) wait: &'a dyn Fn(&mut dyn FnMut() -> bool),
+    pub wait: &'a dyn Fn(&mut dyn FnMut() -> bool),
 }
 
 /// Runs all checks.
-pub(crate) fn check(rig: &Rig) {
+pub fn check(rig: &Rig) {
     rig.messages_keep_their_order_and_find_their_subscribers();
     rig.an_engine_hears_what_it_publishes_itself();
     rig.dropped_subscriptions_are_silent();

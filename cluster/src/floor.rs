@@ -56,11 +56,11 @@ const MARGIN: u64 = 1 << 19;
 
 /// The largest revision of each table that an engine has seen.
 #[derive(Default)]
-pub(crate) struct Floor([AtomicU64; Bucket::ALL.len()]);
+pub struct Floor([AtomicU64; Bucket::ALL.len()]);
 
 impl Floor {
     /// Records a revision.
-    pub(crate) fn saw(&self, bucket: Bucket, revision: Revision) {
+    pub fn saw(&self, bucket: Bucket, revision: Revision) {
         self.0[bucket as usize].fetch_max(revision.0, Ordering::Relaxed);
     }
 
@@ -69,25 +69,24 @@ impl Floor {
     }
 
     /// Returns the first revision of a table that is created or emptied at `clock`, in microseconds.
-    pub(crate) fn first(&self, bucket: Bucket, clock: u64) -> Revision {
+    pub fn first(&self, bucket: Bucket, clock: u64) -> Revision {
         let seen = self.of(bucket);
         let above = if seen == 0 { 1 } else { seen.saturating_add(MARGIN) };
         Revision(clock.max(above))
     }
 
     /// Returns a copy of the floor, with which the answers to later questions are compared.
-    #[cfg(any(test, feature = "nats"))]
-    pub(crate) fn copy(&self) -> Self {
+    pub fn copy(&self) -> Self {
         Self(Bucket::ALL.map(|bucket| AtomicU64::new(self.of(bucket))))
     }
 
     /// Returns whether a table with this last revision is older than the table that was seen.
-    pub(crate) fn is_above(&self, bucket: Bucket, last: Revision) -> bool {
+    pub fn is_above(&self, bucket: Bucket, last: Revision) -> bool {
         last.0 < self.of(bucket)
     }
 
     /// Returns the tables that are older than those that were seen, given the last revisions of all tables.
-    pub(crate) fn older(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
+    pub fn older(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
         let older = last.iter().filter(|(bucket, last)| self.is_above(**bucket, **last));
         older.map(|(bucket, _)| *bucket).collect()
     }
@@ -95,7 +94,7 @@ impl Floor {
     /// Returns the tables that have to be emptied, given the last revisions of all tables: none, unless the store is
     /// an older one. A table that was already emptied, or created since, is further above the floor than a watch
     /// lags.
-    pub(crate) fn outdated(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
+    pub fn outdated(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
         if self.older(last).is_empty() {
             return Vec::new();
         }
@@ -106,7 +105,7 @@ impl Floor {
 
     /// Lowers the floor of the leases to their last revision once the outdated tables have been emptied: leases of
     /// the lost store no longer count.
-    pub(crate) fn emptied(&self, last: &BTreeMap<Bucket, Revision>) {
+    pub fn emptied(&self, last: &BTreeMap<Bucket, Revision>) {
         if let Some(last) = last.get(&Bucket::Leases) {
             self.0[Bucket::Leases as usize].fetch_min(last.0, Ordering::Relaxed);
         }

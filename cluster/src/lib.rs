@@ -1,11 +1,11 @@
 //! Postroom across machines: the protocols between the nodes of a cluster, and the agreement on its members.
 //!
 //! Nodes communicate through a message broker, the [`engine`], which is operated separately; they open no connections
-//! to each other. The parts of this crate are **pure state machines**: they have no thread, no clock, no socket and no
-//! lock. The caller passes in each input and the current time, and asks for the output and for the time of the next
-//! call. The same code therefore runs over a real broker and under a simulator that controls every delay. The one
-//! exception is [`codec`], which runs user code of message types, and keeps the names in errors from other nodes under
-//! a lock.
+//! to each other. The crate `postroom-nats` has an engine on NATS. The parts of this crate are **pure state machines**:
+//! they have no thread, no clock, no socket and no lock. The caller passes in each input and the current time, and asks
+//! for the output and for the time of the next call. The same code therefore runs over a real broker and under a
+//! simulator that controls every delay. The one exception is [`codec`], which runs user code of message types, and
+//! keeps the names in errors from other nodes under a lock.
 //!
 //! | module | responsibility |
 //! |---|---|
@@ -22,7 +22,6 @@
 //! | [`membership`] | the nodes of the cluster, and when one counts as lost |
 //! | [`memory`] | an engine within one program, for tests and examples |
 //! | [`names`] | the process that holds a name of the cluster |
-//! | `nats` | an engine on NATS (feature `nats`) |
 //! | [`rights`] | a node's permissions at the broker |
 //! | `testing` | whole nodes in simulated tests (feature `test`) |
 //! | [`session`] | sending, resending and acceptance between two nodes, and the end of a session |
@@ -33,7 +32,7 @@ pub mod access;
 pub mod clock;
 mod cluster;
 pub mod codec;
-#[cfg(test)]
+#[cfg(any(test, feature = "test"))]
 mod conformance;
 mod directory;
 pub mod engine;
@@ -48,8 +47,6 @@ pub mod lease;
 pub mod membership;
 pub mod memory;
 pub mod names;
-#[cfg(feature = "nats")]
-pub mod nats;
 mod node;
 #[cfg(test)]
 mod random;
@@ -75,3 +72,14 @@ pub use info::{AskError, RemoteInfo};
 pub use node::policy::{Ask, Subject};
 pub use reply::Pending;
 pub use starts::StartError;
+
+/// What engines in crates of their own use beside the public items. It can change with any version.
+#[doc(hidden)]
+pub mod __private {
+    #[cfg(any(test, feature = "test"))]
+    pub use crate::conformance::{Rig, check};
+    pub use crate::floor::Floor;
+    pub use crate::rights::{owner, table, write_subject};
+    pub use crate::subject::{LONGEST_NAME, Subjects, is_key, is_name, is_pattern, is_subject, matches, shortened};
+    pub use crate::threads::spawn;
+}

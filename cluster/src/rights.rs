@@ -26,7 +26,8 @@ use crate::engine::Bucket;
 use crate::subject::{Subjects, covers, matches};
 
 /// Returns a bucket's table name, as used in the subjects of its keys and in its stream's name.
-pub(crate) fn table(cluster: &str, bucket: Bucket) -> String {
+#[doc(hidden)]
+pub fn table(cluster: &str, bucket: Bucket) -> String {
     let name = match bucket {
         Bucket::Nodes => "nodes",
         Bucket::Leases => "leases",
@@ -37,12 +38,14 @@ pub(crate) fn table(cluster: &str, bucket: Bucket) -> String {
 }
 
 /// Returns the name of the node that the record under a key belongs to: the first part of the key.
-pub(crate) fn owner(key: &str) -> &str {
+#[doc(hidden)]
+pub fn owner(key: &str) -> &str {
     key.split('.').next().unwrap_or(key)
 }
 
 /// Returns the subject on which the node `writer` writes a key.
-pub(crate) fn write_subject(cluster: &str, bucket: Bucket, key: &str, writer: &str) -> String {
+#[doc(hidden)]
+pub fn write_subject(cluster: &str, bucket: Bucket, key: &str, writer: &str) -> String {
     let table = table(cluster, bucket);
     match bucket {
         Bucket::Nodes => format!("$KV.{table}.{key}.{writer}"),

@@ -21,10 +21,10 @@ use std::fmt;
 const LONGEST: usize = 256;
 
 /// The longest name of a node or a cluster: two node names and one cluster name fit into a subject.
-pub(crate) const LONGEST_NAME: usize = 64;
+pub const LONGEST_NAME: usize = 64;
 
 /// Returns whether `text` can be the name of a node or of a cluster. Names are parts of subjects.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(is_legal)
 }
@@ -60,47 +60,47 @@ impl fmt::Display for Identity {
 
 /// The subjects of one cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Subjects {
+pub struct Subjects {
     cluster: String,
 }
 
 impl Subjects {
-    pub(crate) fn of(cluster: impl Into<String>) -> Self {
+    /// Returns the subjects of the cluster of this name.
+    pub fn of(cluster: impl Into<String>) -> Self {
         Self { cluster: cluster.into() }
     }
 
     /// Returns the subject on which `from` sends to `to`.
-    pub(crate) fn frame(&self, to: &Identity, lane: Lane, from: &Identity) -> String {
+    pub fn frame(&self, to: &Identity, lane: Lane, from: &Identity) -> String {
         format!("pr1.{}.n.{to}.{}.{from}", self.cluster, letter(lane))
     }
 
     /// Returns the pattern of the subjects on which others send to `to`.
-    pub(crate) fn frames_to(&self, to: &Identity, lane: Lane) -> String {
+    pub fn frames_to(&self, to: &Identity, lane: Lane) -> String {
         format!("pr1.{}.n.{to}.{}.*.*", self.cluster, letter(lane))
     }
 
     /// Returns the prefix of the inboxes of the node of this name. Only that node may subscribe there.
-    pub(crate) fn inbox(&self, name: &str) -> String {
+    pub fn inbox(&self, name: &str) -> String {
         format!("pr1.{}.i.{name}", self.cluster)
     }
 
     /// Returns the subject on which the node `from` answers a probe of the node `to`.
-    pub(crate) fn probe_answer(&self, to: &str, token: &str, from: &str) -> String {
+    pub fn probe_answer(&self, to: &str, token: &str, from: &str) -> String {
         format!("pr1.{}.p.{to}.{token}.{from}", self.cluster)
     }
 
     /// Returns whether a probe on `subject` may be answered on `reply`: `reply` must lead to the node that sent the
     /// probe, and from the node that was asked. Otherwise others could make this node publish wherever it has
     /// permission to.
-    #[cfg(any(test, feature = "nats"))]
-    pub(crate) fn is_probe_answer(&self, subject: &str, reply: &str, own: &str) -> bool {
+    pub fn is_probe_answer(&self, subject: &str, reply: &str, own: &str) -> bool {
         let asks = self.parse_frame(subject).map_or_else(|| "*".into(), |(_, from)| from.name);
         is_subject(reply) && matches(&self.probe_answer(&asks, "*", own), reply)
     }
 
     /// Returns the receiver and the sender of a frame; `None` if this is not the subject of a frame. The whole
     /// subject is checked: subjects of another kind may end in the same way.
-    pub(crate) fn parse_frame(&self, subject: &str) -> Option<(Identity, Identity)> {
+    pub fn parse_frame(&self, subject: &str) -> Option<(Identity, Identity)> {
         let rest = subject.strip_prefix("pr1.")?.strip_prefix(&self.cluster)?.strip_prefix(".n.")?;
         let parts: Vec<_> = rest.split('.').collect();
         let [to, to_id, "d" | "c", from, from_id] = parts[..] else { return None };
@@ -116,7 +116,7 @@ fn letter(lane: Lane) -> char {
 }
 
 /// Returns whether `text` is a subject to publish on: parts without spaces and wildcards, joined by dots.
-pub(crate) fn is_subject(text: &str) -> bool {
+pub fn is_subject(text: &str) -> bool {
     text.len() <= LONGEST && text.split('.').all(is_part)
 }
 
@@ -125,13 +125,13 @@ fn is_part(part: &str) -> bool {
 }
 
 /// Returns whether `text` is a pattern of subjects: a part may be `*`, and the last one `>`.
-pub(crate) fn is_pattern(text: &str) -> bool {
+pub fn is_pattern(text: &str) -> bool {
     let parts = text.strip_suffix(".>").unwrap_or(text);
     text.len() <= LONGEST && (text == ">" || parts.split('.').all(|part| part == "*" || is_part(part)))
 }
 
 /// Returns whether a pattern matches a subject.
-pub(crate) fn matches(pattern: &str, subject: &str) -> bool {
+pub fn matches(pattern: &str, subject: &str) -> bool {
     let mut parts = subject.split('.');
     for wanted in pattern.split('.') {
         match (wanted, parts.next()) {
@@ -159,7 +159,7 @@ pub(crate) fn covers(pattern: &str, other: &str) -> bool {
 }
 
 /// Returns whether `text` is a valid key of the store.
-pub(crate) fn is_key(text: &str) -> bool {
+pub fn is_key(text: &str) -> bool {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=' | '.' | '/');
     text.len() <= LONGEST
         && !text.is_empty()
@@ -170,7 +170,7 @@ pub(crate) fn is_key(text: &str) -> bool {
 }
 
 /// Shortens a text for use in an error.
-pub(crate) fn shortened(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
 

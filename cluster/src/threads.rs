@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread::{Builder, JoinHandle};
 
 /// Starts a thread of a cluster. A panic on it is a bug of this crate, and is logged.
-pub(crate) fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name(name.into()).spawn(move || {
         ThreadKind::Cluster.enter();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {

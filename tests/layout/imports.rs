@@ -6,7 +6,7 @@
 //! folder's `mod.rs` exports counts as that folder's; a name that the crate exports counts as that of its defining
 //! file.
 
-use crate::source::{File, cluster, console, macros, runtime};
+use crate::source::{File, cluster, console, macros, nats, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,6 +33,7 @@ fn folders_of_the_macros_import_downward() {
 fn folders_of_the_cluster_import_downward() {
     let order = [
         "engine.rs",
+        "conformance.rs",
         "clock.rs",
         "threads.rs",
         "info.rs",
@@ -56,12 +57,34 @@ fn folders_of_the_cluster_import_downward() {
         "keyed",
         "topics",
         "memory",
-        "nats",
         "node",
         "cluster.rs",
         "testing",
     ];
     let wrong = check(&order, &cluster());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn files_of_the_engine_on_nats_import_downward() {
+    let order = [
+        "completion.rs",
+        "connection.rs",
+        "tls.rs",
+        "settings.rs",
+        "problem.rs",
+        "keys.rs",
+        "table.rs",
+        "requests.rs",
+        "shared.rs",
+        "replay.rs",
+        "store.rs",
+        "tombstones.rs",
+        "lane.rs",
+        "subscriptions.rs",
+        "watch.rs",
+    ];
+    let wrong = check(&order, &nats());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -214,7 +237,7 @@ fn start(name: &str, module: &[String], modules: &Modules<'_>) -> Option<Absolut
 }
 
 /// Follows a path, or each path of a tree, after its first name.
-fn path(tokens: &[TokenTree], at: &mut usize, mut so_far: Absolute, found: &mut Vec<Absolute>) {
+pub(crate) fn path(tokens: &[TokenTree], at: &mut usize, mut so_far: Absolute, found: &mut Vec<Absolute>) {
     while *at + 2 < tokens.len() + 1 && tokens.get(*at..*at + 2).is_some_and(is_colons) {
         match tokens.get(*at + 2) {
             Some(TokenTree::Ident(name)) if name == "super" => drop(so_far.pop()),

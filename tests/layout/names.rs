@@ -1,12 +1,12 @@
 //! One meaning per name: no two types of a crate have the same name, wherever they are defined.
 
-use crate::source::{File, cluster, console, macros, runtime};
+use crate::source::{File, cluster, console, macros, nats, runtime};
 use proc_macro2::TokenTree;
 use std::collections::BTreeMap;
 
 #[test]
 fn every_type_has_a_name_of_its_own() {
-    for files in [runtime(), macros(), cluster(), console()] {
+    for files in [runtime(), macros(), cluster(), nats(), console()] {
         let twice = twice(&files);
         assert!(twice.is_empty(), "types that are defined in several places: {twice:#?}");
     }

@@ -1,7 +1,7 @@
 //! `ARCHITECTURE.md` and the tables that it links to name only existing files and functions, and list all statics and
 //! all traits that are used as `dyn`.
 
-use crate::source::{File, cluster, console, macros, runtime};
+use crate::source::{File, cluster, console, macros, nats, runtime};
 use proc_macro2::TokenTree;
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,8 @@ fn quoted(text: &str) -> Vec<String> {
 /// from the root.
 fn all_files() -> Vec<File> {
     let mut files = runtime();
-    for (folder, others) in [("cluster", cluster()), ("console", console()), ("macros", macros())] {
+    let others = [("cluster", cluster()), ("cluster/nats", nats()), ("console", console()), ("macros", macros())];
+    for (folder, others) in others {
         files.extend(others.into_iter().map(|file| File { path: format!("{folder}/src/{}", file.path), ..file }));
     }
     files

@@ -49,6 +49,11 @@ pub(crate) fn cluster() -> Vec<File> {
     without_what_tests_use(files("../cluster/src", 100))
 }
 
+/// Returns all files of the engine on NATS.
+pub(crate) fn nats() -> Vec<File> {
+    without_what_tests_use(files("../cluster/nats/src", 15))
+}
+
 /// Returns all files of the console.
 pub(crate) fn console() -> Vec<File> {
     without_what_tests_use(files("../console/src", 30))

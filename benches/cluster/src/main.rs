@@ -2,7 +2,7 @@
 //! feature `remote`, compared with the bare client of NATS, which Postroom's cluster is built on.
 //!
 //! ```console
-//! cluster/tools/fetch-nats-server
+//! cluster/nats/tools/fetch-nats-server
 //! cargo run --release --manifest-path benches/cluster/Cargo.toml -- [ROUNDS] [SYSTEM ...]
 //! ```
 //!

@@ -4,7 +4,7 @@ use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use postroom::Runtime;
 use postroom::prelude::*;
 use postroom_cluster::Cluster;
-use postroom_cluster::nats::Nats;
+use postroom_nats::Nats;
 use std::time::{Duration, Instant};
 
 const MESSAGES: u64 = 500_000;

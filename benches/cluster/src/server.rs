@@ -63,6 +63,6 @@ fn executable() -> Outcome<PathBuf> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let mut found = std::env::split_paths(&path).chain([tools]).map(|folder| folder.join("nats-server"));
     found.find(|file| file.is_file()).ok_or_else(|| {
-        "there is no `nats-server`: run `cluster/tools/fetch-nats-server`, or set NATS_SERVER to its path".into()
+        "there is no `nats-server`: run `cluster/nats/tools/fetch-nats-server`, or set NATS_SERVER to its path".into()
     })
 }
