@@ -158,7 +158,7 @@ mod tests {
         let host = runtime.host().scheduler();
         let (let_go, held) = channel();
         let to = runtime
-            .spawn_process(OnMessage(move |_| held.recv().expect("the test lets go")))
+            .spawn_process(OnMessage(move |_| held.recv().expect("the test allows it")))
             .start()
             .expect("it starts");
         let hands = Arc::new(Hands { runtime, to, are_empty: AtomicBool::new(false) });
