@@ -5,8 +5,8 @@
 //! * Deadlines: models have no time.
 //! * That counts are published by a release: loom switches threads at no fence, so no thread reads a count before the
 //!   fence behind it, which publishes it as well.
-//! * That the gate is closed under the lock: a heavy barrier reaches one thread after the other, and the lock keeps those
-//!   that it has reached from looking before the others. As a fence it reaches all at once.
+//! * That the gate is closed under the lock: a heavy barrier reaches one thread after the other, and the lock keeps
+//!   those that it has reached from looking before the others. As a fence it reaches all at once.
 
 use crate::check::{check, deep, keep, reach};
 use crate::engine::host::gate::Gate;
