@@ -66,8 +66,7 @@ mod tests {
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
     use crate::manual::{Events, InitContext, Process, StepOutput};
-    use crate::process::fixtures::{Brief, EndsWhenTold};
-    use crate::sync::window::{Window, do_in};
+    use crate::process::fixtures::Brief;
     use crate::{ExitReason, Host, InitError, Payloads, Pid, ProcessError, Runtime};
     use std::collections::HashSet;
     use std::future::Future;
@@ -158,39 +157,46 @@ mod tests {
         go.send(()).expect("it waits");
     }
 
-    /// Reports the name of the thread on which it is dropped.
-    struct TellsThread(Sender<Option<String>>);
+    /// With spans there are none: all ends go through the stages, which keep no slot.
+    #[cfg(not(feature = "spans"))]
+    mod late {
+        use super::*;
+        use crate::process::fixtures::EndsWhenTold;
+        use crate::sync::window::{Window, do_in};
 
-    impl Drop for TellsThread {
-        fn drop(&mut self) {
-            let _is_awaited = self.0.send(std::thread::current().name().map(str::to_string));
-        }
-    }
+        /// Reports the name of the thread on which it is dropped.
+        struct TellsThread(Sender<Option<String>>);
 
-    /// Catches: user code on the watchdog's thread, which must not wait for such code.
-    #[cfg_attr(feature = "spans", ignore = "all ends go through the stages, which keep no slot")]
-    #[test]
-    fn what_has_come_late_behind_a_step_that_does_not_end_is_disposed_of_by_a_worker() {
-        let runtime = Runtime::builder().workers(1).name("worker").build().expect("one worker");
-        let host = runtime.host();
-        // A message that arrives before the slot is kept, or after the watchdog has taken it, is handled or returned.
-        // Then the test tries again.
-        let mut is_late = false;
-        while !is_late {
-            let ((keeps, kept), (go, go_on), (tell, told)) = (channel(), channel(), channel());
-            let pid = runtime.spawn_process(EndsWhenTold).start().expect("it starts");
-            do_in(Window::BeforeMessage, move || {
-                host.send(pid, ()).expect("it lives");
-                host.spawn_process(Stuck { keeps, go_on }).start().expect("it starts");
-                kept.recv().expect("it keeps some");
-            });
-            is_late = host.send(pid, TellsThread(tell)).is_ok();
-            if is_late {
-                let name = told.recv().expect("the message is dropped").expect("a thread of the runtime");
-                let number = name.strip_prefix("worker-").and_then(|number| number.parse::<u32>().ok());
-                assert!(number.is_some(), "{name}");
+        impl Drop for TellsThread {
+            fn drop(&mut self) {
+                let _is_awaited = self.0.send(std::thread::current().name().map(str::to_string));
             }
-            go.send(()).expect("it waits");
+        }
+
+        /// Catches: user code on the watchdog's thread, which must not wait for such code.
+        #[test]
+        fn what_has_come_late_behind_a_step_that_does_not_end_is_disposed_of_by_a_worker() {
+            let runtime = Runtime::builder().workers(1).name("worker").build().expect("one worker");
+            let host = runtime.host();
+            // A message that arrives before the slot is kept, or after the watchdog has taken it, is handled or returned.
+            // Then the test tries again.
+            let mut is_late = false;
+            while !is_late {
+                let ((keeps, kept), (go, go_on), (tell, told)) = (channel(), channel(), channel());
+                let pid = runtime.spawn_process(EndsWhenTold).start().expect("it starts");
+                do_in(Window::BeforeMessage, move || {
+                    host.send(pid, ()).expect("it lives");
+                    host.spawn_process(Stuck { keeps, go_on }).start().expect("it starts");
+                    kept.recv().expect("it keeps some");
+                });
+                is_late = host.send(pid, TellsThread(tell)).is_ok();
+                if is_late {
+                    let name = told.recv().expect("the message is dropped").expect("a thread of the runtime");
+                    let number = name.strip_prefix("worker-").and_then(|number| number.parse::<u32>().ok());
+                    assert!(number.is_some(), "{name}");
+                }
+                go.send(()).expect("it waits");
+            }
         }
     }
 
