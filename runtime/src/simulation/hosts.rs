@@ -5,7 +5,7 @@ use super::state::{PlayedHost, SimulatedHost};
 use crate::api::runtime::{Host, Runtime};
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::SimulatedThread;
-use crate::engine::slice::step::StepScratch;
+use crate::engine::slice::scratch::StepScratch;
 use crate::env::chance::Random;
 use crate::env::world::World;
 use crate::pid::NodeId;

@@ -8,7 +8,7 @@ use super::livelock::FiredTimers;
 use super::trace::{TEST, Trace, TurnKind};
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::SimulatedThread;
-use crate::engine::slice::step::StepScratch;
+use crate::engine::slice::scratch::StepScratch;
 use crate::env::chance::Random;
 use crate::env::clock::Moment;
 use crate::exit::Panic;

@@ -50,7 +50,7 @@
 //! Nor does a thread announce a process that has used up its time slice, if the thread itself will run that process
 //! next, or right after the one in its run-next slot. This is the case if there is no other permit, or if its deque and
 //! the global queue are otherwise empty and time slices are used up here every [few
-//! microseconds](crate::engine::slice::step). A thread woken for the process would come too late to help, and would
+//! microseconds](crate::engine::slice::run). A thread woken for the process would come too late to help, and would
 //! then move the receiver away from its senders. The same guarantees hold: the pusher looks at the global queue before
 //! it sleeps (S3) or becomes spare (handoff:A3, after which handoff:A4 announces), and the watchdog announces what is
 //! queued there behind a step that does not end.

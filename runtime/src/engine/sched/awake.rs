@@ -125,7 +125,7 @@ mod tests {
     use crate::engine::sched::run_loop::Next;
     use crate::engine::sched::run_loop::tests::{Counts, begin, run_until_parked};
     use crate::engine::sched::spare::Rest;
-    use crate::engine::slice::step::StepScratch;
+    use crate::engine::slice::scratch::StepScratch;
     use crate::process::fixtures::OnMessage;
     use crate::sync::{Arc, AtomicUsize, Ordering};
     use crate::{Host, Pid, Runtime};

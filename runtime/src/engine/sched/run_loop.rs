@@ -8,7 +8,7 @@
 
 use super::spare::{Rest, RestStep};
 use crate::engine::context::thread::ThreadContext;
-use crate::engine::slice::step::StepScratch;
+use crate::engine::slice::scratch::StepScratch;
 use crate::exit::Panic;
 use crate::local::tokens::KeepsNothing;
 use crate::slots::Token;
@@ -148,7 +148,7 @@ pub(super) mod tests {
     use crate::Runtime;
     use crate::engine::context::thread::ThreadContext;
     use crate::engine::host::Scheduler;
-    use crate::engine::slice::step::StepScratch;
+    use crate::engine::slice::scratch::StepScratch;
     use crate::manual::{Events, Process, StepOutput};
     use crate::sync::{Arc, AtomicUsize, Ordering, lock};
 

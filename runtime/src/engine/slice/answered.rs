@@ -3,7 +3,8 @@
 //! Such a slice nearly always consists of one step, which takes the answer and ends in the next wait. The step gets no
 //! other input, so it needs few of the checks in [`step`](super::step); all other cases are left to that module.
 
-use super::step::{SliceBudget, StepScratch};
+use super::run::SliceBudget;
+use super::scratch::StepScratch;
 use crate::call::caller;
 use crate::engine::context::thread::ThreadContext;
 use crate::errors::ProcessError;

@@ -12,7 +12,8 @@
 //!
 //! All other cases take the general path in [`step`](super::step), with the same checks in the same order.
 
-use super::step::{AfterStep, SliceBudget, StepScratch};
+use super::run::SliceBudget;
+use super::scratch::{AfterStep, StepScratch};
 use crate::call::caller;
 use crate::engine::context::thread::ThreadContext;
 use crate::exit::ExitReason;

@@ -1,17 +1,20 @@
 //! The time slice of a process: from taking its token until the process idles, is queued again, or exits.
 //!
-//! * [`step`]: the steps of a time slice, and what is done after each; [`outcome`]: what follows a step, as a pure
-//!   function;
+//! * [`run`]: a time slice, from its beginning to its end; [`step`]: one of its steps; [`after`]: what is done after a
+//!   step, which [`outcome`] decides as a pure function; [`scratch`]: what a thread stores for all of them;
 //! * [`following`]: time slices that follow each other directly, most with messages only; [`answered`]: those of
 //!   processes that were answered by this thread;
 //! * [`recorded`], [`timed`], `simulated` (feature `test`): time slices of a recorded host, of one message whose time
 //!   is measured, and of a simulation.
 
+mod after;
 pub(crate) mod answered;
 pub(crate) mod following;
 mod outcome;
 pub(crate) mod recorded;
+pub(crate) mod run;
+pub(crate) mod scratch;
 #[cfg(feature = "test")]
 pub(crate) mod simulated;
-pub(crate) mod step;
+mod step;
 pub(crate) mod timed;

@@ -1,6 +1,7 @@
 //! Time slices whose beginning and end are recorded.
 
-use super::step::{SliceBudget, StepScratch};
+use super::run::SliceBudget;
+use super::scratch::StepScratch;
 use crate::engine::context::thread::ThreadContext;
 use crate::pid::incarnation;
 use crate::recorder::kind::RecordKind;

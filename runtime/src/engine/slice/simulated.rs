@@ -1,6 +1,7 @@
 //! Time slices that a simulation has chosen.
 
-use super::step::{SliceBudget, StepScratch};
+use super::run::SliceBudget;
+use super::scratch::StepScratch;
 use crate::engine::context::thread::ThreadContext;
 use crate::exit::Panic;
 use crate::slots::Token;

@@ -5,7 +5,8 @@
 //! process then goes to the end of the global queue, as after any time slice that was used up. The message is the first
 //! of the first process that a thread takes after the request, so long messages are no more likely than short ones.
 
-use super::step::{SliceBudget, StepScratch};
+use super::run::SliceBudget;
+use super::scratch::StepScratch;
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::workers::timed::TimedStep;
 use crate::env::clock::Moment;

@@ -1,7 +1,7 @@
 //! The process that a thread runs (`engine/workers/running.rs`): user code reaches the process whose token its thread
 //! has, and no other.
 //!
-//! The slot, its token and the word are production code. The driver repeats the steps of `engine/slice/step.rs`
+//! The slot, its token and the word are production code. The driver repeats the steps of `engine/slice/run.rs`
 //! (`run_slice`, `conclude`) and of `engine/context/own.rs` (`with_own`).
 //!
 //! Not covered: an exit, since a process is unreachable once its incarnation is closed (see `slot_reuse`); spawns.

@@ -5,7 +5,7 @@
 //! made a dead letter. Every control is handled by its incarnation or counted as late. Nothing reaches another
 //! incarnation, and only one thread at a time runs the process or vacates its slot.
 //!
-//! The slot and its token are production code. The driver repeats the steps of `engine/slice/step.rs` (`run_slice`),
+//! The slot and its token are production code. The driver repeats the steps of `engine/slice/run.rs` (`run_slice`),
 //! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`. A thread that takes a token runs the process at once; in
 //! production the token goes through a queue, which orders more.
 //!

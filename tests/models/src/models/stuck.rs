@@ -2,7 +2,7 @@
 //! with pending controls is not stuck, unless it blocks its thread. An exited process is not stuck, whatever process
 //! now occupies its slot.
 //!
-//! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/slice/step.rs`,
+//! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/slice/run.rs`,
 //! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As in those files, a process withdraws its edge after it
 //! has taken its controls: a call that closes the cycle in between fails, and its message is withdrawn as in any cycle.
 //!
