@@ -111,7 +111,7 @@ impl StepScratch {
     }
 
     /// Returns whether the process has taken answers and awaits another one, and nothing else remains to be done after
-    /// its step: [`ThreadContext::after_other`] would find nothing to do.
+    /// its step: [`after`](super::after) would find nothing to do.
     #[inline(always)]
     pub(crate) fn awaits_another_answer(&self, slot: &Slot) -> bool {
         matches!(self.written.status, StepStatus::Suspended)
