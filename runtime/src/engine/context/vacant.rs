@@ -178,8 +178,8 @@ mod tests {
         fn what_has_come_late_behind_a_step_that_does_not_end_is_disposed_of_by_a_worker() {
             let runtime = Runtime::builder().workers(1).name("worker").build().expect("one worker");
             let host = runtime.host();
-            // A message that arrives before the slot is kept, or after the watchdog has taken it, is handled or returned.
-            // Then the test tries again.
+            // A message that arrives before the slot is kept, or after the watchdog has taken it, is handled or
+            // returned. Then the test tries again.
             let mut is_late = false;
             while !is_late {
                 let ((keeps, kept), (go, go_on), (tell, told)) = (channel(), channel(), channel());
