@@ -106,7 +106,12 @@ impl<S: Borrow<HeldSpan>> Drop for EnteredSpan<S> {
 
 /// The sender of a message: the process, if it was one, and the span that it was in.
 #[derive(Clone)]
-pub(crate) struct Origin(Arc<(HeldSpan, Option<Pid>)>);
+pub(crate) struct Origin(Arc<SentFrom>);
+
+struct SentFrom {
+    span: HeldSpan,
+    sender: Option<Pid>,
+}
 
 impl Origin {
     /// Returns the origin of the messages that the calling thread sends now; `None` if it is unknown, or if no
@@ -123,27 +128,27 @@ impl Origin {
         let sender = LOOKUP.get().and_then(|lookup| lookup.running());
         let current = || tracing::span_enabled!(target: target!(), Level::INFO).then(Span::current);
         let span = HeldSpan(call(current)??);
-        (sender.is_some() || !span.0.is_none()).then(|| Self(Arc::new((span, sender))))
+        (sender.is_some() || !span.0.is_none()).then(|| Self(Arc::new(SentFrom { span, sender })))
     }
 
     /// Returns an origin without a span or a sender.
     #[cfg(test)]
     pub(crate) fn nowhere() -> Self {
-        Self(Arc::new((HeldSpan(Span::none()), None)))
+        Self(Arc::new(SentFrom { span: HeldSpan(Span::none()), sender: None }))
     }
 
     pub(crate) fn sender(&self) -> Option<Pid> {
-        self.0.1
+        self.0.sender
     }
 
     /// Returns an origin with the same sender and no span, so that it keeps no span open.
     pub(crate) fn without_span(&self) -> Option<Self> {
-        self.sender().map(|sender| Self(Arc::new((HeldSpan(Span::none()), Some(sender)))))
+        self.sender().map(|sender| Self(Arc::new(SentFrom { span: HeldSpan(Span::none()), sender: Some(sender) })))
     }
 
     /// Enters the span again, because a continuation belongs to the message that it continues.
     pub(crate) fn enter(&self) -> EnteredSpan<&HeldSpan> {
-        HeldSpan::enter(&self.0.0)
+        HeldSpan::enter(&self.0.span)
     }
 }
 
@@ -173,7 +178,7 @@ pub(crate) fn open(origin: Option<Origin>, to: Option<Pid>, message_type: &'stat
             target: target!(), parent: None, "postroom.message", pid, process, message_type, label, caller
         )
     };
-    let from = origin.as_ref().map(|origin| &origin.0.0.0).filter(|span| !span.is_none());
+    let from = origin.as_ref().map(|origin| &origin.0.span.0).filter(|span| !span.is_none());
     let span = call(|| {
         let Some(from) = from else { return make() };
         // In the subscriber of the sender, the only one that knows the sender's span: a test may have a subscriber for
