@@ -168,7 +168,7 @@ impl Pid {
         let slot = TABLE.living(pid).filter(|slot| slot.lanes.depth() > 0)?;
         let (probe, measurement) = WaitProbe::new();
         let payload = Some(Payload::new(probe));
-        slot.deliver(pid, NodeKind::Notice, ptr::null_mut(), payload, SendPolicy::Anyway).ok()?;
+        slot.deliver(pid, NodeKind::Notice, None, payload, SendPolicy::Anyway).ok()?;
         Some(measurement)
     }
 }

@@ -45,7 +45,8 @@ pub enum DeadLetterReason {
     /// The message expired in the queue of a pool, or its caller had stopped waiting when a process declared
     /// `skip_abandoned` reached it.
     Expired,
-    /// Its call failed as a cycle before the process took the message.
+    /// Its call failed before a process took the message: it would have closed a cycle, or its process had ended when
+    /// the message came.
     Withdrawn,
 }
 
@@ -60,7 +61,7 @@ impl fmt::Display for DeadLetterReason {
             Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
             Self::Expired => "its pool or its caller has given it up",
-            Self::Withdrawn => "its call would have waited for itself",
+            Self::Withdrawn => "its call had failed before",
         })
     }
 }

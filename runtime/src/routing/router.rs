@@ -23,7 +23,7 @@ use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendPolicy, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock, simulated};
 use crate::{env::world::World, errors::SendFailure};
-use std::{collections::BTreeMap, ptr};
+use std::collections::BTreeMap;
 
 /// Delivers a package to its PID, locally or through the program's router.
 #[inline]
@@ -113,10 +113,9 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
     let Some(slot) = TABLE.slot(pid.slot()).filter(|_| !is_elsewhere(pid)) else {
         return Err((Package::from_parts(pid, payload, caller), RefusalReason::Gone));
     };
-    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.deliver(pid, NodeKind::Message, word, Some(payload), SendPolicy::Bounded).map_err(|refusal| {
+    slot.deliver(pid, NodeKind::Message, caller, Some(payload), SendPolicy::Bounded).map_err(|refusal| {
         let SendRefusal(envelope, why) = *refusal;
-        // SAFETY: the word was made from the caller above, and the envelope was returned unchanged.
+        // SAFETY: the word is that of the caller, and the envelope is its only holder.
         (unsafe { package_of(pid, envelope) }, why)
     })
 }
@@ -138,9 +137,8 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
     let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) else {
         return route(Package::from_parts(pid, payload, caller));
     };
-    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.deliver(pid, NodeKind::Message, word, Some(payload), SendPolicy::Anyway).map_err(|refusal| {
-        // SAFETY: the word was made from the caller above, and the envelope was returned unchanged.
+    slot.deliver(pid, NodeKind::Message, caller, Some(payload), SendPolicy::Anyway).map_err(|refusal| {
+        // SAFETY: the word is that of the caller, and the envelope is its only holder.
         let package = unsafe { package_of(pid, refusal.0) };
         Undeliverable { package, reason: SendFailure::Gone(pid) }
     })

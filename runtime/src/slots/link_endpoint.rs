@@ -10,7 +10,6 @@ use crate::pid::{Pid, Resident};
 use crate::process::control::Control;
 use crate::util::dispose::dispose;
 use crate::util::panics::Site;
-use std::ptr;
 
 impl LinkEndpoint for Slot {
     fn post(&'static self, to: Pid, sent: SentLinkMessage) {
@@ -19,7 +18,7 @@ impl LinkEndpoint for Slot {
         if is_notice {
             // A refused message is dropped: there is no process to handle it.
             let payload = Some(Payload::new(control));
-            drop(self.deliver(to, NodeKind::Notice, ptr::null_mut(), payload, SendPolicy::Anyway));
+            drop(self.deliver(to, NodeKind::Notice, None, payload, SendPolicy::Anyway));
         } else if self.has_carried(to) {
             self.request(to.generation(), control);
         }

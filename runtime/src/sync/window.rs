@@ -10,6 +10,8 @@ pub(crate) enum Window {
     BeforeCall,
     /// A sender has found the receiver alive, and has not pushed its message.
     BeforeMessage,
+    /// A caller has pushed its message, and has not looked whether the process is still alive.
+    BeforeLook,
     /// A requester has found the process alive, and has not pushed its request.
     BeforeRequest,
     /// A token has been parked, and its holder has not checked the control lane again.

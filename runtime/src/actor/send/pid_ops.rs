@@ -13,7 +13,7 @@ use crate::{
     util::oneshot::Oneshot,
 };
 use std::task::{Context, Poll};
-use std::{future::Future, pin::Pin, ptr, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 impl Pid {
     /// Returns the slot of the process that the PID stands for, and that process's own PID.
@@ -60,7 +60,7 @@ impl Pid {
             return true;
         }
         let payload = spans::may_be_wanted().then(|| Payload::sent(()));
-        slot.deliver(pid, NodeKind::Stop, ptr::null_mut(), payload, SendPolicy::Anyway).is_ok()
+        slot.deliver(pid, NodeKind::Stop, None, payload, SendPolicy::Anyway).is_ok()
     }
 
     /// Tells the process to end, ahead of queued messages. A process with a `#[signal]` method for [`Cancel`] decides

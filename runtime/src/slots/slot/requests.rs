@@ -38,8 +38,9 @@
 //! answer, so it performs *look* after its push. If the process is alive, or still exiting after the barrier, the exit
 //! finds the message, in its last look at the latest. Otherwise the message may be in the mailbox of the next process,
 //! so the caller withdraws it and fails the call itself, unless the call has been answered or failed already; the word
-//! of the call decides (`call::call_id`). This does not apply to supervised processes, whose supervisor may have kept
-//! the message for the next incarnation, or to messages that are passed on in a package.
+//! of the call decides (`call::call_id`). Code that passes on the message of another caller does the same. If the exit
+//! found the message after all, and the supervisor keeps it for the next incarnation, that one discards it: a call that
+//! was withdrawn is never handled.
 //!
 //! Models of both are in `tests/models` (`vacant_slots`).
 

@@ -72,13 +72,10 @@ impl Slot {
         if !self.carries_unrecorded(to) {
             return self.send_recorded(to, message, Some(caller));
         }
-        // A supervisor may keep the message for the next incarnation.
-        let (call, is_kept) = (caller.id(), self.is_supervised());
+        let call = caller.id();
         match self.queue(node_pool::message(to.generation(), message, caller.into_word()), None) {
             Ok(()) => {
-                if !self.is_living_in_order(to.generation()) && !is_kept {
-                    self.called_late(call, to.generation());
-                }
+                self.look_after_call(call, to.generation());
                 Ok(())
             }
             Err(refusal) => Err(unpack_refusal(*refusal)),
@@ -97,7 +94,7 @@ impl Slot {
         let Some(recorder) = self.recorder_of(to) else { return Err((message, caller, RefusalReason::Gone)) };
         let record = SendRecord::begin(recorder, to);
         let asked = caller.as_mut().and_then(Caller::record);
-        let call = caller.as_ref().filter(|_| !self.is_supervised()).map(Caller::id);
+        let call = caller.as_ref().map(Caller::id);
         let word = caller.map_or(ptr::null_mut(), Caller::into_word);
         let node = node_pool::message(to.generation(), message, word);
         let sent = self.deliver_node(node, SendPolicy::Bounded, Some(&record));
@@ -105,12 +102,20 @@ impl Slot {
         if let Some(tag) = asked {
             recorder.note_at(record.stamp, RecordKind::Ask, to.incarnation(), tag, None);
         }
-        if let Some(call) = call
-            && !self.is_living_in_order(to.generation())
-        {
-            self.called_late(call, to.generation());
+        if let Some(call) = call {
+            self.look_after_call(call, to.generation());
         }
         Ok(())
+    }
+
+    /// Performs *look* after the push of a call's message; see [`requests`](super::requests).
+    #[inline(always)]
+    fn look_after_call(&self, call: CallId, generation: u64) {
+        #[cfg(all(test, not(loom)))]
+        crate::sync::window::pass(crate::sync::window::Window::BeforeLook);
+        if !self.is_living_in_order(generation) {
+            self.called_late(call, generation);
+        }
     }
 
     /// Fails a call whose message was pushed after the process was over: the message may be in the mailbox of the next
@@ -131,18 +136,24 @@ impl Slot {
         &'static self,
         to: Pid,
         kind: NodeKind,
-        word: *mut MailNode,
+        caller: Option<Caller>,
         payload: Option<Payload>,
         policy: SendPolicy,
     ) -> Result<(), Box<SendRefusal>> {
         debug_assert!(kind == NodeKind::Message || policy == SendPolicy::Anyway, "bounds apply to messages only");
+        let passed_on = caller.as_ref().map(Caller::id);
+        let word = caller.map_or(ptr::null_mut(), Caller::into_word);
         let envelope = Envelope { kind, generation: to.generation(), word, payload };
         let recorder = match self.gate(to) {
             Some(recorder) => recorder.filter(|_| kind == NodeKind::Message),
             None => return Err(Box::new(SendRefusal(envelope, RefusalReason::Gone))),
         };
         let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
-        self.deliver_node(node_pool::node(envelope), policy, record.as_ref())
+        self.deliver_node(node_pool::node(envelope), policy, record.as_ref())?;
+        if let Some(call) = passed_on {
+            self.look_after_call(call, to.generation());
+        }
+        Ok(())
     }
 
     fn deliver_node(

@@ -12,9 +12,11 @@ use crate::mailbox::node::Envelope;
 use crate::manual::{Event, Events, Process, StepOutput};
 use crate::pid::Resident;
 use crate::process::fixtures::EndsWhenTold;
+use crate::routing::{Node, Receiver as _};
 use crate::slots::TABLE;
+use crate::supervision::{Backoff, Child, Supervisor, Tree};
 use crate::sync::window::{Window, do_in};
-use crate::{CallError, Host, Pid, ProcessError, Runtime};
+use crate::{CallError, Host, Package, Payload, Pid, ProcessError, Runtime};
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -59,16 +61,40 @@ impl Process for Spawns {
 /// request, that process has ended, and the next process on its thread has begun a step, which returns only after `ask`
 /// has. Returns whether the next process is in the same slot.
 fn asked_too_late(ask: Option<&dyn Fn(Pid)>) -> bool {
-    pushed_too_late(Window::BeforeRequest, ask, false)
+    pushed_too_late(Window::BeforeRequest, ask, false, &start_alone)
+}
+
+/// Starts the process that will end. Returns its PID, and what must live as long as it does.
+type Start = dyn Fn(&Runtime) -> (Pid, Option<Tree>);
+
+fn start_alone(runtime: &Runtime) -> (Pid, Option<Tree>) {
+    (runtime.spawn_process(EndsWhenTold).start().expect("it starts"), None)
+}
+
+/// Starts the process as a child that is not restarted.
+fn start_supervised(runtime: &Runtime) -> (Pid, Option<Tree>) {
+    let child = Child::new("ends", |spawn| spawn.process(EndsWhenTold).start()).temporary();
+    start_child(runtime, child)
+}
+
+/// Starts the process as a child whose supervisor keeps its messages.
+fn start_keeping(runtime: &Runtime) -> (Pid, Option<Tree>) {
+    let child = Child::new("ends", |spawn| spawn.process(EndsWhenTold).start()).temporary();
+    start_child(runtime, child.keep_messages())
+}
+
+fn start_child<S>(runtime: &Runtime, child: Child<S>) -> (Pid, Option<Tree>) {
+    let tree = Supervisor::one_for_one().add(child).spawn(runtime).expect("it starts");
+    (tree.children()[0].pid.expect("it lives"), Some(tree))
 }
 
 /// Like [`asked_too_late`], with the window `before_the_push`, which `ask` passes.
-fn pushed_too_late(before_the_push: Window, ask: Option<&dyn Fn(Pid)>, is_recorded: bool) -> bool {
+fn pushed_too_late(before_the_push: Window, ask: Option<&dyn Fn(Pid)>, is_recorded: bool, start: &Start) -> bool {
     let runtime = Runtime::builder().workers(1).build().expect("one worker");
     let _recording = is_recorded.then(|| runtime.record(FOR_EVER).start().expect("nothing else is recorded"));
     let ((begins, begun), (go_on, goes_on), (tell, told)) = (channel(), channel(), channel());
     let spawns = runtime.spawn_process(Spawns(Some(Stays(begins, goes_on)))).start().expect("it starts");
-    let pid = runtime.spawn_process(EndsWhenTold).start().expect("it starts");
+    let (pid, _tree) = start(&runtime);
     let host = runtime.host();
     let end = move || {
         host.send(spawns, pid).expect("it lives");
@@ -214,6 +240,8 @@ mod kept {
     }
 }
 
+const STARTS: [&Start; 3] = [&start_alone, &start_supervised, &start_keeping];
+
 /// Catches: a call whose message waits for the step of the next process in the slot.
 #[test]
 fn a_call_that_comes_too_late_fails_at_once() {
@@ -221,10 +249,68 @@ fn a_call_that_comes_too_late_fails_at_once() {
         let answer = is_ready(Call::<u8, u8>::new(pid, "late", 1).into_future());
         assert_eq!(answer, Some(Err(CallError::Gone(ExitReason::NoProcess))));
     };
-    for is_recorded in [false, true] {
-        let is_reused = pushed_too_late(Window::BeforeMessage, Some(&call), is_recorded);
+    for (start, is_recorded) in STARTS.into_iter().flat_map(|start| [(start, false), (start, true)]) {
+        let is_reused = pushed_too_late(Window::BeforeMessage, Some(&call), is_recorded, start);
         assert!(is_reused, "the message is in its mailbox");
     }
+}
+
+/// Catches: the same fault with a call that is passed on, as by a pool or from another node.
+#[test]
+fn a_call_that_is_passed_on_too_late_fails_at_once() {
+    let pass_on = |pid| {
+        let (answer, answered) = channel();
+        let package = Package::with_answer(pid, Payload::new(1_u8), None, move |result| {
+            answer.send(result.map(drop)).expect("the test waits");
+        });
+        Node::this().deliver(package).expect("its process is found alive");
+        assert_eq!(answered.try_recv(), Ok(Err(CallError::Gone(ExitReason::NoProcess))));
+    };
+    for start in STARTS {
+        assert!(pushed_too_late(Window::BeforeMessage, Some(&pass_on), false, start), "the message is in its mailbox");
+    }
+}
+
+/// A process whose first step returns when the test says so. It sends the test each message.
+struct Hears(Option<Receiver<()>>, Sender<u8>);
+
+impl Process for Hears {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        if let Some(go_on) = self.0.take() {
+            go_on.recv_timeout(FOR_EVER).expect("the test goes on");
+        }
+        while let Some(event) = events.next() {
+            if let Event::Message(message) = event {
+                self.1.send(message.take().expect("a number")).expect("the test listens");
+            }
+        }
+        out.idle();
+        Ok(())
+    }
+}
+
+/// Catches: a message that the next incarnation handles although its call has failed as not delivered.
+#[test]
+fn the_message_of_a_call_that_found_its_process_over_is_not_handled_by_the_next_incarnation() {
+    let runtime = Runtime::builder().workers(2).build().expect("two workers");
+    let ((go_on, goes_on), (tell, told)) = (channel(), channel());
+    let mut wait = Some(goes_on);
+    let child = Child::new("hears", move |spawn| spawn.process(Hears(wait.take(), tell.clone())).start());
+    let supervisor = Supervisor::one_for_one().backoff(Backoff::constant(FOR_EVER * 60));
+    let tree = supervisor.add(child.keep_messages()).spawn(&runtime).expect("it starts");
+    let pid = tree.children()[0].pid.expect("it lives");
+    let host = runtime.host();
+    do_in(Window::BeforeLook, move || {
+        assert!(pid.kill(), "it is in its first step");
+        go_on.send(()).expect("it waits");
+        host.scheduler().wait_until_idle().expect("it has ended");
+    });
+    let answer = is_ready(Call::<u8, u8>::new(pid, "kept", 1).into_future());
+    assert_eq!(answer, Some(Err(CallError::Gone(ExitReason::NoProcess))));
+    tree.restart_child("hears").expect("it is a child");
+    runtime.send(tree.child_pid("hears").expect("it is a child"), 2_u8).expect("it serves");
+    assert_eq!(next(&told), 2);
+    assert_eq!(runtime.host().statistics().dead_letters.withdrawn, 1);
 }
 
 /// Catches: a kill that ends the next process in the slot.
