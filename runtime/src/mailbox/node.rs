@@ -282,8 +282,8 @@ impl MailNode {
     }
 }
 
-/// Which messages a step takes as they are: all that were sent to its process, or none, so that each is examined. One
-/// word, which is compared with the mark of each node.
+/// Selects the messages that a step takes without examining them: all that were sent to its process, or none, in which
+/// case the step examines each. The filter is one word, which is compared with the mark of each node.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageFilter(u64);
 
@@ -294,7 +294,7 @@ impl MessageFilter {
         Self(generation)
     }
 
-    /// From now on, accepts no message.
+    /// Makes the filter accept no message from now on.
     pub(crate) fn accept_none(&mut self) {
         self.0 |= KIND_MASK << KIND_SHIFT;
     }
@@ -550,7 +550,7 @@ mod tests {
                 assert_eq!(distance(first, ahead(first, LAST_SEQUENCE - behind)), 0, "from {first}");
             }
         }
-        // Zero stands for the number before the first one.
+        // Zero is the number before the first one.
         assert_eq!((distance(0, FARTHEST), distance(0, FARTHEST + 1), distance(0, 0)), (FARTHEST, FARTHEST, 0));
     }
 }

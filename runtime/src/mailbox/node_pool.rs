@@ -102,8 +102,8 @@ pub(crate) fn recycle(node: NodeBox) {
     let _none = with_cache(|own| unsafe { own.cache.add(&DEPOT, node.cast()) });
 }
 
-/// Returns the thread's count of spent budget: a time slice's spending is the difference of two counts. Kept here
-/// because each send touches this record anyway.
+/// Returns the thread's count of spent budget: a time slice's spending is the difference between two counts. The count
+/// is kept here because each send touches this record anyway.
 #[inline]
 pub(crate) fn spent() -> u64 {
     with_cache(|own| own.spent)

@@ -1,10 +1,10 @@
 //! Memory that is never freed: slots, nodes and blocks are carved from it.
 //!
 //! It is allocated in regions that grow with demand: small ones in a small program, later two mebibytes at a time,
-//! aligned to their size so that a system that uses large pages can. Requesting large pages (`MADV_HUGEPAGE`) was
-//! tried and rejected: on a machine with free memory it made a spawn a third cheaper (136 ns instead of 201), but on a
-//! virtual machine whose host reclaims free memory, getting a large page costs up to a millisecond (436 ns a spawn),
-//! and a library cannot know where it runs.
+//! aligned to their size so that the system can back them with large pages. Requesting large pages (`MADV_HUGEPAGE`)
+//! was tried and rejected: on a machine with free memory it made a spawn a third cheaper (136 ns instead of 201), but
+//! on a virtual machine whose host reclaims free memory, getting a large page costs up to a millisecond (436 ns a
+//! spawn), and a library cannot know where it runs.
 
 use crate::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, handle_alloc_error};
