@@ -18,8 +18,8 @@
 //!   the cycle, then checks that each is still the one noted, its call still open, and its process alive with no other
 //!   work.
 //! * Z5. Still under the lock, the waiter withdraws its message, if the called process has not taken it, and removes
-//!   its own edge: its call fails. If the message is already being handled, it withdraws that of another process of
-//!   the cycle, whose call then fails.
+//!   its own edge: its call fails. If the message is already being handled, it withdraws the message of another process
+//!   of the cycle, whose call then fails.
 //!
 //! # Why
 //! *A cycle is found.* Of all processes that close the cycle concurrently, let P be the one whose fence is last. Each
@@ -535,7 +535,8 @@ mod tests {
         assert!(crowd.edges[3].stands().is_some());
     }
 
-    /// A graph in which process 1 resumes by itself and waits by `then` just before the look number `at` at its edge.
+    /// A graph in which process 1 resumes on its own and publishes the wait `then` just before look number `at` at its
+    /// edge.
     struct Changes {
         crowd: Crowd,
         looks: std::cell::Cell<u32>,
@@ -566,8 +567,8 @@ mod tests {
         }
     }
 
-    /// Lets process 2 call process 1, which waits for 2 by `first` and switches to `then` right before look number
-    /// `at`. Returns the outcome of the call, and the final wait of process 1.
+    /// Lets process 2 call process 1, which first waits for 2 with `first`, and switches to `then` right before look
+    /// number `at`. Returns the outcome of the call, and the final wait of process 1.
     fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<CallId>>, (Incarnation, u64)) {
         let wait = |on, what| Wait { on, what, blocks: false };
         let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
@@ -581,7 +582,7 @@ mod tests {
     }
 
     /// Each edge is looked at three times: by the walk, for the notes, and by the second look. A second look that
-    /// accepted any wait instead of the noted one would fail a call whose cycle is open.
+    /// accepted waits other than the noted one would fail a call whose cycle is open.
     #[test]
     fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
         let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");

@@ -30,7 +30,7 @@
 //! The protocol is Erlang's, with the numbered unlinking of its distribution protocol (OTP 23). The model check of
 //! [`protocol`] is in `tests/exhaustive`.
 //!
-//! * [`protocol`]: one half of a link, as a state machine without clock, threads or mailboxes;
+//! * [`protocol`]: one half of a link, as a state machine without a clock, threads or mailboxes;
 //! * [`message`]: link messages in flight;
 //! * [`registrations`]: names, groups and subscriptions, which end with their process.
 
