@@ -39,7 +39,7 @@ impl<E: Send + 'static> Topic<E> {
         Self { table, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }
 
-    /// Returns the topic without a name for events of type `E`.
+    /// Returns the unnamed topic for events of type `E`.
     pub(crate) fn of_type(table: TableOfHost) -> Self {
         let key = Ok(GroupKey { event: Some(TypeId::of::<E>()), name: None });
         Self { table, key, event: PhantomData }
