@@ -2,7 +2,7 @@
 //! repeat it. No choice depends on the order of a hash map: maps are ordered by their keys, and [`HashKeys`] affect
 //! only where a key is looked up.
 
-/// A small random number generator: xorshift64* (Vigna, 2016). Not for secrets.
+/// A small random number generator: xorshift64* (Vigna, 2016). Not suitable for secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 

@@ -109,19 +109,20 @@ struct SharedWheel {
 }
 
 impl Timers {
-    /// Creates the wheels for that many permits, and one for threads without a permit.
+    /// Creates the wheels for `threads` permits, and one for threads without a permit.
     pub(crate) fn new(threads: usize) -> Self {
         let wheel = || SharedWheel { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
         let wheels = (0..=threads).take(WHEELS).map(|_| CachePadded::new(wheel())).collect();
         Self { wheels, next: NextDue::new() }
     }
 
-    /// Returns whether there are as many wheels as [`new`](Self::new) creates for that many permits.
+    /// Returns whether there are as many wheels as [`new`](Self::new) creates for `threads` permits.
     pub(crate) fn fits(&self, threads: usize) -> bool {
         self.wheels.len() == WHEELS.min(threads + 1)
     }
 
-    /// Returns the next moment with work: no later than the first timer is due; [`Moment::NEVER`] if there is no timer.
+    /// Returns the next moment with work, which is no later than the moment when the first timer is due;
+    /// [`Moment::NEVER`] if there is no timer.
     #[inline]
     pub(crate) fn next(&self) -> Moment {
         self.next.load()
@@ -356,7 +357,7 @@ mod tests {
                     setters_left.fetch_sub(1, Ordering::SeqCst);
                 });
             }
-            // Goes by `next` alone, so that a timer that `next` does not report is never fired.
+            // Relies on `next` alone, so that a timer that `next` does not report is never fired.
             while setters_left.load(Ordering::SeqCst) > 0 || timers.next() < Moment::NEVER {
                 let now = Moment::now();
                 while timers.next() <= now {

@@ -20,7 +20,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 /// How long, by the system clock, to wait for processes to become idle. A guess: if they take longer, they most likely
-/// never do.
+/// never will.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reason why the wait for a runtime to become idle failed.
@@ -64,7 +64,7 @@ pub enum ClockError {
 }
 
 pub(crate) trait ClockUser: Sync {
-    /// Returns the number of unparks, if nothing runs or can run as far as one look shows. Two looks with the same
+    /// Returns the number of unparks if, as far as one look shows, nothing runs or can run. Two looks with the same
     /// number prove that the user was idle between them.
     fn at_rest(&self) -> Option<u64>;
 
@@ -295,7 +295,7 @@ impl VirtualClock {
             if are_idle && due.is_none() {
                 return Ok(());
             }
-            // Each user was idle at some time, but what it does at once causes more work.
+            // Each user was idle at some time, but new work keeps arriving at once.
             if instant_now() >= until
                 && let Some(user) = due.or(users.first())
             {
