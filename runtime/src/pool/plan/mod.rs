@@ -343,7 +343,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.queue.is_empty())
     }
 
-    /// Returns whether room may have become free since the last call, and resets that.
+    /// Returns whether room may have become free since the last call, and resets the flag.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
@@ -363,7 +363,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.members.values().filter(|record| record.is_present()).map(|record| record.pid).collect()
     }
 
-    /// Returns `counted`, completed by the current state of the pool.
+    /// Returns `counted`, completed with the current state of the pool.
     pub(crate) fn statistics(&self, counted: PoolStatistics) -> PoolStatistics {
         PoolStatistics {
             members: self.members.values().filter(|record| record.is_present()).count(),

@@ -1,4 +1,4 @@
-//! Records that a pool's plan keeps of its lanes, members and messages.
+//! Records that a pool's plan keeps about its lanes, members and messages.
 
 use crate::supervision::Backoff;
 use crate::{ExitReason, Pid, env::clock::Moment};
