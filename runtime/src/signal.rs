@@ -1,4 +1,4 @@
-//! Signals: what the runtime tells a live process, and `#[signal]` methods handle.
+//! Signals: notifications from the runtime to a live process, which `#[signal]` methods handle.
 
 use crate::exit::ExitReason;
 use crate::pid::Pid;

@@ -1,9 +1,9 @@
 //! A value that only the thread that made it may use, even after a move: for processes whose state is not `Send`.
 //!
 //! The value may be moved, and so may its owner: moving bytes does not use the value. Every access, and the drop,
-//! checks that it happens on the original thread. So the scheduler stores such states like others, and its mistakes
-//! only cause a panic or a leak. For correctness, the scheduler keeps a state on its thread (see `engine/pinned`);
-//! soundness depends on this file alone.
+//! checks that it happens on the original thread. So the scheduler can store such a state like any other, and its
+//! mistakes cause at most a panic or a leak. For correctness, the scheduler keeps a state on its thread (see
+//! `engine/pinned`); soundness depends on this file alone.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -78,8 +78,8 @@ impl<T> Drop for Anchored<T> {
     }
 }
 
-/// Only for a future that is pinned elsewhere, usually in a box: if it is leaked, it keeps its place. (A future stored
-/// in place would lose its place without being dropped, which is not allowed for a pinned value.)
+/// Requires a future that is pinned elsewhere, usually in a box: if it is leaked, it keeps its memory. (A future stored
+/// inline would lose its memory without being dropped, which is not allowed for a pinned value.)
 impl<F: Future + Unpin> Future for Anchored<F> {
     type Output = F::Output;
 
