@@ -28,8 +28,8 @@
 //!
 //! A queue that is never empty needs no lock: the node last consumed stays in the queue as its empty first node, to
 //! which the next sender links its own. An idle process gives that node up as well, so that it costs no memory and a
-//! message to an idle process touches one cache line less: `head` is then null, and takes the place of the node to
-//! link to.
+//! message to an idle process touches one cache line less: `head` is then null, and the next sender stores its node
+//! there instead of linking it to another node.
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
@@ -98,9 +98,9 @@ const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCs
 pub(crate) enum Claim {
     /// Another thread has the token.
     Nothing = 0,
-    /// The caller has it: the process was idle or waiting, and must be scheduled.
+    /// The caller has the token: the process was idle or waiting, and must be scheduled.
     Process = IDLE,
-    /// The caller has it: the slot has no process.
+    /// The caller has the token: the slot has no process.
     Vacant = VACANT,
 }
 
@@ -191,9 +191,8 @@ impl Lanes {
     }
 
     /// Queues `node` in the data lane, and calls `numbered` with its sequence number. If the preceding sender was
-    /// preempted before it numbered its node, calls `known`, which returns the number of a recent node, or zero if
-    /// that is unknown; then the node is numbered after the one last consumed, and the length of the queue is
-    /// forgotten.
+    /// preempted before it numbered its node, calls `known`, which returns the number of a recent node, or zero if that
+    /// is unknown; then the node is numbered after the one last consumed, and the length of the queue is lost.
     #[inline(always)]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, numbered: impl FnOnce(u64)) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
@@ -314,7 +313,7 @@ impl Lanes {
         if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
-    /// Returns the length of the data lane, without envelopes that are being pushed or taken; at most
+    /// Returns the length of the data lane, not counting envelopes that are being pushed or taken; at most
     /// [`FARTHEST`](super::node::FARTHEST). May be called from any thread, which is why `head` is stored with Release;
     /// the result may already be out of date.
     pub(crate) fn depth(&self) -> u64 {

@@ -20,7 +20,8 @@ static DEPOT: Depot = Depot::new(MAGAZINE, || FLUSH.try_with(|_| ()).is_ok());
 
 struct NodeCache {
     cache: ThreadCache,
-    /// The number of nodes that this thread has taken, plus other costs: measures the budget of a time slice.
+    /// The number of nodes that this thread has taken, plus other costs: measures how much of its budget a time slice
+    /// has spent.
     spent: u64,
     /// The address of a congested mailbox that the running process already knows of, or zero. Kept here, like `spent`,
     /// because each send touches this record anyway.

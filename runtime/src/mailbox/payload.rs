@@ -211,7 +211,7 @@ impl TypeMark {
 
 /// A value of any `Send` type, with the type erased.
 ///
-/// 40 bytes; values of up to 32 bytes are held in place, larger ones by a pointer.
+/// A payload takes 40 bytes; values of up to 32 bytes are held in place, larger ones through a pointer.
 ///
 /// ```
 /// use postroom::Payload;

@@ -34,7 +34,7 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena { next: NonNull::dangling(), left:
 
 /// Returns `bytes` of permanent memory, aligned to a cache line. Takes a lock, so use it for whole slabs.
 ///
-/// The end of a region is lost if it is too small for the requested piece; pieces are small compared to regions.
+/// The end of a region is wasted if it is too small for the requested piece; pieces are small compared to regions.
 pub(crate) fn permanent(bytes: usize) -> NonNull<u8> {
     let bytes = bytes.next_multiple_of(ALIGN);
     let mut arena = lock(&ARENA);

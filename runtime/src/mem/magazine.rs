@@ -297,7 +297,7 @@ mod tests {
         // SAFETY: the memory was just taken, and is aligned to a cache line.
         let slab: fn(usize) -> _ =
             |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
-        // A separate depot: in a shared one, threads that have ended leave shorter magazines. The burst fills the
+        // The depot is separate: in a shared one, threads that have ended leave shorter magazines. The burst fills the
         // loaded magazine and four spare ones.
         let (depot, mut cache) = (Depot::new(LENGTH, || true), ThreadCache::EMPTY);
         let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot, slab)).collect();

@@ -3,7 +3,7 @@
 //! [`magazine`](crate::mem::magazine) for the link, and [`node`](crate::mailbox::node) for the mark of a node). Without
 //! this, such a use would go undetected: to the sanitizer, all of this memory is one allocation that lives forever.
 //!
-//! Absent in other builds; `tests/sanitizers/run address` sets the `cfg`.
+//! This code is absent from other builds; `tests/sanitizers/run address` sets the `cfg`.
 
 use std::ptr::NonNull;
 
