@@ -48,7 +48,7 @@ fn update(lent: &AtomicU64, order: Ordering, change: impl Fn(LentWord) -> Option
 }
 
 /// Returns whether foreign code holds wakers of the process. Only the thread that runs the process may call this:
-/// while it does, no first waker can be added.
+/// during the call, no first waker can be added.
 #[inline]
 pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
     LENT.get(index_of(incarnation)).is_some_and(|lent| LentWord(lent.load(Ordering::Acquire)).counts(incarnation))

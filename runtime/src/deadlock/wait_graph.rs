@@ -4,8 +4,8 @@
 //! and nothing else, or it is suspended because it sent faster than the receiver handled messages. The publisher then
 //! walks along the edges of other processes, starting at the target of its own. If the walk leads back to it, no
 //! process of the cycle would ever be resumed: a call that closes the cycle fails, unless the cycle contains
-//! suspensions, which are lifted instead; a suspension that would close the cycle is not made. Waits that something
-//! else could end have no edge and rely on their deadlines.
+//! suspensions, which are lifted instead; a suspension that would close the cycle is refused. Waits that something else
+//! could end have no edge and rely on their deadlines.
 //!
 //! # Steps
 //! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
@@ -169,15 +169,15 @@ pub(crate) trait Places {
 /// The outcome of a wait that closed a cycle.
 #[derive(Debug)]
 pub(crate) enum Closed<C> {
-    /// A call closed it: the calls of the cycle, with their methods. The first call closed the cycle; its message was
-    /// withdrawn and its edge removed.
+    /// A call closed the cycle. These are the calls of the cycle, with their methods; the first one closed it, and its
+    /// message was withdrawn and its edge removed.
     Calls(Vec<(Incarnation, &'static str)>),
-    /// A call that is already being handled closed it: the message of the first call in this list was withdrawn
+    /// A call that is already being handled closed the cycle: the message of the first call in this list was withdrawn
     /// instead, and its caller must be notified.
     Another(C, Vec<(Incarnation, &'static str)>),
-    /// A call closed it, and these suspended processes are part of it: they are resumed.
+    /// A call closed the cycle, and these suspended processes are part of it: they are resumed.
     Suspended(Vec<Incarnation>),
-    /// A suspension closed it and was removed.
+    /// A suspension closed the cycle and was removed.
     Suspension,
 }
 

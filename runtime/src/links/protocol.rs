@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An exit reason, reduced to what links need.
 pub(crate) trait Cause: Clone {
-    /// Returns whether an exit with this reason leaves partners alone.
+    /// Returns whether an exit with this reason leaves partners unaffected.
     fn is_quiet(&self) -> bool;
 
     /// Returns the reason for a process that had already ended.

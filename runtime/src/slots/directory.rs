@@ -107,7 +107,7 @@ impl SlotTable {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Returns whether `pid` is exactly the PID of a live process, since one parsed from text may be anything. The
+    /// Returns whether `pid` is exactly the PID of a live process, since a PID parsed from text may be arbitrary. The
     /// check is in one total order with exits.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());

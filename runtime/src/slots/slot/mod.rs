@@ -322,7 +322,7 @@ impl Slot {
 
     #[inline]
     fn is_at_unrecorded(&self, pid: Pid) -> bool {
-        // In the models all slots have one owner, and reading it would double the orders to explore.
+        // In the models all slots have one owner, and reading it would double the number of executions to explore.
         cfg!(loom) || self.owner().is_some_and(|owner| owner.gate.load(Ordering::Relaxed) == pid.place().get())
     }
 

@@ -34,7 +34,7 @@
 //!
 //! # Calls
 //!
-//! Senders of messages are not counted, which would cost two atomic exchanges per message. But a caller waits for an
+//! Senders of messages are not counted: that would cost two atomic exchanges per message. But a caller waits for an
 //! answer, so it performs *look* after its push. If the process is alive, or still exiting after the barrier, the exit
 //! finds the message, at the latest in its last look. Otherwise the message may be in the mailbox of the next process,
 //! so the caller withdraws it and fails the call itself, unless the call has been answered or failed already; the word

@@ -131,7 +131,7 @@ impl Token {
     }
 
     pub(crate) fn make_cold_state(&mut self) -> &mut ColdState {
-        // SAFETY: this is the token, and borrowed.
+        // SAFETY: this is the token, and it is borrowed exclusively.
         unsafe { self.0.own_cold_state() }
     }
 

@@ -19,7 +19,8 @@ pub(super) const OWN_BOUND: u8 = 16;
 pub(super) const HARD_BOUND: u8 = 32;
 /// The process has a supervisor, which stops it when its host is shut down.
 pub(super) const SUPERVISED: u8 = 64;
-/// Requests to stop are delivered to the process as signals, ahead of its messages: it has others to stop first.
+/// Requests to stop are delivered to the process as signals, ahead of its messages: it has other processes to stop
+/// first.
 pub(super) const TOLD_TO_STOP: u8 = 128;
 
 pub(super) struct Flags(AtomicU8);
