@@ -113,7 +113,8 @@
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`,
 //!   `Builder::tokio_handle`); the runtime of `#[postroom::main]` includes it.
-//! * `spans`: each message is handled in a root span of `tracing`, `postroom.message`, which follows from its sender's.
+//! * `spans`: each message is handled in a root span of `tracing`, `postroom.message`, which follows from the span of
+//!   its sender.
 //! * `test`: simulated tests with [`#[postroom::test]`](macro@test), for dev-dependencies.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

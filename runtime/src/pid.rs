@@ -227,7 +227,7 @@ impl FromStr for Pid {
     type Err = ParsePidError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // The error does not repeat a long text, which may be a whole request.
+        // The error does not repeat long text, which may be a whole request.
         let fail = |what| ParsePidError { text: text.chars().take(80).collect(), what };
         let inner = text
             .strip_prefix('<')

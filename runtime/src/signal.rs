@@ -17,7 +17,7 @@ pub enum Signal {
 
 /// The process was told to end, by [`Pid::cancel`] or because its host is shutting down.
 ///
-/// A process with a `#[signal]` method for this decides for itself; any other process ends with this reason.
+/// A process with a `#[signal]` method for this signal decides for itself; any other process ends with this reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cancel {
     /// The reason to end with.

@@ -1,9 +1,9 @@
 //! The only source of time: every reading comes from here, so that a simulator can replace it.
 //!
-//! There are two times. The system's time, from [`instant_now`], limits the waits of threads. Processes see the time of
-//! the host whose code the thread runs, from [`Moment::now`]. The two differ only if a host has a virtual clock (see
-//! `time/virtual_clock`), which is [used](use_clock) by the host's threads, and by a thread that starts a process or
-//! fires a timer there.
+//! There are two kinds of time. The system's time, from [`instant_now`], limits the waits of threads. Processes see the
+//! time of the host whose code the thread runs, from [`Moment::now`]. The two differ only if a host has a virtual clock
+//! (see `time/virtual_clock`), which is [used](use_clock) by the host's threads, and by a thread that starts a process
+//! or fires a timer there.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -49,7 +49,7 @@ impl Moment {
         Self::now_by(CLOCK.get())
     }
 
-    /// Returns the current moment by the given clock, or by the system's if there is none.
+    /// Returns the current moment according to the given clock, or to the system's if there is none.
     #[inline]
     pub(crate) fn now_by(clock_override: ClockOverride) -> Self {
         match clock_override {
@@ -138,7 +138,7 @@ impl Read {
         Moment(self.moment.0.saturating_add((cycles * self.pace) >> 20))
     }
 
-    /// Reads the clock, and stores the read.
+    /// Reads the clock, and stores the reading.
     #[cold]
     #[inline(never)]
     fn anew() -> Moment {

@@ -59,8 +59,8 @@ impl TickMark {
         Self { ticks: source.read(), instant: instant_now() }
     }
 
-    /// Returns how many nanoseconds after this mark the reading `ticks` was made, by the rate up to `end`; zero if it
-    /// was made before.
+    /// Returns how many nanoseconds after this mark the reading `ticks` was made, at the rate between this mark and
+    /// `end`; zero if it was made before.
     pub(crate) fn nanoseconds(&self, end: &Self, ticks: u64) -> u64 {
         let (run, since) = (end.ticks.saturating_sub(self.ticks), ticks.saturating_sub(self.ticks));
         let took = end.instant.saturating_duration_since(self.instant).as_nanos();

@@ -32,7 +32,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// A refused message, returned whole. It was not delivered.
+/// A refused message, returned intact. It was not delivered.
 #[derive(Clone, PartialEq)]
 pub struct SendError<M> {
     /// The message.
@@ -215,7 +215,7 @@ impl From<EntryError> for MessageError {
 
 /// The reason why a call got no answer. `E` is the error of the called method.
 ///
-/// [`delivery`](Self::delivery) tells for each error whether the message may have been handled.
+/// [`delivery`](Self::delivery) reports for each error whether the message may have been handled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E = Infallible> {
@@ -265,7 +265,7 @@ pub enum CallError<E = Infallible> {
     Mismatch {
         /// Type that the call expects, as a `Result` of answer and error.
         expected: &'static str,
-        /// Type of the answer, likewise.
+        /// Type of the answer, in the same form.
         found: &'static str,
     },
     /// No process has the name to which the address refers. The message was not delivered.

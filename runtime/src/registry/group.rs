@@ -6,7 +6,7 @@ use crate::{Pid, actor::send::SendTo, sync::Arc};
 use std::fmt;
 
 /// A name for any number of processes, from [`Host::group`](crate::Host::group). This is a handle, cheap to clone; the
-/// group exists while it has members or subscribers. A group of an ended host has none and takes none.
+/// group exists while it has members or subscribers. A group of an ended host has none and accepts none.
 ///
 /// A process is a member while it is alive and has joined more often than it has left. It is removed before its end is
 /// reported. Members may be processes of any host of the program, stand-alone mailboxes, and [aliases](Pid::is_alias),

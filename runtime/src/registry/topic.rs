@@ -7,7 +7,7 @@ use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
 
 /// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). This is a handle, cheap to clone; the
-/// topic exists while it has subscribers. A topic of an ended host has no subscribers and takes none.
+/// topic exists while it has subscribers. A topic of an ended host has no subscribers and accepts none.
 ///
 /// Topics with the same name and different types are independent. A subscription ends before the end of its process is
 /// reported.

@@ -16,12 +16,11 @@
 //!
 //! # A million at once
 //!
-//! No thread fires timers for long: [`Timers::due`] does a bounded amount of work, which may be only to advance a wheel
-//! part of the way, and a worker fires [`FIRED`] timers at a time. Then it runs processes, and others can take those
-//! that it has woken; the next worker to check the clock fires what is still due (see `engine/sched/find`). A worker
-//! does not wait for a wheel that another thread uses: it takes the next wheel that is due, or none. (With a million
-//! timers due in one wheel, two workers that waited for each other spent a third of their time being put to sleep and
-//! woken.)
+//! No thread fires timers for long: [`Timers::due`] does a bounded amount of work, which may only advance a wheel part
+//! of the way, and a worker fires [`FIRED`] timers at a time. Then it runs processes, and others can take those that it
+//! has woken; the next worker to check the clock fires what is still due (see `engine/sched/find`). A worker does not
+//! wait for a wheel that another thread uses: it takes the next wheel that is due, or none. (With a million timers due
+//! in one wheel, two workers that waited for each other spent a third of their time being put to sleep and woken.)
 
 use super::next_due::NextDue;
 use super::wheel::{Wheel, WheelKey};
@@ -45,8 +44,8 @@ pub(crate) const FIRED: u32 = 64;
 pub(crate) const SOUGHT: u32 = 16;
 
 /// A thread prefers the first timer of its own wheel to the first timer of all wheels if it is due at most this much
-/// later: in its own wheel, where its own processes set timers, it contends with no other thread. One tick of the
-/// wheels.
+/// later: in its own wheel, where its own processes set timers, it contends with no other thread. The value is one tick
+/// of the wheels.
 const SLACK: u64 = 1 << 20;
 
 /// The result of a search for due timers.
@@ -175,7 +174,7 @@ impl Timers {
     }
 
     /// Takes out a due timer while other threads may do the same: skips wheels that another thread is using, and
-    /// prefers the wheel of `permit` if that is at most [`SLACK`] late.
+    /// prefers the wheel of `permit` if that is due at most [`SLACK`] after the first.
     pub(crate) fn due_beside_others(&self, permit: Option<usize>, now: Moment) -> Due {
         let mut taken = 0_u32;
         while let Some((first, until)) = self.first_due(now, taken) {

@@ -35,7 +35,7 @@ use std::iter;
 const TICK: u32 = 20;
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
-/// Enough levels for all ticks.
+/// The number of levels, which suffices for all ticks.
 const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
 const NONE: u32 = u32::MAX;
 
@@ -235,9 +235,9 @@ impl<T> Wheel<T> {
         self.popped
     }
 
-    /// Takes out the first entry, if it is due at `until`, and advances the present to `now`, which is no earlier. If
-    /// that takes long, or if many entries were cancelled, only a part of it is done, and nothing is taken out: then
-    /// [`next`](Self::next) is no later than `now`.
+    /// Takes out the first entry, if it is due at `until`, and advances the present to `now`, which is no earlier than
+    /// `until`. If that takes long, or if many entries were cancelled, only a part of it is done, and nothing is taken
+    /// out: then [`next`](Self::next) is no later than `now`.
     pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
         self.move_on(now);
         if !self.apart.is_empty() {
@@ -553,8 +553,8 @@ mod tests {
         const CROWD: u64 = if cfg!(miri) { 1_000 } else { 10_000 };
         let mut random = Random::new(5, 0);
         let mut wheel = Wheel::new();
-        // Within one tick, about a hundred entries at each moment. Some of them are cancelled, and one is put off,
-        // while the crowd is being taken apart.
+        // About a hundred entries are due at each moment, all within one tick. Some of them are cancelled, and one is
+        // put off, while the crowd is being taken apart.
         let due = |random: &mut Random| (5 << TICK) + random.below(100) as u64;
         let mut expected: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::new();
@@ -654,7 +654,7 @@ mod tests {
     #[test]
     fn who_sleeps_until_the_next_thing_to_do_wakes_at_most_once_a_level_for_nothing() {
         let mut wheel = Wheel::new();
-        // Two entries, so that the wheel does not look into the slot.
+        // There are two entries, so that the wheel does not look into the slot.
         let due = 0x7fff_ffff_ffff_ffff;
         let _keys = [wheel.insert(due, 1), wheel.insert(due, 2)];
         let mut wakes = 0;

@@ -173,7 +173,8 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (std::any::TypeId,
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
     // A paused runtime that is dropped during a panic is started. The standard library panics if the hook is replaced
-    // then, which would abort the program. Without the hook, panics have no place; the next runtime installs it.
+    // during a panic, which would abort the program. Without the hook, panics have no place; the next runtime installs
+    // it.
     if std::thread::panicking() {
         return;
     }

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 /// Returns a number that identifies the calling thread among all that ever existed.
 pub(crate) fn this_thread() -> u64 {
-    // Not `std::thread::current`, which may be inaccessible in the destructors of thread-locals.
+    // This does not use `std::thread::current`, which may be inaccessible in the destructors of thread-locals.
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
@@ -34,7 +34,7 @@ pub(crate) struct Anchored<T> {
 }
 
 // SAFETY: the value is reached only through `get`, `get_mut`, `poll` and `drop`. Each compares the calling thread with
-// the one that made the value, by a number that is unique in the program; so the value is used and dropped on that
+// the one that made the value, using a number that is unique in the program; so the value is used and dropped on that
 // thread only, as required for a type that is not `Send`.
 unsafe impl<T> Send for Anchored<T> {}
 
