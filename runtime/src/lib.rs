@@ -29,15 +29,15 @@
 //! types for each part of the program above. `use postroom::prelude::*` imports what most programs need.
 //!
 //! # Runtime
-//! A [`Runtime`] owns the worker threads and its processes; [`Builder`] has its settings. It dereferences to a
+//! A [`Runtime`] owns its worker threads and processes; a [`Builder`] configures it. A runtime dereferences to a
 //! [`Host`], which is `Copy` and is also used inside processes. Dropping a runtime shuts it down and discards queued
 //! messages; [`Runtime::drain`] handles them first. [`#[postroom::main]`](macro@main) runs `main` inside a runtime.
 //!
 //! # Processes
-//! [`Spawn`] has the options of a spawn, such as a name or a [`Bound`] for the mailbox. A sync entry initializes a
-//! process that then serves messages. An async entry is the body of the process, and its spawn returns a
-//! [`Running`], a future of the result. A method that takes a [`Context`] can spawn, send, wait and stop; a method with
-//! [`signal`](macro@signal) handles a [`Signal`] of the runtime, such as the request to end.
+//! [`Spawn`] sets the options of a new process, such as its name or a [`Bound`] for its mailbox. A sync entry
+//! initializes a process that then serves messages. An async entry is the body of the process, and spawning it returns
+//! a [`Running`], a future of the result. A method that takes a [`Context`] can spawn, send, wait and stop; a method
+//! with [`signal`](macro@signal) handles a [`Signal`] from the runtime, such as the request to end.
 //!
 //! # Messages and calls
 //! A spawn returns an [`Address`], with a method for each message. The method builds a [`Call`]: finish it with
@@ -109,11 +109,12 @@
 //! All are off by default.
 //! * `serde`: [`Pid`] and addresses as text or 16 bytes, starting and sending by name with JSON inputs, and
 //!   `#[process(remote)]`, for messages that travel between nodes.
-//! * `futures`: sending as a `Sink` (`Recipient::sink`). Sources are `Stream`s without it.
+//! * `futures`: sending as a `Sink` (`Recipient::sink`). Sources are `Stream`s even without this feature.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`,
 //!   `Builder::tokio_handle`); the runtime of `#[postroom::main]` includes it.
-//! * `spans`: each message is handled in a root span of `tracing`, `postroom.message`, which follows from its sender's.
+//! * `spans`: each message is handled in a root span of `tracing`, `postroom.message`, which follows from the span of
+//!   its sender.
 //! * `test`: simulated tests with [`#[postroom::test]`](macro@test), for dev-dependencies.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -308,7 +309,7 @@ pub mod prelude {
     pub use crate::{entry, message, process, protocol, signal};
 }
 
-/// For generated code only: not part of the API.
+/// Items for generated code only: not part of the API.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::Payload;
@@ -339,13 +340,13 @@ pub mod __private {
     pub use crate::process::mail::Mail;
     #[cfg(feature = "test")]
     pub use crate::simulation::sim::{is_buggified, note_sometimes};
-    /// For the derives of remote messages, so that user crates need no dependency on serde.
+    /// Used by the derives of remote messages, so that user crates need no dependency on serde.
     #[cfg(feature = "serde")]
     pub use serde;
-    // For the hostile-user tests.
+    // Used by the hostile-user tests.
     pub use crate::sync::thread_kind::ThreadKind;
     pub use crate::util::panics::{caught, ran_on};
-    // For the threads of a cluster, which must not run user code.
+    // Used by the threads of a cluster, which must not run user code.
     pub use crate::util::notifiers::run as run_users_code;
 
     /// Returns false: without the feature `test` nothing misbehaves.
@@ -360,7 +361,7 @@ pub mod __private {
     #[inline]
     pub fn note_sometimes(_holds: bool, _what: &str) {}
 
-    /// Without the feature `serde` there are no JSON inputs, and no type implements this trait.
+    /// A trait that no type implements: without the feature `serde` there are no JSON inputs.
     #[cfg(not(feature = "serde"))]
     pub trait TakeJson {}
 
@@ -381,7 +382,7 @@ pub mod __private {
 }
 
 /// Returns whether the program should misbehave here: write `if buggify!() { … }` in program code, for its simulated
-/// tests. Each place is active in a quarter of the runs, and then returns true a quarter of the time (as
+/// tests. Each place is active in a quarter of the runs, and then returns true a quarter of the time (like
 /// FoundationDB's `BUGGIFY`). Outside of a simulation, and without the feature `test`, the result is `false`.
 #[doc(hidden)]
 #[macro_export]
@@ -391,7 +392,7 @@ macro_rules! __buggify {
     };
 }
 
-/// Requires that the condition holds in at least one run of a simulated test: a rare path that no seed leads to proves
+/// Requires that the condition holds in at least one run of a simulated test: a rare path that no seed reaches proves
 /// nothing. Write `sometimes!(retries > 0, "a transfer is retried")` in the test or in its processes.
 #[doc(hidden)]
 #[macro_export]

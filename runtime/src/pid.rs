@@ -24,8 +24,8 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// The identifier of a process: node, host, slot and generation in sixteen bytes.
 ///
 /// A PID is `Copy`, compares and hashes as a number, and is never reused while its node lives: the slot of an ended
-/// process gets a new generation before it is reused. Finding the process costs an index and two comparisons. All
-/// parts are compared: a PID with any part wrong, such as one parsed from text, identifies no process.
+/// process gets a new generation before it is reused. Finding the process costs an index and two comparisons. All parts
+/// are compared, so a PID with any wrong part, which parsing can produce, identifies no process.
 ///
 /// | part | bits | meaning |
 /// |---|---|---|
@@ -34,7 +34,7 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// | slot | 28 | the place in which the process is kept |
 /// | generation | 36 | the number of the process among those kept in that place |
 ///
-/// The upper half of the generations is reserved for [aliases](Pid::is_alias), which stand for the process that
+/// The upper half of the generations is reserved for [aliases](Pid::is_alias), each of which refers to the process that
 /// currently serves, such as a supervised child or a member of a pool. They are used like any other PID.
 ///
 /// The text form `<node.host.slot.generation>` (node in hexadecimal) parses back:
@@ -215,7 +215,7 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// The error for a text that is not a PID.
+/// The error for text that is not a PID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a PID: {what}; write it as `<node.host.slot.generation>`, as a PID prints itself")]
 pub struct ParsePidError {
@@ -227,7 +227,7 @@ impl FromStr for Pid {
     type Err = ParsePidError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // The error does not repeat a long text, which may be a whole request.
+        // The error does not repeat long text, which may be a whole request.
         let fail = |what| ParsePidError { text: text.chars().take(80).collect(), what };
         let inner = text
             .strip_prefix('<')

@@ -1,4 +1,4 @@
-//! Signals: what the runtime tells a live process, and `#[signal]` methods handle.
+//! Signals: notifications from the runtime to a live process, which `#[signal]` methods handle.
 
 use crate::exit::ExitReason;
 use crate::pid::Pid;
@@ -17,7 +17,7 @@ pub enum Signal {
 
 /// The process was told to end, by [`Pid::cancel`] or because its host is shutting down.
 ///
-/// A process with a `#[signal]` method for this decides for itself; any other process ends with this reason.
+/// A process with a `#[signal]` method for this signal decides for itself; any other process ends with this reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cancel {
     /// The reason to end with.

@@ -1,10 +1,10 @@
 //! The single source of synchronization primitives: atomics, cells, locks, threads, and queues shared by several
 //! threads.
 //!
-//! Every module in which threads interact takes its primitives from here, so that a model checker can replace them:
-//! the package `tests/models` compiles the same modules against its own `sync`, which is made of loom's types. There,
-//! the deque and the queues are stand-ins with the orderings of the real ones (crossbeam's are not loom-aware). A
-//! stand-in behind a lock would hide a lost wake-up, so a plain atomic index tells there whether a queue is empty.
+//! Every module in which threads interact takes its primitives from here, so that a model checker can replace them: the
+//! package `tests/models` compiles the same modules against its own `sync`, which is made of loom's types. There, the
+//! deque and the queues are stand-ins (crossbeam's are not loom-aware). Where a lock would hide a lost wake-up, a
+//! stand-in has the orderings of the real queue, and a plain atomic index tells whether it is empty.
 
 mod barrier;
 #[cfg(feature = "chaos")]
@@ -75,7 +75,8 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Starts a thread named `name`. (Thread names in the system end at a zero byte, on which the standard library panics.)
+/// Starts a thread named `name`. (A zero byte in the name becomes a space: the system would end the name there, and the
+/// standard library panics on one.)
 pub(crate) fn spawn_thread(
     kind: ThreadKind,
     name: String,

@@ -159,8 +159,8 @@ pub(crate) fn withdraw(from: Pid) {
     }
 }
 
-/// Returns the process that `pid` waits for, with the called method, or `None` in its place for a suspension. The
-/// result may already be out of date.
+/// Returns the process that `pid` waits for, and the called method, which is `None` for a suspension. The result may
+/// already be out of date.
 pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     let wait = EDGES.get(pid.slot()).and_then(Edge::read)?;
     let method = match wait.what {

@@ -6,7 +6,7 @@
 //!
 //! A wake decrements the count after it has marked the control lane and before the process runs: a thread that reads a
 //! count of zero also sees the wake, and the resumed process does not count the waker. A waker that is dropped without
-//! a wake while its process waits does not change that wait: it stays unpublished.
+//! a wake while its process waits does not change that wait, which stays unpublished.
 
 use super::edges::index_of;
 use super::wait_graph::Incarnation;
@@ -35,20 +35,20 @@ pub(crate) fn lend(incarnation: Incarnation) {
     }
 }
 
-/// Uncounts a dropped waker. Returns whether it was the last one.
+/// Subtracts a dropped waker from the count. Returns whether it was the last one.
 pub(crate) fn give_back(incarnation: Incarnation) -> bool {
     let lent = LENT.get(index_of(incarnation));
     let before = lent.and_then(|lent| update(lent, Ordering::Release, |word| word.once_less(incarnation)));
     before.is_some_and(|before| before.count() == 1)
 }
 
-/// Replaces the word with the result of `change`. Returns the old word, or `None` if `change` left it alone.
+/// Replaces the word with the result of `change`. Returns the old word, or `None` if `change` left the word unchanged.
 fn update(lent: &AtomicU64, order: Ordering, change: impl Fn(LentWord) -> Option<LentWord>) -> Option<LentWord> {
     lent.fetch_update(order, Ordering::Relaxed, |word| Some(change(LentWord(word))?.0)).ok().map(LentWord)
 }
 
 /// Returns whether foreign code holds wakers of the process. Only the thread that runs the process may call this:
-/// while it does, no first waker can be added.
+/// during the call, no first waker can be added.
 #[inline]
 pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
     LENT.get(index_of(incarnation)).is_some_and(|lent| LentWord(lent.load(Ordering::Acquire)).counts(incarnation))
@@ -56,7 +56,7 @@ pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
 
 impl LentWord {
     const COUNT_BITS: u32 = SLOT_BITS;
-    /// The largest count, which saturates: from here on the number is unknown and never decremented.
+    /// The largest count, at which it saturates: from here on the number is unknown and never decremented.
     const MOST: u64 = (1 << Self::COUNT_BITS) - 1;
 
     fn new(generation: u64, count: u64) -> Self {

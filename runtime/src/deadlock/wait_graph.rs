@@ -4,8 +4,8 @@
 //! and nothing else, or it is suspended because it sent faster than the receiver handled messages. The publisher then
 //! walks along the edges of other processes, starting at the target of its own. If the walk leads back to it, no
 //! process of the cycle would ever be resumed: a call that closes the cycle fails, unless the cycle contains
-//! suspensions, which are lifted instead; a suspension that would close the cycle is not made. Waits that something
-//! else could end have no edge and rely on their deadlines.
+//! suspensions, which are lifted instead; a suspension that would close the cycle is refused. Waits that something else
+//! could end have no edge and rely on their deadlines.
 //!
 //! # Steps
 //! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
@@ -18,8 +18,8 @@
 //!   the cycle, then checks that each is still the one noted, its call still open, and its process alive with no other
 //!   work.
 //! * Z5. Still under the lock, the waiter withdraws its message, if the called process has not taken it, and removes
-//!   its own edge: its call fails. If the message is already being handled, it withdraws that of another process of
-//!   the cycle, whose call then fails.
+//!   its own edge: its call fails. If the message is already being handled, it withdraws the message of another process
+//!   of the cycle, whose call then fails.
 //!
 //! # Why
 //! *A cycle is found.* Of all processes that close the cycle concurrently, let P be the one whose fence is last. Each
@@ -169,15 +169,15 @@ pub(crate) trait Places {
 /// The outcome of a wait that closed a cycle.
 #[derive(Debug)]
 pub(crate) enum Closed<C> {
-    /// A call closed it: the calls of the cycle, with their methods. The first call closed the cycle; its message was
-    /// withdrawn and its edge removed.
+    /// A call closed the cycle. These are the calls of the cycle, with their methods; the first one closed it, and its
+    /// message was withdrawn and its edge removed.
     Calls(Vec<(Incarnation, &'static str)>),
-    /// A call that is already being handled closed it: the message of the first call in this list was withdrawn
+    /// A call that is already being handled closed the cycle: the message of the first call in this list was withdrawn
     /// instead, and its caller must be notified.
     Another(C, Vec<(Incarnation, &'static str)>),
-    /// A call closed it, and these suspended processes are part of it: they are resumed.
+    /// A call closed the cycle, and these suspended processes are part of it: they are resumed.
     Suspended(Vec<Incarnation>),
-    /// A suspension closed it and was removed.
+    /// A suspension closed the cycle and was removed.
     Suspension,
 }
 
@@ -535,7 +535,8 @@ mod tests {
         assert!(crowd.edges[3].stands().is_some());
     }
 
-    /// A graph in which process 1 resumes by itself and waits by `then` just before the look number `at` at its edge.
+    /// A graph in which process 1 resumes on its own and publishes the wait `then` just before look number `at` at its
+    /// edge.
     struct Changes {
         crowd: Crowd,
         looks: std::cell::Cell<u32>,
@@ -566,8 +567,8 @@ mod tests {
         }
     }
 
-    /// Lets process 2 call process 1, which waits for 2 by `first` and switches to `then` right before look number
-    /// `at`. Returns the outcome of the call, and the final wait of process 1.
+    /// Lets process 2 call process 1, which first waits for 2 with `first`, and switches to `then` right before look
+    /// number `at`. Returns the outcome of the call, and the final wait of process 1.
     fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<CallId>>, (Incarnation, u64)) {
         let wait = |on, what| Wait { on, what, blocks: false };
         let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
@@ -581,7 +582,7 @@ mod tests {
     }
 
     /// Each edge is looked at three times: by the walk, for the notes, and by the second look. A second look that
-    /// accepted any wait instead of the noted one would fail a call whose cycle is open.
+    /// accepted waits other than the noted one would fail a call whose cycle is open.
     #[test]
     fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
         let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");

@@ -2,12 +2,12 @@
 //! repeat it. No choice depends on the order of a hash map: maps are ordered by their keys, and [`HashKeys`] affect
 //! only where a key is looked up.
 
-/// A small random number generator: xorshift64* (Vigna, 2016). Not for secrets.
+/// A small random number generator: xorshift64* (Vigna, 2016). Not suitable for secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Creates the generator of stream number `stream` of `seed`.
+    /// Creates the generator for stream number `stream` of `seed`.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         // One round of splitmix64, so that neighbouring seeds and streams are independent.
         let mut mixed = seed.wrapping_add(stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));

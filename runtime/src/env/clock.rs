@@ -1,9 +1,9 @@
 //! The only source of time: every reading comes from here, so that a simulator can replace it.
 //!
-//! There are two times. The system's time, from [`instant_now`], limits the waits of threads. The time of the host
-//! whose code the thread runs, from [`Moment::now`], is what processes see. They differ only if a host has a virtual
-//! clock (see `time/virtual_clock`), which is [used](use_clock) by the host's threads, and by a thread that starts a
-//! process or fires a timer there.
+//! There are two kinds of time. The system's time, from [`instant_now`], limits the waits of threads. Processes see the
+//! time of the host whose code the thread runs, from [`Moment::now`]. The two differ only if a host has a virtual clock
+//! (see `time/virtual_clock`), which is [used](use_clock) by the host's threads, and by a thread that starts a process
+//! or fires a timer there.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -49,7 +49,7 @@ impl Moment {
         Self::now_by(CLOCK.get())
     }
 
-    /// Returns the current moment by the given clock, or by the system's if there is none.
+    /// Returns the current moment according to the given clock, or to the system's if there is none.
     #[inline]
     pub(crate) fn now_by(clock_override: ClockOverride) -> Self {
         match clock_override {
@@ -60,15 +60,15 @@ impl Moment {
 
     pub(crate) fn instant(self) -> Instant {
         let since = Duration::from_nanos(self.0.get());
-        // No system clock has a smaller range.
+        // Never overflows: no system clock has a smaller range than a `Moment`.
         origin().checked_add(since).unwrap_or_else(instant_now)
     }
 
     /// Returns the current moment or one shortly before, for frequent use where it need not be exact. Where the
-    /// processor has a cycle counter, the cost is one read of that (7 ns): the system's clock is read again only after
-    /// [`FRESH_CYCLES`], and until then the counter's progress is added, at its rate between the last two reads of the
-    /// clock. A thread that has slept discards its last read ([`forget_now`]), because the counters of some processors
-    /// stop during sleep.
+    /// processor has a cycle counter, the cost is one read of that counter (7 ns): the system's clock is read again
+    /// only after [`FRESH_CYCLES`], and until then the counter's progress is added, at its rate between the last two
+    /// reads of the clock. A thread that has slept discards its last read ([`forget_now`]), because the counters of
+    /// some processors stop during sleep.
     #[inline]
     pub(crate) fn about_now() -> Self {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -90,7 +90,7 @@ impl Moment {
         Self::from_nanoseconds(instant.saturating_duration_since(origin()).as_nanos())
     }
 
-    /// Adds a duration; [`Moment::NEVER`] if the result cannot be represented (584 years).
+    /// Adds a duration. Returns [`Moment::NEVER`] if the result cannot be represented (584 years).
     #[inline]
     pub(crate) fn after(self, duration: Duration) -> Self {
         let seconds = duration.as_secs().checked_mul(1_000_000_000);
@@ -138,23 +138,24 @@ impl Read {
         Moment(self.moment.0.saturating_add((cycles * self.pace) >> 20))
     }
 
-    /// Reads the clock, and stores the read.
+    /// Reads the clock, and stores the reading.
     #[cold]
     #[inline(never)]
     fn anew() -> Moment {
         if let Some(clock_override) = CLOCK.get() {
-            // Not stored, so that a virtual clock is read each time.
+            // The reading is not stored, so that a virtual clock is read each time.
             return clock_override.load();
         }
         let last = READ.get();
-        // The clock first: a thread that is preempted between the two reads gets a moment in the past, not one in the
-        // future.
+        // The clock is read first, so that a thread that is preempted between the two reads gets a moment in the past,
+        // not one in the future.
         let moment = Moment::now();
         // SAFETY: as in `about_now`.
         let cycles = unsafe { std::arch::x86_64::_rdtsc() };
         let (went_on, took) = (cycles.wrapping_sub(last.cycles), moment.since(last.moment).as_nanos() as u64);
-        // Measured over at most one second, since a longer interval says less about the current rate. Rounded down by a
-        // thousandth, and at most the lowest rate seen, so that the result is never in the future.
+        // The rate is measured over at most one second, since a longer interval says less about the current one. It is
+        // rounded down by a thousandth, and never exceeds the lowest rate seen, so that the result is never in the
+        // future.
         let pace = match (took << 20).checked_div(went_on) {
             Some(pace) if took > 0 && took < 1_000_000_000 && went_on < 1 << 34 => {
                 let pace = pace - pace.div_ceil(1_000);
@@ -195,7 +196,7 @@ thread_local! {
 pub(crate) fn use_clock(clock_override: ClockOverride) -> ClockOverride {
     let before = CLOCK.replace(clock_override);
     if clock_override.is_some() != before.is_some() {
-        // The last read was that of another clock.
+        // The last read was of another clock.
         forget_now();
     }
     before

@@ -1,12 +1,12 @@
 //! A clock for the recorder, which reads it several times per message: the processor's cycle counter where it runs at
 //! one rate on all cores, and the system's clock elsewhere.
 //!
-//! A recording reads both clocks at its beginning and at its end, and converts the ticks between in proportion.
+//! A recording reads both clocks at its beginning and at its end, and converts the ticks in between proportionally.
 
 use super::clock::instant_now;
 use std::time::Instant;
 
-/// How the ticks of this machine are read.
+/// The clock that ticks are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TickSource {
     /// The cycle counter.
@@ -59,8 +59,8 @@ impl TickMark {
         Self { ticks: source.read(), instant: instant_now() }
     }
 
-    /// Returns how many nanoseconds after this mark the reading `ticks` was made, by the rate up to `end`; zero if it
-    /// was made before.
+    /// Returns how many nanoseconds after this mark the reading `ticks` was made, at the rate between this mark and
+    /// `end`; zero if it was made before.
     pub(crate) fn nanoseconds(&self, end: &Self, ticks: u64) -> u64 {
         let (run, since) = (end.ticks.saturating_sub(self.ticks), ticks.saturating_sub(self.ticks));
         let took = end.instant.saturating_duration_since(self.instant).as_nanos();

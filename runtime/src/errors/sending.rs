@@ -14,7 +14,7 @@ use std::{convert::Infallible, fmt, sync::Arc};
 /// chapter *Delivery guarantees*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// No method has received the message, or will.
+    /// No method has received the message, and none will.
     NotDelivered,
     /// The message may have been handled, in whole or in part, or may be handled later.
     Unknown,
@@ -32,7 +32,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// A refused message, returned whole. It was not delivered.
+/// A refused message, returned intact. It was not delivered.
 #[derive(Clone, PartialEq)]
 pub struct SendError<M> {
     /// The message.
@@ -116,8 +116,8 @@ impl SendFailure {
         matches!(self, Self::Full(_) | Self::Restarting(_))
     }
 
-    /// Replaces the PID by that of the alias that the sender used. Failures that concern a node or host keep the PID of
-    /// the target.
+    /// Replaces the PID with that of the alias that the sender used. Failures that concern a node or host keep the PID
+    /// of the target.
     pub(crate) fn about(self, pid: Pid) -> Self {
         match self {
             Self::Gone(_) => Self::Gone(pid),
@@ -186,7 +186,7 @@ pub enum MessageError {
     /// The inputs do not fit the message.
     #[error(transparent)]
     Inputs(Box<EntryError>),
-    /// The inputs are not valid JSON, or neither an array nor an object.
+    /// The inputs are not valid JSON, or are neither an array nor an object.
     #[error("the inputs must be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
     /// The message was refused.
@@ -215,7 +215,7 @@ impl From<EntryError> for MessageError {
 
 /// The reason why a call got no answer. `E` is the error of the called method.
 ///
-/// [`delivery`](Self::delivery) tells for each error whether the message may have been handled.
+/// [`delivery`](Self::delivery) reports for each error whether the message may have been handled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E = Infallible> {
@@ -223,8 +223,8 @@ pub enum CallError<E = Infallible> {
     #[error("{0}")]
     Failed(E),
     /// The process had ended before the call, or ended before it took the message. With
-    /// [`NodeLost`](ExitReason::NodeLost), its node cannot be reached, and the process may still be alive there. Not
-    /// delivered.
+    /// [`NodeLost`](ExitReason::NodeLost), its node cannot be reached, and the process may still be alive there. The
+    /// message was not delivered.
     #[error("the called process did not take the message, which was not delivered ({0})")]
     Gone(ExitReason),
     /// The process ended while it had the call: in its method, or while it held the [`Reply`](crate::Reply). The
@@ -237,23 +237,24 @@ pub enum CallError<E = Infallible> {
          waits for; with a manual clock, send the message, advance the clock, and receive with a probe"
     )]
     Timeout,
-    /// The mailbox was full. Not delivered.
+    /// The mailbox was full. The message was not delivered.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
-    /// The called process is a child that has ended and is being restarted. Not delivered.
+    /// The called process is a child that has ended and is being restarted. The message was not delivered.
     /// [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
     #[error(
         "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or \
          have its supervisor keep messages meanwhile with `keep_messages`"
     )]
     Restarting,
-    /// The call would have waited for itself. Not delivered: if the message had been sent already, it was withdrawn.
+    /// The call would have waited for itself. The message was not delivered: if it had been sent already, it was
+    /// withdrawn.
     #[error("the call would wait for itself: {0}")]
     Cycle(Cycle),
     /// The process took the message and dropped the call without answering it. The message may have been handled.
     #[error("the called process dropped the call without an answer")]
     Dropped,
-    /// The process has no method for a message of this type. Not delivered.
+    /// The process has no method for a message of this type. The message was not delivered.
     #[error("the called process has no method for the message; check the type of the process and of the message")]
     Unhandled,
     /// The process answered with a value of another type. The message was handled.
@@ -264,23 +265,23 @@ pub enum CallError<E = Infallible> {
     Mismatch {
         /// Type that the call expects, as a `Result` of answer and error.
         expected: &'static str,
-        /// Type of the answer, likewise.
+        /// Type of the answer, in the same form.
         found: &'static str,
     },
-    /// No process has the name to which the address refers. Not delivered.
+    /// No process has the name to which the address refers. The message was not delivered.
     #[error("no process has the name that was called; register one, or spawn one with `.named(…).or_existing()`")]
     UnknownName,
-    /// The runtime of the process is being shut down, or was shut down. Not delivered.
+    /// The runtime of the process is being shut down, or was shut down. The message was not delivered.
     #[error("the runtime of the called process has been shut down")]
     Shutdown,
-    /// The process lives on another node, and the message cannot be sent between nodes. Not delivered.
+    /// The process lives on another node, and the message cannot be sent between nodes. The message was not delivered.
     #[error(
         "the call cannot travel to the node of the called process: write `#[process(remote)]` before the `impl` with \
          its method, and export that type on both nodes in the same version"
     )]
     NotRemote,
-    /// The process lives on another node, and the message is longer than the transport to that node accepts. Not
-    /// delivered.
+    /// The process lives on another node, and the message is longer than the transport to that node accepts. The
+    /// message was not delivered.
     #[error(
         "the message has {bytes} bytes on its way to another node, which takes {limit}; send it in parts, or a \
          reference to it"
@@ -291,8 +292,8 @@ pub enum CallError<E = Infallible> {
         /// Maximum length that the transport accepts, in bytes.
         limit: usize,
     },
-    /// The process lives on another node, and the message could not be encoded: see [`SendFailure::Unwritable`]. Not
-    /// delivered.
+    /// The process lives on another node, and the message could not be encoded: see [`SendFailure::Unwritable`]. The
+    /// message was not delivered.
     #[error(
         "`{message}` cannot be written for another node: its `Serialize` returns an error or panics; the log has the \
          text; give it a form that serde can write, or keep it on its node"
@@ -302,7 +303,7 @@ pub enum CallError<E = Infallible> {
         message: &'static str,
     },
     /// The process lives on another node, which could not decode the message, for this reason: it nests too deeply, or
-    /// its `Deserialize` returned an error or panicked. Not delivered.
+    /// its `Deserialize` returned an error or panicked. The message was not delivered.
     #[error("the node of the called process cannot read the message: {0}")]
     Unreadable(Arc<str>),
     /// The process lives on another node, and its answer is longer than the transport accepts. The message was handled.
@@ -320,8 +321,8 @@ pub enum CallError<E = Infallible> {
     /// The message was handled.
     #[error("the message was handled, and its answer was lost: {0}")]
     AnswerLost(Arc<str>),
-    /// The process lives on another node, whose build does not have the message, or has it in another form. Not
-    /// delivered.
+    /// The process lives on another node, whose build does not have the message, or has it in another form. The message
+    /// was not delivered.
     #[error("{0}")]
     OtherBuild(&'static Skew),
 }
@@ -364,7 +365,7 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Converts the error of the called method, if there is one; any other error stays as it is.
+    /// Converts the error of the called method, if there is one; any other error is returned unchanged.
     pub fn map_failed<F>(self, convert: impl FnOnce(E) -> F) -> CallError<F> {
         match self {
             Self::Failed(error) => CallError::Failed(convert(error)),
@@ -391,7 +392,7 @@ impl<E> CallError<E> {
 }
 
 impl CallError {
-    /// Converts the error of a call to a method that cannot fail into that of a call to one that can:
+    /// Converts the error of a call to a method that cannot fail into the error of a call to a method that can:
     /// `counter.count().await.map_err(CallError::widen)?`.
     pub fn widen<E>(self) -> CallError<E> {
         self.map_failed(|never| match never {})

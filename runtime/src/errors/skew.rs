@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The difference between this node's build and another node's about a message, which therefore cannot be sent there.
+/// A disagreement about a message between this node's build and that of another node, to which the message therefore
+/// cannot be sent.
 ///
 /// The hashes cover the names and types of the message's fields, and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -120,7 +120,7 @@ pub enum StartError {
         /// The registered names.
         has: Vec<String>,
     },
-    /// The inputs are not valid JSON, or neither an array nor an object.
+    /// The inputs are not valid JSON, or are neither an array nor an object.
     #[error("the inputs must be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
     /// The process could not be spawned, or the entry or its inputs do not match.

@@ -4,12 +4,12 @@ use super::sending::{CallError, Delivery};
 use crate::exit::ExitReason;
 use std::{fmt, time::Duration};
 
-/// The error with which a process ends itself in a step: any error, or a text.
+/// The error with which a process ends itself in a step: any error, or text.
 #[derive(Debug)]
 pub struct ProcessError(Box<dyn std::error::Error + Send + Sync>);
 
 impl ProcessError {
-    /// Creates an error from another error or a text.
+    /// Creates an error from another error or from text.
     pub fn new(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(what.into())
     }

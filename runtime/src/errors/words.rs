@@ -77,7 +77,7 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Catches: a suggestion of `a` for `c`, which is as near as any other letter; or no suggestion for a typing error.
+    /// Catches: a suggestion of `a` for `c`, which is as near as any other letter; or no suggestion for a typo.
     #[test]
     fn short_names_are_suggested_only_in_another_case() {
         let suggested =

@@ -18,7 +18,7 @@ pub(crate) trait LinkEndpoint: Resident {
     /// The caller holds the token of the slot, and no reference to its cold state.
     unsafe fn receive(&self, sent: SentLinkMessage) -> LinkEffect<ExitReason>;
 
-    /// Takes the message that a placeholder in the data lane stands for.
+    /// Takes the message that a placeholder in the data lane represents.
     fn redeem(&'static self, generation: u64) -> Option<Envelope>;
 
     /// Returns the process's links and monitors.
@@ -99,7 +99,7 @@ impl SentLinkMessage {
         self.to
     }
 
-    /// Returns whether this is the notice of an end, which stays behind the messages of the process that ended.
+    /// Returns whether this is the notice of a process's end, which must stay behind the messages of that process.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.message, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }

@@ -13,7 +13,7 @@
 //!   found empty since the notice was taken: by then everything that its sender sent before it ended has been handled.
 //!   Otherwise a link could be made with a process whose notice had already been handled, and would stay forever.
 //! * U2 A process that unlinks remembers the unlink, under a number, until the other process has answered with that
-//!   number. A link that arrives before the answer was sent before the other process received the unlink, and is
+//!   number. If a link arrives before that answer, it was sent before the other process received the unlink, and is
 //!   ignored; so is an exit. Without the number, in the sequence unlink, link, unlink, the answer to the first unlink
 //!   would complete the second.
 //! * U3 A process that ends notifies its partners, its watchers, and the processes that it watches (which would
@@ -30,7 +30,7 @@
 //! The protocol is Erlang's, with the numbered unlinking of its distribution protocol (OTP 23). The model check of
 //! [`protocol`] is in `tests/exhaustive`.
 //!
-//! * [`protocol`]: one half of a link, as a state machine without clock, threads or mailboxes;
+//! * [`protocol`]: one half of a link, as a state machine without a clock, threads or mailboxes;
 //! * [`message`]: link messages in flight;
 //! * [`registrations`]: names, groups and subscriptions, which end with their process.
 

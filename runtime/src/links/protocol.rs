@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An exit reason, reduced to what links need.
 pub(crate) trait Cause: Clone {
-    /// Returns whether an exit with this reason leaves partners alone.
+    /// Returns whether an exit with this reason leaves partners unaffected.
     fn is_quiet(&self) -> bool;
 
     /// Returns the reason for a process that had already ended.
@@ -32,7 +32,7 @@ impl ConnectionId {
 /// assigned it, and comes back in the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkMessage<Why> {
-    /// The sender is linked with the receiver now.
+    /// The sender is now linked with the receiver.
     Link,
     /// The sender is no longer linked with the receiver, which answers with this number.
     Unlink(u64),
@@ -176,8 +176,8 @@ impl<Who: Ord + Copy> Links<Who> {
         self.watched.get(&self.number) == Some(&other)
     }
 
-    /// Ends a watch. The end is not reported even if the notice is on its way. Returns the watched process, which must
-    /// be notified.
+    /// Cancels a watch: the end of the watched process is not reported, even if the notice is on its way. Returns the
+    /// watched process, which must be notified.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
     }
@@ -260,7 +260,7 @@ impl<Who: Ord + Copy> Links<Who> {
     pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, LinkMessage<Why>)>) {
         let exits = self.links().flat_map(|other| {
             let failed = (!why.is_quiet()).then(|| (other, LinkMessage::Failed(why.clone())));
-            // In this order, so that a partner that does not trap exits has ended when the notice arrives.
+            // `Failed` precedes `Exit`, so that a partner that does not trap exits has ended when the notice arrives.
             failed.into_iter().chain([(other, LinkMessage::Exit(why.clone()))])
         });
         let downs = self.watchers.iter().map(|&(other, number)| (other, LinkMessage::Down(number, why.clone())));
@@ -276,7 +276,7 @@ impl<Who: Ord + Copy> Links<Who> {
         self.links.iter().map(|(other, _)| *other).filter(move |other| before.replace(*other) != Some(*other))
     }
 
-    /// Returns whether an unlink has not been answered. For a simulation, between turns.
+    /// Returns whether an unlink is unanswered. Simulations call this between turns.
     #[cfg(feature = "test")]
     pub(crate) fn is_unlinking(&self) -> bool {
         self.unlinking.values().any(|unlinking| unlinking.again.is_none())

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 /// Number of cells. A guess: with fewer members than cells, few exits find the membership of another process in their
 /// cell.
 const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
-/// Number of shards. A guess: more than the threads on which members exit at the same time.
+/// Number of shards. A guess: more than the number of threads on which members exit at the same time.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 pub(crate) trait Registrant: Send + Sync {
@@ -100,8 +100,8 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// Performs Y1 to Y4: makes `pid` a member of `registrant`. Returns `None` if the process is dead. `lives` must
-    /// load sequentially consistently.
+    /// Performs Y1 to Y4: makes `pid` a member of `registrant`. Returns `None` if the process is dead. `lives` must use
+    /// a sequentially consistent load.
     pub(crate) fn add(
         &self,
         pid: Pid,

@@ -36,9 +36,10 @@ use super::node::{BEHIND, FARTHEST};
 #[non_exhaustive]
 pub enum Bound {
     /// Suspends a process that sends beyond the bound, after its current step, until half of the messages are handled.
-    /// Code outside of processes gets the message back instead. Exact to within 128 messages and the sends of the
-    /// steps in progress; if the operating system preempts a sender in mid-send, the mailbox can reach twice its bound
-    /// first. A bound below 128 therefore means little: use [`Hard`](Self::Hard). At most [`Bound::MOST_SOFT`].
+    /// Code outside of processes gets the message back instead. The bound is exact to within 128 messages and the sends
+    /// of the steps in progress; if the operating system preempts a sender in the middle of a send, the mailbox can
+    /// reach twice its bound first. A bound below 128 therefore means little: use [`Hard`](Self::Hard). At most
+    /// [`Bound::MOST_SOFT`].
     Soft(usize),
     /// Never exceeds the bound; [`Overflow`] determines what happens to further messages. Each send takes a lock
     /// shared by all senders, and a message counts until a step takes it.

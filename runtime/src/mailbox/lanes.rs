@@ -7,7 +7,7 @@
 //!
 //! | where the token is | `tail` | `control` | taken by |
 //! |---|---|---|---|
-//! | a thread (also of a process that is idle or waits) or a run queue | no mark | no WAIT | - |
+//! | with a thread (whose process may be idle or waiting), or in a run queue | no mark | no WAIT | - |
 //! | parked, process idle | IDLE | no WAIT | a push of anything |
 //! | parked, process waits for control only | no mark | WAIT | a push of control |
 //! | parked, slot vacant | VACANT | no WAIT | a push of anything, or the start of a process |
@@ -28,8 +28,8 @@
 //!
 //! A queue that is never empty needs no lock: the node last consumed stays in the queue as its empty first node, to
 //! which the next sender links its own. An idle process gives that node up as well, so that it costs no memory and a
-//! message to an idle process touches one cache line less: `head` is then null, and takes the place of the node to
-//! link to.
+//! message to an idle process touches one cache line less: `head` is then null, and the next sender stores its node
+//! there instead of linking it to another node.
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
@@ -67,7 +67,7 @@
 //!
 //! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail, by which one exchange decides whether to
 //! wake, is from Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every
-//! send); a message count (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
+//! send); a message count (13 ns per message on two cores); a lock. A model of this module is in `tests/models`.
 
 use super::node::{Envelope, FIRST_SEQUENCE, MailNode, MessageInPlace, NodeBox, distance, take_in_place};
 use super::node_pool;
@@ -98,9 +98,9 @@ const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCs
 pub(crate) enum Claim {
     /// Another thread has the token.
     Nothing = 0,
-    /// The caller has it: the process was idle or waiting, and must be scheduled.
+    /// The caller has the token: the process was idle or waiting, and must be scheduled.
     Process = IDLE,
-    /// The caller has it: the slot has no process.
+    /// The caller has the token: the slot has no process.
     Vacant = VACANT,
 }
 
@@ -191,9 +191,8 @@ impl Lanes {
     }
 
     /// Queues `node` in the data lane, and calls `numbered` with its sequence number. If the preceding sender was
-    /// preempted before it numbered its node, calls `known`, which returns the number of a recent node, or zero if
-    /// that is unknown; then the node is numbered after the one last consumed, and the length of the queue is
-    /// forgotten.
+    /// preempted before it numbered its node, calls `known`, which returns the number of a recent node, or zero if that
+    /// is unknown; then the node is numbered after the one last consumed, and the length of the queue is lost.
     #[inline(always)]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, numbered: impl FnOnce(u64)) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
@@ -314,7 +313,7 @@ impl Lanes {
         if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
-    /// Returns the length of the data lane, without envelopes that are being pushed or taken; at most
+    /// Returns the length of the data lane, not counting envelopes that are being pushed or taken; at most
     /// [`FARTHEST`](super::node::FARTHEST). May be called from any thread, which is why `head` is stored with Release;
     /// the result may already be out of date.
     pub(crate) fn depth(&self) -> u64 {
@@ -438,7 +437,8 @@ impl Lanes {
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
-    /// Returns whether both lanes are empty, reading them sequentially consistently, as pushes write them.
+    /// Returns whether both lanes are empty. Reads the words that pushes write with sequentially consistent loads, to
+    /// match those writes.
     #[inline]
     pub(crate) unsafe fn are_empty_in_order(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
@@ -604,7 +604,7 @@ impl<'a> Holder<'a> {
     /// previous envelope to the pool.
     #[inline]
     pub(crate) fn next_data_if(&mut self, goes_on: impl Fn(&Self) -> bool) -> Option<MessageInPlace> {
-        // SAFETY: a `Holder` stands for the token.
+        // SAFETY: the token is held while a `Holder` exists.
         match unsafe { self.0.advance(|| goes_on(self)) } {
             Advance::To(node, free) => {
                 free.into_iter().for_each(node_pool::recycle);
@@ -619,7 +619,7 @@ impl<'a> Holder<'a> {
     /// Takes the oldest envelope, and returns the node before it to the pool.
     #[inline]
     pub(crate) fn pop_data(&mut self) -> Option<Envelope> {
-        // SAFETY: a `Holder` stands for the token.
+        // SAFETY: the token is held while a `Holder` exists.
         match unsafe { self.0.pop_data() } {
             Advance::To(envelope, free) => {
                 free.into_iter().for_each(node_pool::recycle);
@@ -631,7 +631,7 @@ impl<'a> Holder<'a> {
 
     #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
-        // SAFETY: a `Holder` stands for the token.
+        // SAFETY: the token is held while a `Holder` exists.
         unsafe { self.0.is_data_empty() }
     }
 
@@ -665,8 +665,8 @@ impl<'a> Holder<'a> {
         self.has_signal_such(|_| true)
     }
 
-    /// Returns whether the control lane has a signal that satisfies `is_such`. Reads the lane sequentially
-    /// consistently.
+    /// Returns whether the control lane has a signal that satisfies `is_such`. The load of the lane is sequentially
+    /// consistent.
     pub(crate) fn has_signal_such(&self, is_such: impl Fn(&Payload) -> bool) -> bool {
         let first = bare(self.0.control.load(Ordering::SeqCst));
         // SAFETY: only the token's holder takes from the stack, and the acquired push has published its nodes.
@@ -678,7 +678,7 @@ impl<'a> Holder<'a> {
         if !self.0.has_control() {
             return Controls::none();
         }
-        // SAFETY: a `Holder` stands for the token.
+        // SAFETY: the token is held while a `Holder` exists.
         unsafe { self.0.take_control() }
     }
 }

@@ -4,7 +4,8 @@
 //! * `content` belongs to the owner of the node: the sender until the push; then the holder of the receiver's token,
 //!   once the node's predecessor links to it or, for the first node, the lane's `head` points to it.
 //! * `mark` is written by the sender, before it pushes and again before it links the node, and read by any thread. The
-//!   next sender derives its sequence number from it, and the length of the queue is the difference of two numbers.
+//!   next sender derives its sequence number from it, and the length of the queue is the difference between two
+//!   numbers.
 //! * `next` of a queued node is written once, by the sender of its successor. While a node waits for an answer it is
 //!   in no queue, and `next` tells whether the answer is still wanted (see `crate::call::caller`). In a free node it
 //!   is the link of its magazine. Since nodes are never freed, the holder of a stale pointer may still read `next`,
@@ -37,8 +38,8 @@ pub(crate) enum NodeKind {
     Placeholder = 7,
 }
 
-/// The content of a node in transit. `generation` identifies the incarnation that it was sent to; later ones discard
-/// it.
+/// The content of a node in transit. `generation` identifies the incarnation that it was sent to; later incarnations
+/// discard it.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     pub(crate) kind: NodeKind,
@@ -282,8 +283,8 @@ impl MailNode {
     }
 }
 
-/// Which messages a step takes as they are: all that were sent to its process, or none, so that each is examined. One
-/// word, which is compared with the mark of each node.
+/// Selects the messages that a step takes without examining them: all that were sent to its process, or none, in which
+/// case the step examines each. The filter is one word, which is compared with the mark of each node.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageFilter(u64);
 
@@ -294,7 +295,7 @@ impl MessageFilter {
         Self(generation)
     }
 
-    /// From now on, accepts no message.
+    /// Makes the filter accept no message from now on.
     pub(crate) fn accept_none(&mut self) {
         self.0 |= KIND_MASK << KIND_SHIFT;
     }
@@ -466,12 +467,12 @@ impl NodeBox {
         });
     }
 
-    /// Stores a message with its origin. A separate function, because otherwise all other messages would be built in
-    /// two places and copied from there.
+    /// Stores a message with its origin. This is a separate function, because otherwise all other messages would be
+    /// built in two places and copied from there.
     #[cold]
     #[inline(never)]
     fn put_traced<M: Send + 'static>(&mut self, (generation, number): (u64, u64), message: M, word: *mut MailNode) {
-        // The number occupies bits of its own.
+        // The number occupies separate bits.
         let generation = generation | number;
         self.put(Envelope { kind: NodeKind::Message, generation, word, payload: Some(Payload::sent(message)) });
     }
@@ -536,7 +537,8 @@ mod tests {
         (first + by - 1) % LAST_SEQUENCE + 1
     }
 
-    /// Catches: a queue of more than half of all numbers that counts as empty: no bound would ever stop it.
+    /// Catches: a queue longer than half the range of numbers that counts as empty, so that no bound would ever stop
+    /// it.
     #[test]
     fn a_distance_is_told_up_to_half_of_all_numbers_and_never_as_none_because_it_is_long() {
         for first in [1, 2, 1_000, FARTHEST, FARTHEST + 1, LAST_SEQUENCE - 1, LAST_SEQUENCE] {
@@ -550,7 +552,7 @@ mod tests {
                 assert_eq!(distance(first, ahead(first, LAST_SEQUENCE - behind)), 0, "from {first}");
             }
         }
-        // Zero stands for the number before the first one.
+        // Zero is the number before the first one.
         assert_eq!((distance(0, FARTHEST), distance(0, FARTHEST + 1), distance(0, 0)), (FARTHEST, FARTHEST, 0));
     }
 }

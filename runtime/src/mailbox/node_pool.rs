@@ -20,7 +20,8 @@ static DEPOT: Depot = Depot::new(MAGAZINE, || FLUSH.try_with(|_| ()).is_ok());
 
 struct NodeCache {
     cache: ThreadCache,
-    /// The number of nodes that this thread has taken, plus other costs: measures the budget of a time slice.
+    /// The number of nodes that this thread has taken, plus other costs: measures how much of its budget a time slice
+    /// has spent.
     spent: u64,
     /// The address of a congested mailbox that the running process already knows of, or zero. Kept here, like `spent`,
     /// because each send touches this record anyway.
@@ -102,8 +103,8 @@ pub(crate) fn recycle(node: NodeBox) {
     let _none = with_cache(|own| unsafe { own.cache.add(&DEPOT, node.cast()) });
 }
 
-/// Returns the thread's count of spent budget: a time slice's spending is the difference of two counts. Kept here
-/// because each send touches this record anyway.
+/// Returns the thread's count of spent budget: a time slice's spending is the difference between two counts. The count
+/// is kept here because each send touches this record anyway.
 #[inline]
 pub(crate) fn spent() -> u64 {
     with_cache(|own| own.spent)

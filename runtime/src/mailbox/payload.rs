@@ -99,7 +99,7 @@ pub(crate) const fn is_in_place<M>() -> bool {
     TableOf::<M>::IN_PLACE
 }
 
-/// The place of a value that has not been constructed yet. For generated code.
+/// The place of a value that has not been constructed yet. Used by generated code.
 ///
 /// The place is allocated first, so that the fields of a large value are moved directly to it, rather than assembled
 /// elsewhere.
@@ -127,7 +127,7 @@ impl<M> MessagePlace<M> {
     }
 }
 
-/// A value as a payload holds it, in place or in a block, with its type known. For generated code.
+/// A value as a payload holds it, in place or in a block, with its type known. Used by generated code.
 pub struct HeldMessage<M> {
     data: Data,
     of: PhantomData<M>,
@@ -211,7 +211,7 @@ impl TypeMark {
 
 /// A value of any `Send` type, with the type erased.
 ///
-/// 40 bytes; values of up to 32 bytes are held in place, larger ones by a pointer.
+/// A payload takes 40 bytes; values of up to 32 bytes are held in place, larger ones through a pointer.
 ///
 /// ```
 /// use postroom::Payload;
@@ -243,7 +243,7 @@ impl Payload {
         Self::of(HeldMessage::new(value))
     }
 
-    /// Packs a value that is already held as payloads hold values.
+    /// Packs a value that is already stored in the form that payloads use.
     #[inline(always)]
     pub(crate) fn of<T: Send + 'static>(held: HeldMessage<T>) -> Self {
         Self { table: TableOf::<T>::TABLE, data: held.into_data() }
@@ -259,8 +259,8 @@ impl Payload {
         Self::new(message)
     }
 
-    /// Packs a copy that a periodic timer sends to one process. A successor has timers of its own, so the copy is of
-    /// no use to it. The mark is in the table, so that other messages pay nothing for it.
+    /// Packs a copy that a periodic timer sends to one process. A successor has timers of its own, so the copy is of no
+    /// use to it. The table marks such copies, so that other messages pay nothing for the mark.
     pub(crate) fn tick<T: Send + 'static>(message: T) -> Self {
         debug_assert!(!is_packed::<T>(), "a timer knows the type");
         let mut payload = Self::sent(message);
@@ -337,7 +337,7 @@ impl Payload {
         Some(value)
     }
 
-    /// Takes the value out of `place` if it is a `T`; a value in a block stays there.
+    /// Takes the value out of `place` if it is a `T`; a value in a block stays in its block.
     #[inline(always)]
     pub(crate) fn hold_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<HeldMessage<T>> {
         let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
@@ -400,8 +400,8 @@ impl Packed {
         Payload { table: this.table, data }
     }
 
-    /// Packs a value that is in a block. Returns the payload if it is not, since a send may return another payload
-    /// than the one that was sent.
+    /// Packs a value that is in a block. Returns the payload if it is not, since a send may return a payload other than
+    /// the one that was sent.
     #[inline(always)]
     fn of_payload(payload: Payload) -> Result<Self, Payload> {
         if !payload.table.is_in_block {
@@ -427,7 +427,7 @@ fn is_packed<T: 'static>() -> bool {
 }
 
 /// A message with its origin (feature `spans`). It is in a block, since neither a node nor a payload has room for
-/// another word. Its payload passes for one of a `T`.
+/// another word. Its payload behaves like that of a `T`.
 struct Traced<T> {
     origin: Origin,
     value: T,

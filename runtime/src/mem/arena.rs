@@ -1,10 +1,10 @@
 //! Memory that is never freed: slots, nodes and blocks are carved from it.
 //!
 //! It is allocated in regions that grow with demand: small ones in a small program, later two mebibytes at a time,
-//! aligned to their size so that a system that uses large pages can. Requesting large pages (`MADV_HUGEPAGE`) was
-//! tried and rejected: on a machine with free memory it made a spawn a third cheaper (136 ns instead of 201), but on a
-//! virtual machine whose host reclaims free memory, getting a large page costs up to a millisecond (436 ns a spawn),
-//! and a library cannot know where it runs.
+//! aligned to their size so that the system can back them with large pages. Requesting large pages (`MADV_HUGEPAGE`)
+//! was tried and rejected: on a machine with free memory it made a spawn a third cheaper (136 ns instead of 201), but
+//! on a virtual machine whose host reclaims free memory, getting a large page costs up to a millisecond (436 ns a
+//! spawn), and a library cannot know where it runs.
 
 use crate::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, handle_alloc_error};
@@ -34,7 +34,7 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena { next: NonNull::dangling(), left:
 
 /// Returns `bytes` of permanent memory, aligned to a cache line. Takes a lock, so use it for whole slabs.
 ///
-/// The end of a region is lost if it is too small for the requested piece; pieces are small compared to regions.
+/// The end of a region is wasted if it is too small for the requested piece; pieces are small compared to regions.
 pub(crate) fn permanent(bytes: usize) -> NonNull<u8> {
     let bytes = bytes.next_multiple_of(ALIGN);
     let mut arena = lock(&ARENA);

@@ -1,7 +1,8 @@
 //! Blocks of one to eight kibibytes: from the program's allocator, recycled through [magazines](super::magazine).
 //!
 //! A stream of large messages has hundreds of them in flight, and allocates blocks on one thread that it frees on
-//! another: `malloc` and `free` take 600 instructions for such a message, and more time still between threads.
+//! another: `malloc` and `free` take 600 instructions for such a message, and more time when they run on different
+//! threads.
 //!
 //! Unlike smaller blocks (see [`size_classes`](super::size_classes)), these are freed: otherwise a past backlog of
 //! thousands of large messages would occupy its memory forever. So threads and depots keep a bounded number of blocks,
@@ -32,7 +33,7 @@ const fn depot(class: usize) -> Depot {
     Depot::bounded(length, DEPOT_BYTES / (length * SIZES[class]), || FLUSH.try_with(|_| ()).is_ok())
 }
 
-/// Returns the class of a layout, or `None` if these blocks do not fit it.
+/// Returns the class of a layout, or `None` if no block of these sizes fits it.
 #[inline(always)]
 pub(crate) const fn class_of(layout: Layout) -> Option<usize> {
     match layout.size() {

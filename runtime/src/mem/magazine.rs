@@ -20,10 +20,10 @@
 //!   magazine to the queue.
 //! * *pop*: a thread takes a magazine from the queue. *release*: it then decrements the count.
 //!
-//! Each magazine in the queue is counted from before its push until after its pop, so there are never more of them
-//! than the bound. The count does not fall below zero: the order of the queue places a release after the reserve of
-//! the same magazine. The count may be too high for a moment: then a magazine is freed although there was room for it.
-//! The count orders nothing; the queue hands the pieces over. A model is in `tests/models`.
+//! Each magazine in the queue is counted from before its push until after its pop, so there are never more of them than
+//! the bound. The count does not fall below zero: the order of the queue places a release after the reserve of the same
+//! magazine. The count may be too high for a moment: then a magazine is freed although there was room for it. The count
+//! orders no memory accesses; the queue synchronizes the transfer of the pieces. A model is in `tests/models`.
 //!
 //! Source: Bonwick and Adams, Magazines and Vmem, 2001.
 
@@ -151,7 +151,7 @@ impl ThreadCache {
     pub(crate) const EMPTY: Self =
         Self { loaded: ptr::null_mut(), count: 0, spares: [ptr::null_mut(); SPARES], spare: 0 };
 
-    /// Takes a piece. If there is none, calls `slab` for a linked list of as many new pieces as its argument says.
+    /// Takes a piece. If there is none, calls `slab`, which returns a linked list of the given number of new pieces.
     #[inline]
     pub(crate) fn take(&mut self, depot: &Depot, slab: fn(usize) -> NonNull<FreeLink>) -> NonNull<FreeLink> {
         let first = NonNull::new(self.loaded).unwrap_or_else(|| self.refill(depot, slab));
@@ -297,7 +297,7 @@ mod tests {
         // SAFETY: the memory was just taken, and is aligned to a cache line.
         let slab: fn(usize) -> _ =
             |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
-        // A separate depot: in a shared one, threads that have ended leave shorter magazines. The burst fills the
+        // The depot is separate: in a shared one, threads that have ended leave shorter magazines. The burst fills the
         // loaded magazine and four spare ones.
         let (depot, mut cache) = (Depot::new(LENGTH, || true), ThreadCache::EMPTY);
         let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot, slab)).collect();

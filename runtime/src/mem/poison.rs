@@ -1,9 +1,9 @@
 //! Tells AddressSanitizer about recycled memory: a freed piece must not be touched until it is taken again. The
 //! exceptions are its first words, which link free pieces and may be read by holders of a stale pointer (see
-//! [`magazine`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Without this, such a use would
-//! go undetected: to the sanitizer, all of this memory is one allocation that lives forever.
+//! [`magazine`](crate::mem::magazine) for the link, and [`node`](crate::mailbox::node) for the mark of a node). Without
+//! this, such a use would go undetected: to the sanitizer, all of this memory is one allocation that lives forever.
 //!
-//! Absent in other builds; `tests/sanitizers/run address` sets the `cfg`.
+//! This code is absent from other builds; `tests/sanitizers/run address` sets the `cfg`.
 
 use std::ptr::NonNull;
 

@@ -1,9 +1,9 @@
 //! An allocator for process states, and for messages too large for their nodes.
 //!
-//! Blocks come in five sizes, from caches of the calling thread. [Larger](super::large_blocks) or more strictly
-//! aligned ones come from the program's allocator. So neither a spawn nor a message allocates in steady state, and
-//! blocks that are freed on another thread than the one that took them return in batches (79 ns for each with the
-//! system's allocator). The memory of blocks stays at its high-water mark, which is why their size is limited.
+//! Blocks come in five sizes, from caches of the calling thread. [Larger](super::large_blocks) or more strictly aligned
+//! ones come from the program's allocator. So neither a spawn nor a message allocates in steady state, and blocks that
+//! are freed on a thread other than the one that took them are returned in batches (79 ns for each with the system's
+//! allocator). The memory of blocks stays at its high-water mark, which is why their size is limited.
 
 use super::arena::permanent;
 use super::large_blocks;
@@ -127,7 +127,7 @@ fn layout_of(size: usize, align: usize) -> Layout {
 
 fn slab<const SIZE: usize>(count: usize) -> NonNull<FreeLink> {
     let memory = permanent(count * SIZE);
-    // SAFETY: just taken, for as many pieces of that size.
+    // SAFETY: the memory was just taken, and has room for `count` pieces of that size.
     unsafe { link(memory, count, SIZE) }
 }
 

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 /// The longest name, in bytes. A guess that leaves room for a path or a URL; it bounds the cost of untrusted text.
 pub(crate) const LONGEST: usize = 1024;
 
-/// A name: a text of 1 to [`LONGEST`] bytes.
+/// A name: text of 1 to [`LONGEST`] bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name(Arc<str>);
 

@@ -1,8 +1,7 @@
 //! The names of a host, each held by at most one process, and addresses that follow a name.
 //!
-//! A name belongs to its holder while the holder is alive. Another process can take the name from the moment at which
-//! the holder's PID accepts no more messages; [`registrations`](crate::links::registrations) ensure that no name is
-//! left behind.
+//! A name belongs to its holder while the holder is alive. Another process can take the name as soon as the holder's
+//! PID accepts no more messages; [`registrations`](crate::links::registrations) ensure that no name is left behind.
 //!
 //! An address that follows a name is an alias, one for each name for which an address was requested. Its target is the
 //! current holder of the name. Addresses are `Copy`, so it is unknown when the last copy is gone; and a free name may
@@ -10,7 +9,7 @@
 //! the others are retired. This bounds the memory of a program that keeps requesting new names, and an address survives
 //! the gap between two holders unless that many other names become free in the meantime. Rejected: keeping all (a
 //! leak), retiring with the holder (no address would survive a restart), a delay (a timer for each holder's end, and a
-//! restart may back off for any time).
+//! restart may back off for any length of time).
 
 use super::name::Name;
 use crate::call::package::{Package, Undeliverable};
@@ -128,8 +127,8 @@ impl Names {
         self.host.store(host, Ordering::Relaxed);
     }
 
-    /// Returns the shard of `name`. Chosen by its last bytes, in which names made from numbers differ: a separate hash
-    /// would increase the cost of a lookup by half.
+    /// Returns the shard of `name`. The choice depends on the last bytes of the name, in which names made from numbers
+    /// differ: a separate hash would increase the cost of a lookup by half.
     fn shard(&self, name: &str) -> &RwLock<Shard> {
         /// The golden ratio, as a fraction of 2^64: spreads neighbours over the upper bits.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -228,7 +227,7 @@ impl Names {
         drop(entry);
     }
 
-    /// Returns a name whose holder has ended, if there is one. For a simulation, between turns.
+    /// Returns a name whose holder has ended, if there is one. Simulations call this between turns.
     #[cfg(feature = "test")]
     pub(crate) fn held_by_the_dead(&self) -> Option<(Arc<str>, Pid)> {
         let in_shard = |shard: &RwLock<Shard>| {
@@ -262,7 +261,7 @@ impl Names {
                     REGISTRATIONS.remove(*holder, registration);
                 }
             }
-            // Outside the lock, as in `retire`.
+            // Dropped outside the lock, as in `retire`.
             drop(entries);
         }
         lock(&self.free).clear();

@@ -4,13 +4,13 @@ use crate::env::clock::Moment;
 use crate::sync::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Maximum number of events that are logged in one [`PERIOD`]. A guess: enough to see which processes are concerned.
+/// Maximum number of events that are logged in one [`PERIOD`]. A guess: enough to see which processes are affected.
 pub(crate) const MOST: u64 = 10;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Admits [`MOST`] events in each period and counts the others. Costs one or two atomic additions. Threads that meet at
-/// the beginning of a period may suppress an event that had room, and then count it.
+/// Admits [`MOST`] events in each period and counts the others. Costs one or two atomic additions. Threads that race at
+/// the beginning of a period may suppress an event for which there was room; that event is still counted.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimit {
     /// The end of the current period, in nanoseconds.

@@ -2,7 +2,7 @@
 //!
 //! * [`counters`]: counters that are always on, and cost a plain load and store.
 //! * [`log_limit`]: a rate limit for log events that may come in floods.
-//! * [`spans`]: the spans of messages (feature `spans`), or what stands for them.
+//! * [`spans`]: the spans of messages (feature `spans`), or stubs in their place.
 
 pub(crate) mod counters;
 pub(crate) mod log_limit;

@@ -1,5 +1,5 @@
-//! What stands for [`spans`](super::spans) without the feature `spans`: the same names, for spans and origins that
-//! cannot exist. The compiler removes what depends on one.
+//! Stubs in place of [`spans`](super::spans) without the feature `spans`: the same names, for spans and origins that
+//! cannot exist. The compiler removes the code that depends on them.
 
 use crate::pid::Pid;
 use std::borrow::Borrow;

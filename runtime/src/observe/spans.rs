@@ -10,7 +10,7 @@
 //! A subscriber is user code. Every call to a subscriber here is guarded against panics, and no lock is held during the
 //! call. Messages that a subscriber sends during such a call have no origin.
 //!
-//! Without the feature, `no_spans` stands for this module, so that those who use it need not ask which one it is.
+//! Without the feature, `no_spans` replaces this module, so that its users need not distinguish the two.
 
 use crate::env::world::World;
 use crate::pid::Pid;
@@ -89,7 +89,7 @@ impl Drop for HeldSpan {
     }
 }
 
-/// Exits its span when it is dropped.
+/// A guard that exits its span when it is dropped.
 pub(crate) struct EnteredSpan<S: Borrow<HeldSpan>> {
     span: S,
     is_entered: bool,
@@ -181,8 +181,8 @@ pub(crate) fn open(origin: Option<Origin>, to: Option<Pid>, message_type: &'stat
     let from = origin.as_ref().map(|origin| &origin.0.span.0).filter(|span| !span.is_none());
     let span = call(|| {
         let Some(from) = from else { return make() };
-        // In the subscriber of the sender, the only one that knows the sender's span: a test may have a subscriber for
-        // its thread.
+        // The span is made in the subscriber of the sender, the only one that knows the sender's span: a test may have
+        // a subscriber for its thread.
         let span = from.with_subscriber(|(_, dispatch)| dispatcher::with_default(dispatch, make));
         let span = span.unwrap_or_else(Span::none);
         span.follows_from(from);

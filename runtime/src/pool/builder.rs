@@ -160,7 +160,7 @@ macro_rules! options {
             }
 
             /// Sets how long a member must be idle before it is retired, if the pool has more members than it needs;
-            /// the default is a minute. [`Duration::MAX`] never retires one. No effect on a fixed pool.
+            /// the default is a minute. [`Duration::MAX`] never retires one. Has no effect on a fixed pool.
             pub fn idle_after(mut self, idle: Duration) -> Self {
                 if self.rules.idle.is_some() {
                     self.rules.idle = Some(idle);

@@ -1,4 +1,4 @@
-//! Completion of messages by members. The pool is notified of it before the caller.
+//! Completion of messages by members. The pool is notified before the caller.
 
 use crate::call::caller::{Caller, OutsideCaller};
 use crate::sync::{Arc, Mutex, lock};

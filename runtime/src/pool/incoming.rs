@@ -1,8 +1,8 @@
 //! Messages from threads that must not run user code: those of a cluster.
 //!
-//! User code determines the lane of a message. So such a thread queues the message here, and a notifier passes the
-//! queued messages to the pool, one after another and in order. A message for which the pool has no room stays at the
-//! head of the queue and is tried again after [`RETRY`]; no thread waits meanwhile. A message that finds [`MOST`]
+//! User code determines the lane of a message. So a thread of a cluster queues the message here, and a notifier passes
+//! the queued messages to the pool, one after another and in order. A message for which the pool has no room stays at
+//! the head of the queue and is tried again after [`RETRY`]; no thread waits meanwhile. A message that finds [`MOST`]
 //! others in the queue is refused, as by a full pool.
 
 use super::route::Route;
@@ -22,7 +22,7 @@ pub(super) struct Incoming<K>(Mutex<IncomingState<K>>);
 struct IncomingState<K> {
     /// Queued packages, each with its route if it was tried before, so that user code runs only once per message.
     packages: VecDeque<(Package, Option<Route<K>>)>,
-    /// Whether a notifier is passing the packages on, or a timer will start one that does.
+    /// Whether a notifier is passing the packages on, or a timer will start one that will.
     is_brought: bool,
 }
 

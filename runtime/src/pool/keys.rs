@@ -1,4 +1,4 @@
-//! Numbers for the keys of a pool, by which the plan, which runs under a lock, distinguishes its lanes.
+//! Numbers for the keys of a pool. The plan, which runs under a lock, distinguishes its lanes by these numbers.
 //!
 //! A key's `Hash`, `Eq` and `Drop` are user code, which may panic, block, or send to this pool. So they run without a
 //! lock and under a guard; the plan only compares and clones numbers. `Hash` and `Eq` run on the sending thread, `Drop`
@@ -48,7 +48,7 @@ struct List<K> {
 const SOME: usize = 64;
 
 /// Returns the hash of a key, and the key. The drop of a key whose hash panics may panic too; it must not run during
-/// the first panic, which would abort the program.
+/// the first panic, because a second one would abort the program.
 ///
 /// # Errors
 /// Returns the panic of the key's `Hash`; the key has then been dropped.
@@ -112,7 +112,7 @@ impl<K> List<K> {
         (known, unused)
     }
 
-    /// Removes keys without other references. They cannot gain any: the list alone creates references, and its lock is
+    /// Removes keys without other references. They cannot gain any: only the list could create one, and its lock is
     /// held.
     #[cold]
     fn sweep(&mut self) -> Vec<KeyRef<K>> {

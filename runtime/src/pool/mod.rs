@@ -1,6 +1,6 @@
 //! Pools: several processes of one type behind one PID.
 //!
-//! * [`plan`]: the decisions of a pool, as a state machine without clock, threads or processes;
+//! * [`plan`]: the decisions of a pool, as a state machine without a clock, threads or processes;
 //! * [`route`]: the lane of a message; [`keys`]: user-defined keys as lanes;
 //! * [`router`]: the sending side; [`completion`]: the completion of messages;
 //! * [`process`]: the process that starts the members and handles their exits;

@@ -22,7 +22,7 @@ pub(crate) struct PoolProcess<K: LaneKey> {
     alias: Option<Alias>,
     host: Host,
     factory: MemberFactory<K>,
-    /// Error of starting the first members, for the thread that spawns the pool.
+    /// Error from starting the first members, for the thread that spawns the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
     /// Members whose PIDs are aliases, keyed by the PIDs of their current processes.
     aliases: BTreeMap<Pid, Pid>,
@@ -165,7 +165,8 @@ impl<K: LaneKey> Process for PoolProcess<K> {
         while let Some(event) = events.next() {
             match event {
                 Event::Message(package) => {
-                    // Dropped otherwise: it was sent to the PID of this process itself, which has no methods.
+                    // Any other message is dropped: it was sent to the PID of this process itself, which has no
+                    // methods.
                     let action = package.take::<Internal>().map(|Internal(action)| action.take());
                     if let Ok(Ok(action)) = action {
                         self.act(action, out);
@@ -194,8 +195,8 @@ impl<K: LaneKey> Process for PoolProcess<K> {
 
     fn close(&mut self) {
         drop(self.alias.take());
-        // Killed at the deadline of a shutdown, or ended. This thread knows the exit reason, which the dropped callers
-        // get.
+        // The process was killed at the deadline of a shutdown, or has ended. This thread knows the exit reason, which
+        // the dropped callers get.
         let (left, members) = self.router.close();
         // Members that the pool owns are told to end through their link; those that were spawned in another way are
         // not.

@@ -5,7 +5,7 @@ use crate::util::panics::{Site, contain};
 use crate::{Payload, exit::Panic, util::log};
 use std::{any::TypeId, collections::BTreeMap};
 
-/// Function that extracts the key of a message, or the panic of the user code; `None` for a message of another type.
+/// A function that returns the key of a message, or the panic of the user code; `None` for a message of another type.
 type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;
 
 pub(crate) struct Routes<K> {

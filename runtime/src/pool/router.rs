@@ -1,10 +1,10 @@
 //! The sending side of a pool: its plan, under a lock, and the execution of the plan's actions.
 //!
-//! Any thread that sends, answers, or keeps time changes the plan under the lock. Its actions are executed without the
-//! lock, since they run other code (a refused message may be a dead letter, with a user's hook), but by one thread at a
-//! time, in order: `acting` marks that a thread does so, and that thread also executes the actions that others add. So
-//! two messages from one sender to one member stay in order, and an answer that arrives while the pool acts causes no
-//! deadlock.
+//! Any thread that sends, answers, or keeps time changes the plan under the lock. The plan's actions are executed
+//! without the lock, since they run other code (a refused message may be a dead letter, with a user's hook), but by one
+//! thread at a time, in order: `acting` marks that a thread does so, and that thread also executes the actions that
+//! others add. So two messages from one sender to one member stay in order, and an answer that arrives while the pool
+//! acts causes no deadlock.
 //!
 //! A thread that must not run user code passes messages through [`Incoming`].
 
@@ -124,7 +124,8 @@ impl<K: LaneKey> PoolRouter<K> {
 
     fn now(&self) -> Moment {
         match self.host.clock_override() {
-            // Called often, and need not be exact; but on a thread with a virtual clock, `about_now` returns its time.
+            // This is called often, and need not be exact; but on a thread with a virtual clock, `about_now` would
+            // return that clock's time.
             None if !has_virtual_clock() => Moment::about_now(),
             told => Moment::now_by(told),
         }

@@ -6,7 +6,7 @@ use crate::{Pid, actor::send::SendTo, sync::Arc};
 use std::fmt;
 
 /// A name for any number of processes, from [`Host::group`](crate::Host::group). This is a handle, cheap to clone; the
-/// group exists while it has members or subscribers. A group of an ended host has none and takes none.
+/// group exists while it has members or subscribers. A group of an ended host has none and accepts none.
 ///
 /// A process is a member while it is alive and has joined more often than it has left. It is removed before its end is
 /// reported. Members may be processes of any host of the program, stand-alone mailboxes, and [aliases](Pid::is_alias),
@@ -52,8 +52,8 @@ impl Group {
         Ok((self.table.get()?, key))
     }
 
-    /// Adds a member, or one more membership of a member, which then has to leave as often. Returns whether the process
-    /// was not a member before. Takes a lock that some other groups share.
+    /// Adds a member, or one more membership of a member, which must then leave as often as it has joined. Returns
+    /// whether the process was not a member before. Takes a lock that some other groups share.
     ///
     /// # Errors
     /// [`GroupError`] if the process or the group's host has ended, or if the group's name is empty or longer than
@@ -100,10 +100,11 @@ impl Group {
     /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change. No change is missed or
     /// reported twice between the list and the events. (A full mailbox loses none either: a process that joins and
     /// leaves faster than a subscriber can follow is suspended.) The subscription ends with the subscriber. A repeated
-    /// subscription returns a new list and keeps the events. An alias stands for its current process.
+    /// subscription returns a new list, and each event is still sent once. For an alias, its current process is
+    /// subscribed.
     ///
     /// # Errors
-    /// Those of [`join`](Self::join).
+    /// The same errors as [`join`](Self::join).
     pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Arc<[Pid]>, GroupError> {
         let ((table, key), pid) = (self.place()?, subscriber.target());
         table.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)

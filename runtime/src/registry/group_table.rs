@@ -63,7 +63,7 @@ struct GroupState {
     watchers: BTreeSet<Pid>,
     /// The group as a registrant of its members.
     registrant: Arc<dyn Registrant>,
-    /// The members, if they were requested since the last change.
+    /// The list of members, if it was requested since the last change.
     list: Option<Arc<[Pid]>>,
 }
 
@@ -91,8 +91,8 @@ impl Notices {
             self.0.into_iter().partition(|(_, pushed)| pushed.claim == Claim::Vacant);
         let tokens = alive.into_iter().filter_map(|(slot, pushed)| slot.claimed(pushed).ok().flatten());
         let wakers: Vec<Waker> = tokens.filter_map(Token::hand_over).collect();
-        // Before the wakers, which may wait for what others have sent to an ended watcher. That becomes dead letters,
-        // which are passed to user hooks.
+        // Ended watchers come before the wakers, which may wait for messages that others have sent to an ended watcher.
+        // Those become dead letters, which are passed to user hooks.
         ended.into_iter().for_each(|(slot, pushed)| drop(slot.claimed(pushed)));
         wakers.into_iter().for_each(|waker| wake(Site::MailboxWaker, waker));
     }
@@ -227,7 +227,7 @@ impl GroupTable {
         self.shard(key).get(key).and_then(|group| group.members.get(&pid)).is_some_and(|member| member.joins > 0)
     }
 
-    /// Returns a member or subscriber that has ended, if there is one. For a simulation, between turns.
+    /// Returns a member or subscriber that has ended, if there is one. Simulations call this between turns.
     #[cfg(feature = "test")]
     pub(crate) fn has_a_dead_member(&self) -> Option<Pid> {
         let in_shard = |shard: &Mutex<BTreeMap<GroupKey, GroupState>>| {

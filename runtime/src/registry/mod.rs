@@ -3,7 +3,7 @@
 //! * [`group_table`]: members and watchers, for groups and topics alike; [`group`], [`topic`]: their two APIs;
 //! * [`types`]: process types that can be started by name; [`upgrades`]: upgrades between them.
 //!
-//! A group exists while it has a member. It is notified of a member's end through
+//! A group exists while it has a member or a watcher. It is notified of their ends through
 //! [`registrations`](crate::links::registrations).
 
 pub(crate) mod group;

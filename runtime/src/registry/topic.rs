@@ -7,7 +7,7 @@ use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
 
 /// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). This is a handle, cheap to clone; the
-/// topic exists while it has subscribers. A topic of an ended host has no subscribers and takes none.
+/// topic exists while it has subscribers. A topic of an ended host has no subscribers and accepts none.
 ///
 /// Topics with the same name and different types are independent. A subscription ends before the end of its process is
 /// reported.
@@ -39,7 +39,7 @@ impl<E: Send + 'static> Topic<E> {
         Self { table, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }
 
-    /// Returns the topic without a name for events of type `E`.
+    /// Returns the unnamed topic for events of type `E`.
     pub(crate) fn of_type(table: TableOfHost) -> Self {
         let key = Ok(GroupKey { event: Some(TypeId::of::<E>()), name: None });
         Self { table, key, event: PhantomData }

@@ -23,7 +23,7 @@ type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 #[derive(Default)]
 pub(crate) struct Registry {
     types: RwLock<BTreeMap<String, Arc<TypeFactory>>>,
-    /// By type, because a process takes messages by name however it was started.
+    /// Keyed by type, because a process takes messages by name however it was started.
     messages: RwLock<BTreeMap<TypeId, MessageMaker>>,
 }
 
@@ -39,7 +39,7 @@ impl Registry {
     ) {
         self.messages.write().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<P>(), message_of::<P>);
         let before = self.types.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
-        // Outside the lock, because the drop of the factory may run user code.
+        // Dropped outside the lock, because the drop of the factory may run user code.
         drop(before);
     }
 

@@ -29,7 +29,7 @@ impl Upgrades {
         };
         let key = (TypeId::of::<Old>(), <S::Process as Declared>::NAME);
         let before = self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(ask));
-        // Outside the lock, because the drop of the upgrade may run user code.
+        // Dropped outside the lock, because the drop of the upgrade may run user code.
         drop(before);
     }
 

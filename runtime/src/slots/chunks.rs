@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn two_threads_that_make_an_entry_get_the_same_one() {
-        // Miri takes seconds for each.
+        // Miri takes seconds for each chunk.
         const CHUNKS: u32 = if cfg!(miri) { 2 } else { 64 };
         static SIDE: Chunks<Counter> = Chunks::new();
         std::thread::scope(|scope| {

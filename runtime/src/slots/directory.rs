@@ -107,7 +107,7 @@ impl SlotTable {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Returns whether `pid` is exactly the PID of a live process, since one parsed from text may be anything. The
+    /// Returns whether `pid` is exactly the PID of a live process, since a PID parsed from text may be arbitrary. The
     /// check is in one total order with exits.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());
@@ -177,7 +177,8 @@ impl SlotTable {
     }
 
     /// Like [`take_back`](Self::take_back) if nothing has arrived in the slot; otherwise returns the token. Runs no
-    /// user code and schedules nothing. Only for a slot that is not listed, where no other process can have started.
+    /// user code and schedules nothing. Must be called only for a slot that is not listed, in which no other process
+    /// can have started.
     pub(crate) fn take_back_empty(&self, token: Token) -> Option<Token> {
         let index = token.is_reusable().then_some(token.slot().index());
         let late = token.park_vacant();

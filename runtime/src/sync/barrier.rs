@@ -1,9 +1,9 @@
-//! Two barriers that work only together: a light one for a thread that passes often, and a heavy one for a thread that
-//! comes rarely.
+//! Two barriers that work only together: a light one for a thread that passes it often, and a heavy one for a thread
+//! that passes it rarely.
 //!
 //! Thread T stores x, passes [`light_barrier`] and loads y; thread R stores y, passes [`heavy_barrier`] and loads x.
 //! Then T sees R's store or R sees T's, as if both had passed a sequentially consistent fence. On Linux the light
-//! barrier costs only an instruction order that the compiler must keep. The heavy barrier has the kernel interrupt each
+//! barrier costs only a constraint on the compiler's instruction order. The heavy barrier has the kernel interrupt each
 //! processor that runs a thread of this program (`membarrier`, expedited; 0.5 to 20 µs), which is a full barrier
 //! wherever T is. Until the kernel is [ready](prepare) for that, or if it never is, T adds a fence.
 //!
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 /// Whether the kernel makes each heavy barrier a barrier for all threads.
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Asks the kernel to serve heavy barriers, once for a program. In a program with several threads this takes some 10
-/// ms, so it belongs on a thread that no other thread waits for.
+/// Asks the kernel to serve heavy barriers, once per program. In a program with several threads this takes some 10 ms,
+/// so it belongs on a thread that no other thread waits for.
 pub(crate) fn prepare() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| READY.store(kernel::register(), Ordering::SeqCst));
@@ -52,9 +52,9 @@ pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// Handles a kernel that refuses barriers after it has agreed to serve them: a filter of system calls was installed
-/// since, or it has no memory. Aborts the program if a slow barrier fails too: without a barrier, two threads may run
-/// one process.
+/// Handles a kernel that refuses barriers after it has agreed to serve them: a filter of system calls has been
+/// installed since then, or the kernel has no memory. Aborts the program if a slow barrier fails too: without a
+/// barrier, two threads may run one process.
 #[cold]
 fn fall_back() {
     if !kernel::slow_barrier() {

@@ -4,7 +4,8 @@
 //! The places are before and after a lock, before a park or a wait, around an unpark, a fence and an exchange of a
 //! pointer, at the start of a thread, and around each step of a process. `POSTROOM_CHAOS_SEED` enables the sleeps, and
 //! `POSTROOM_CHAOS_MS` limits their total over all threads of the program. Each thread draws from the seed and its own
-//! number, so the same seed sleeps at similar places, but not at the same: that also depends on the kernel.
+//! number, so the same seed sleeps at similar places, but not at exactly the same ones, which also depend on the
+//! kernel.
 
 use std::cell::RefCell;
 use std::ops::Deref;

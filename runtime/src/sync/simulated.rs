@@ -1,8 +1,8 @@
-//! The replacement for the machine on the threads of a simulation (see `simulation`). The door to the machine (`sync`)
-//! asks this module first, so this module imports nothing from there.
+//! The replacement for the operating system on the threads of a simulation (see `simulation`). `sync`, through which
+//! all other code reaches locks and threads, asks this module first, so this module imports nothing from there.
 //!
-//! It is the one seam of simulations: without the feature `test` no thread belongs to one, and the compiler removes
-//! what depends on that.
+//! It is the only seam for simulations: without the feature `test` no thread belongs to a simulation, and the compiler
+//! removes the code that depends on one.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! The kind of a thread, and so whether user code may run on it.
+//! The kind of a thread, which determines whether user code may run on it.
 //!
 //! User code (a waker, a destructor, a hook, a closure, the subscriber of the log) may block for as long as it likes.
 //! So it never runs on a thread that others depend on: it runs on workers, whose permits pass to other threads
@@ -58,7 +58,8 @@ impl ThreadKind {
     /// Returns the kind of the calling thread.
     #[inline]
     pub fn current() -> Self {
-        // Inaccessible in the destructors of a thread's own thread-locals: a thread that ends has no other duties.
+        // `KIND` may be inaccessible in the destructors of a thread's own thread-locals: a thread that is ending has no
+        // other duties.
         KIND.try_with(Cell::get).unwrap_or(Self::Outside)
     }
 

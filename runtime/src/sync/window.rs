@@ -6,23 +6,24 @@ use std::cell::RefCell;
 /// A point in a protocol at which other threads can intervene.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Window {
-    /// A caller has determined the called process, and has not sent its message.
+    /// A caller has determined the called process, but has not yet sent its message.
     BeforeCall,
-    /// A sender has found the receiver alive, and has not pushed its message.
+    /// A sender has found the receiver alive, but has not yet pushed its message.
     BeforeMessage,
-    /// A caller has pushed its message, and has not looked whether the process is still alive.
+    /// A caller has pushed its message, but has not yet looked whether the process is still alive.
     BeforeLook,
-    /// A requester has found the process alive, and has not pushed its request.
+    /// A requester has found the process alive, but has not yet pushed its request.
     BeforeRequest,
-    /// A token has been parked, and its holder has not checked the control lane again.
+    /// A token has been parked, but its holder has not yet checked the control lane again.
     AfterParking,
-    /// Something has been pushed to the control lane, and the token, if parked, has not been claimed.
+    /// Something has been pushed to the control lane, but the token, if parked, has not yet been claimed.
     BeforeClaim,
-    /// A process on the short path of exit has found that it leaves nothing behind, and its slot has not been reused.
+    /// A process on the short path of exit has found that it leaves nothing behind, but its slot has not yet been
+    /// reused.
     BeforeReuse,
-    /// A flush has not taken all tokens.
+    /// A flush has not yet taken all tokens.
     InFlush,
-    /// A thread has found that it has its permit, and has not queued a process in its deque.
+    /// A thread has found that it has its permit, but has not yet queued a process in its deque.
     BeforeSharing,
 }
 

@@ -1,6 +1,6 @@
 //! Timers and clocks.
 //!
-//! * [`wheel`]: a hierarchical timer wheel, without clock, lock or thread;
+//! * [`wheel`]: a hierarchical timer wheel, without a clock, lock or thread;
 //! * [`timers`]: the wheels of a host, each under its own lock; [`next_due`]: the moment when the earliest timer is
 //!   due;
 //! * [`timekeeper`]: the thread for timers of code without a host;

@@ -1,4 +1,4 @@
-//! The moment when the first timer of a host is due: one word over those of several wheels.
+//! The moment when the first timer of a host is due: one word that combines those of several wheels.
 //!
 //! The word of a wheel is never later than the first timer of that wheel, and the word of the host is never later than
 //! the first timer of all. A wheel's word is written under the wheel's lock. The host's word is lowered by a thread
@@ -10,8 +10,8 @@
 //!
 //! No timer is lost. If X2 precedes X5 and lowers the word, X5 fails. If X2 precedes X5 and finds nothing to lower, X1
 //! precedes X6, which sees it. If X2 follows X5, it compares with the value that X5 wrote. (All operations are
-//! sequentially consistent.) A thread that went to sleep by the value of X5, which X6 has lowered, is woken as if the
-//! timer had been set at X6.
+//! sequentially consistent.) A thread that went to sleep until the moment that X5 wrote, which X6 has lowered, is woken
+//! as if the timer had been set at X6.
 
 use crate::env::clock::{Moment, SharedMoment};
 use crate::sync::fence_for_models;

@@ -14,7 +14,7 @@ use crate::util::panics::{Site, contain};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) struct Timekeeper {
-    /// Timers whose actions have a notifier perform what is due.
+    /// Timers whose actions hand what is due to a notifier.
     timers: Timers,
     lines: Lines,
     /// Whether the thread runs. Checked together with the timers, under this lock: by threads that set a timer, and by
@@ -78,7 +78,7 @@ impl Timekeeper {
         kept.then_some(key)
     }
 
-    /// Wakes the thread. Under the lock, so that the notification cannot fall between its check and its wait.
+    /// Wakes the thread. Takes the lock, so that the notification cannot fall between the thread's check and its wait.
     fn tell(&self) {
         let _running = lock(&self.running);
         self.changed.notify_all();

@@ -16,12 +16,11 @@
 //!
 //! # A million at once
 //!
-//! No thread fires timers for long: [`Timers::due`] does a bounded amount of work, which may be only to advance a wheel
-//! part of the way, and a worker fires [`FIRED`] timers at a time. Then it runs processes, and others can take those
-//! that it has woken; the next worker to check the clock fires what is still due (see `engine/sched/find`). A worker
-//! does not wait for a wheel that another thread uses: it takes the next wheel that is due, or none. (With a million
-//! timers due in one wheel, two workers that waited for each other spent a third of their time being put to sleep and
-//! woken.)
+//! No thread fires timers for long: [`Timers::due`] does a bounded amount of work, which may only advance a wheel part
+//! of the way, and a worker fires [`FIRED`] timers at a time. Then it runs processes, and others can take those that it
+//! has woken; the next worker to check the clock fires what is still due (see `engine/sched/find`). A worker does not
+//! wait for a wheel that another thread uses: it takes the next wheel that is due, or none. (With a million timers due
+//! in one wheel, two workers that waited for each other spent a third of their time being put to sleep and woken.)
 
 use super::next_due::NextDue;
 use super::wheel::{Wheel, WheelKey};
@@ -45,8 +44,8 @@ pub(crate) const FIRED: u32 = 64;
 pub(crate) const SOUGHT: u32 = 16;
 
 /// A thread prefers the first timer of its own wheel to the first timer of all wheels if it is due at most this much
-/// later: in its own wheel, where its own processes set timers, it contends with no other thread. One tick of the
-/// wheels.
+/// later: in its own wheel, where its own processes set timers, it contends with no other thread. The value is one tick
+/// of the wheels.
 const SLACK: u64 = 1 << 20;
 
 /// The result of a search for due timers.
@@ -109,19 +108,20 @@ struct SharedWheel {
 }
 
 impl Timers {
-    /// Creates the wheels for that many permits, and one for threads without a permit.
+    /// Creates the wheels for `threads` permits, and one for threads without a permit.
     pub(crate) fn new(threads: usize) -> Self {
         let wheel = || SharedWheel { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
         let wheels = (0..=threads).take(WHEELS).map(|_| CachePadded::new(wheel())).collect();
         Self { wheels, next: NextDue::new() }
     }
 
-    /// Returns whether there are as many wheels as [`new`](Self::new) creates for that many permits.
+    /// Returns whether there are as many wheels as [`new`](Self::new) creates for `threads` permits.
     pub(crate) fn fits(&self, threads: usize) -> bool {
         self.wheels.len() == WHEELS.min(threads + 1)
     }
 
-    /// Returns the next moment with work: no later than the first timer is due; [`Moment::NEVER`] if there is no timer.
+    /// Returns the next moment with work, which is no later than the moment when the first timer is due;
+    /// [`Moment::NEVER`] if there is no timer.
     #[inline]
     pub(crate) fn next(&self) -> Moment {
         self.next.load()
@@ -174,7 +174,7 @@ impl Timers {
     }
 
     /// Takes out a due timer while other threads may do the same: skips wheels that another thread is using, and
-    /// prefers the wheel of `permit` if that is at most [`SLACK`] late.
+    /// prefers the wheel of `permit` if that is due at most [`SLACK`] after the first.
     pub(crate) fn due_beside_others(&self, permit: Option<usize>, now: Moment) -> Due {
         let mut taken = 0_u32;
         while let Some((first, until)) = self.first_due(now, taken) {
@@ -356,7 +356,7 @@ mod tests {
                     setters_left.fetch_sub(1, Ordering::SeqCst);
                 });
             }
-            // Goes by `next` alone, so that a timer that `next` does not report is never fired.
+            // Relies on `next` alone, so that a timer that `next` does not report is never fired.
             while setters_left.load(Ordering::SeqCst) > 0 || timers.next() < Moment::NEVER {
                 let now = Moment::now();
                 while timers.next() <= now {

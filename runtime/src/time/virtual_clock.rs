@@ -20,7 +20,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 /// How long, by the system clock, to wait for processes to become idle. A guess: if they take longer, they most likely
-/// never do.
+/// never will.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reason why the wait for a runtime to become idle failed.
@@ -64,7 +64,7 @@ pub enum ClockError {
 }
 
 pub(crate) trait ClockUser: Sync {
-    /// Returns the number of unparks, if nothing runs or can run as far as one look shows. Two looks with the same
+    /// Returns the number of unparks if, as far as one look shows, nothing runs or can run. Two looks with the same
     /// number prove that the user was idle between them.
     fn at_rest(&self) -> Option<u64>;
 
@@ -87,7 +87,7 @@ struct VirtualClock {
     users: Mutex<Vec<&'static dyn ClockUser>>,
 }
 
-/// The clock of a runtime: the system's, or one that a test advances. A handle, cheap to clone.
+/// The clock of a runtime: the system's, or one that a test advances. This is a handle, cheap to clone.
 ///
 /// A runtime's clock determines the sleeps, intervals, timeouts and deadlines of its processes, delayed sends to them,
 /// `ctx.now()`, and the deadlines of calls to its processes from async code outside. System threads wait by system
@@ -143,7 +143,8 @@ impl Clock {
         Self(None)
     }
 
-    /// Creates a virtual clock that starts at the current time and stands still until it is advanced. For tests.
+    /// Creates a virtual clock that starts at the current time and stands still until it is advanced. Intended for
+    /// tests.
     pub fn manual() -> Self {
         Self::starting_at(Moment::now_by(None))
     }
@@ -186,8 +187,8 @@ impl Clock {
     /// Advances the clock by `duration`, from one due moment to the next: all its runtimes become idle before each
     /// move, and at the end. If several threads advance a clock, they take turns.
     ///
-    /// Work outside of the processes of these runtimes (threads that handle commands, tasks of other executors) is not
-    /// waited for.
+    /// Does not wait for work outside of the processes of these runtimes (threads that handle commands, tasks of other
+    /// executors).
     ///
     /// # Errors
     /// [`ClockError::System`] for the system clock; [`ClockError::Idle`] if the caller is inside a process, if a
@@ -295,7 +296,7 @@ impl VirtualClock {
             if are_idle && due.is_none() {
                 return Ok(());
             }
-            // Each user was idle at some time, but what it does at once causes more work.
+            // Each user was idle at some time, but new work keeps arriving at once.
             if instant_now() >= until
                 && let Some(user) = due.or(users.first())
             {

@@ -1,4 +1,4 @@
-//! A hierarchical timer wheel, without clock, lock or thread.
+//! A hierarchical timer wheel, without a clock, lock or thread.
 //!
 //! Time is divided into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots represent the base-64
 //! digits of an entry's tick: an entry is in the level of the highest digit in which its tick differs from the current
@@ -35,7 +35,7 @@ use std::iter;
 const TICK: u32 = 20;
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
-/// Enough levels for all ticks.
+/// The number of levels, which suffices for all ticks.
 const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
 const NONE: u32 = u32::MAX;
 
@@ -52,12 +52,12 @@ const ASIDE: EntryPlace = EntryPlace::MAX - 1;
 const FREE: EntryPlace = EntryPlace::MAX - 2;
 const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 
-/// The ordered entries are cleaned up when more than this many of them, and more than half, stand for removed entries.
+/// The ordered entries are cleaned up when more than this many of them, and more than half, refer to removed entries.
 const STALE: usize = 64;
 
 /// Maximum number of entries that are taken from their slots at a time, and of cancelled entries that are skipped. That
-/// many take about 1 µs, or a read from memory each at worst: no longer than other threads spin for the lock. Small in
-/// tests, so that the ends of portions are reached.
+/// many take about 1 µs or, at worst, one read from memory each: no longer than other threads spin for the lock. Small
+/// in tests, so that the ends of portions are reached.
 const PORTION: usize = if cfg!(test) { 8 } else { 40 };
 
 /// A portion is smaller than 1,024 bytes: for a larger block glibc first consolidates all free small ones, which takes
@@ -117,7 +117,7 @@ pub(crate) struct Wheel<T> {
     levels: [Level; LEVELS],
     /// The first entry of each slot that time has reached and that has yet to be taken apart.
     apart: Vec<u32>,
-    /// A moment no later than the first of these entries is due.
+    /// A moment no later than the moment when the first of these entries is due.
     apart_from: u64,
     /// The portion that is being sorted.
     brought: Vec<Near>,
@@ -128,7 +128,7 @@ pub(crate) struct Wheel<T> {
     in_runs: usize,
     /// Entries that were set for the current tick.
     heap: BinaryHeap<Reverse<Near>>,
-    /// Approximate number of ordered entries that stand for removed ones. (An entry that is reset to its earlier moment
+    /// Approximate number of ordered entries that refer to removed ones. (An entry that is reset to its earlier moment
     /// occurs twice.)
     stale: usize,
     /// The moment when the entry that was taken out last was due.
@@ -160,7 +160,7 @@ impl<T> Wheel<T> {
         self.len
     }
 
-    /// Adds an entry. Returns the value if there are 2^32 entries already.
+    /// Adds an entry. Returns the value if there are 2^32 - 1 entries already.
     pub(crate) fn insert(&mut self, due: u64, value: T) -> Result<WheelKey, T> {
         self.serial += 1;
         let serial = self.serial;
@@ -206,7 +206,7 @@ impl<T> Wheel<T> {
         self.find(key).is_some()
     }
 
-    /// Returns the next moment with work: no later than the first entry is due.
+    /// Returns the next moment with work, which is no later than the moment when the first entry is due.
     pub(crate) fn next(&self) -> u64 {
         if !self.apart.is_empty() {
             return self.apart_from;
@@ -235,9 +235,9 @@ impl<T> Wheel<T> {
         self.popped
     }
 
-    /// Takes out the first entry, if it is due at `until`, and advances the present to `now`, which is no earlier. If
-    /// that takes long, or if many entries were cancelled, only a part of it is done, and nothing is taken out: then
-    /// [`next`](Self::next) is no later than `now`.
+    /// Takes out the first entry, if it is due at `until`, and advances the present to `now`, which is no earlier than
+    /// `until`. If that takes long, or if many entries were cancelled, only a part of it is done, and nothing is taken
+    /// out: then [`next`](Self::next) is no later than `now`.
     pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
         self.move_on(now);
         if !self.apart.is_empty() {
@@ -300,7 +300,7 @@ impl<T> Wheel<T> {
         entry.place == NEAR && entry.serial == serial && entry.due == due
     }
 
-    /// Puts an entry that is in no list in its place.
+    /// Puts an entry that is in no list where it belongs.
     #[inline]
     fn put(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
@@ -346,7 +346,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Replaces the first entry of a list: of a slot, or one that was taken apart.
+    /// Replaces the first entry of a list: that of a slot, or one that is being taken apart.
     fn replace_first(&mut self, place: usize, index: u32, next: u32) {
         let (slots, slot) = (&mut self.levels[place / SLOTS], place % SLOTS);
         if slots.first[slot] == index {
@@ -407,7 +407,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Advances the present to `tick`, and lists the slots that it reaches as to be taken apart.
+    /// Advances the present to `tick`, and adds the slots that it reaches to those that are to be taken apart.
     fn pass_slots(&mut self, tick: u64) {
         let before = std::mem::replace(&mut self.present, tick);
         self.apart_from = (before + 1) << TICK;
@@ -553,8 +553,8 @@ mod tests {
         const CROWD: u64 = if cfg!(miri) { 1_000 } else { 10_000 };
         let mut random = Random::new(5, 0);
         let mut wheel = Wheel::new();
-        // Within one tick, about a hundred entries at each moment. Some of them are cancelled, and one is put off,
-        // while the crowd is being taken apart.
+        // About a hundred entries are due at each moment, all within one tick. Some of them are cancelled, and one is
+        // put off, while the crowd is being taken apart.
         let due = |random: &mut Random| (5 << TICK) + random.below(100) as u64;
         let mut expected: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::new();
@@ -578,7 +578,7 @@ mod tests {
                 None => calls_for_nothing += 1,
             }
             if calls_for_nothing == 7 && moved < CROWD as usize {
-                // Wherever these entries are by now: the last ones set are the first in their list.
+                // These entries may be anywhere by now: the last ones set are the first in their list.
                 for name in [0, 17, CROWD / 2, CROWD - 1] {
                     assert_eq!(wheel.cancel(keys[name as usize]), Some(name));
                     expected.retain(|entry| entry.1 != name);
@@ -594,8 +594,8 @@ mod tests {
         assert_eq!((wheel.len(), wheel.next()), (1, 7 << TICK));
     }
 
-    /// Catches: an entry that is the first of the rest of a slot, and fires although it was cancelled or put off, or
-    /// takes others with it. (Mutations: `take_off` does not update the first entry of the slot; `take_apart` does not
+    /// Catches: the first of a slot's remaining entries, if it fires although it was cancelled or postponed, or takes
+    /// other entries with it. (Mutations: `take_off` does not update the first entry of the slot; `take_apart` does not
     /// clear the `previous` of the first entry.)
     #[test]
     fn the_first_of_a_slot_that_is_being_taken_apart_can_be_cancelled_and_put_off() {
@@ -635,7 +635,7 @@ mod tests {
         }
     }
 
-    /// Catches: the key of a timer that a shutdown has dropped, and which cancels a timer that was set later.
+    /// Catches: a key of a timer that a shutdown has dropped, if that key cancels a timer that was set later.
     /// (Mutation: `clear` resets the serial numbers.)
     #[test]
     fn keys_of_entries_that_were_cleared_name_none_that_come_after() {
@@ -654,7 +654,7 @@ mod tests {
     #[test]
     fn who_sleeps_until_the_next_thing_to_do_wakes_at_most_once_a_level_for_nothing() {
         let mut wheel = Wheel::new();
-        // Two entries, so that the wheel does not look into the slot.
+        // There are two entries, so that the wheel does not look into the slot.
         let due = 0x7fff_ffff_ffff_ffff;
         let _keys = [wheel.insert(due, 1), wheel.insert(due, 2)];
         let mut wakes = 0;
@@ -674,7 +674,7 @@ mod tests {
         let mut wheel = Wheel::new();
         assert_eq!(wheel.pop(1 << 40, 1 << 40), None::<u64>);
         for round in 0..repeated(100_000) {
-            // In the present tick, hence ordered; later; and never due.
+            // The entries are due in the present tick, hence ordered; later; and never.
             let keys =
                 [1 << 40, (1 << 40) + (1 << 30), NEVER].map(|due| wheel.insert(due, round).expect("there is room"));
             assert_eq!(keys.map(|key| wheel.cancel(key)), [Some(round); 3]);

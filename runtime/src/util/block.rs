@@ -81,7 +81,7 @@ impl<T: ?Sized> DerefMut for Block<T> {
 /// A block that has no value yet, or whose value has been moved out.
 pub struct EmptyBlock<T>(NonNull<T>);
 
-// SAFETY: this is memory without a value, and its only owner.
+// SAFETY: the block is memory without a value, and this is its only owner.
 unsafe impl<T> Send for EmptyBlock<T> {}
 
 impl<T> EmptyBlock<T> {

@@ -1,6 +1,7 @@
-//! A macro for `Debug` of types that cannot derive it, because a field or a type parameter has none.
+//! A macro that implements `Debug` for types that cannot derive it, because a field or a type parameter has none.
 
-/// Implements `Debug`: as a struct of the named fields (with `..` at their end if there are others), or by a format.
+/// Implements `Debug`: as a struct of the named fields (with `..` at the end if there are others), or with a format
+/// string.
 ///
 /// `impl_debug!([P] Context<P>, self => "Context" { pid: self.pid, .. })`, or
 /// `impl_debug!([P: Actor] Spawn<P>, self => "Spawn<{}>", P::NAME)`.

@@ -3,8 +3,8 @@
 use super::notifiers;
 use super::panics::{Site, contain};
 
-/// Drops a value that contains user data and whose panic must have no consequence. If the calling thread must not run
-/// user code, a notifier drops it.
+/// Drops a value that contains user data. A panic in its destructor is logged, and has no other consequence. If the
+/// calling thread must not run user code, a notifier drops it.
 #[inline]
 pub(crate) fn dispose<T: Send + 'static>(site: Site, value: T) {
     if std::mem::needs_drop::<T>() && notifiers::is_needed() {
@@ -13,7 +13,7 @@ pub(crate) fn dispose<T: Send + 'static>(site: Site, value: T) {
     dispose_here(site, value);
 }
 
-/// Like [`dispose`], for a value that cannot leave its thread, which must be allowed to run user code.
+/// Like [`dispose`], for a value that cannot leave its thread. That thread must be allowed to run user code.
 #[inline]
 pub(crate) fn dispose_here<T>(site: Site, value: T) {
     if std::mem::needs_drop::<T>()

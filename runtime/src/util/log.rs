@@ -33,7 +33,7 @@ use super::panics::Site;
 /// Returns whether a subscriber may want events of this level: a load and a branch, so disabled events need no guard.
 #[inline]
 pub(crate) fn is_on(level: tracing::Level) -> bool {
-    // Checked even for an event that no subscriber wants now.
+    // The thread is checked even for an event that no subscriber wants now.
     Site::Log.check_thread();
     level <= tracing::level_filters::STATIC_MAX_LEVEL && level <= tracing::level_filters::LevelFilter::current()
 }

@@ -3,7 +3,7 @@
 //! * [`block`]: a value in a block of memory from the thread's cache;
 //! * [`log`]: macros for `tracing` events with the target `postroom`;
 //! * [`panics`]: guards around user code, and the text of a caught panic; [`dispose`]: dropping user values;
-//! * [`debug`]: a macro for `Debug` of types that cannot derive it;
+//! * [`debug`]: a macro that implements `Debug` for types that cannot derive it;
 //! * [`defer`]: a guard that runs a closure when it is dropped;
 //! * [`notifiers`]: threads that run user code on behalf of threads that must not;
 //! * [`oneshot`]: a channel for one value, between threads and tasks;

@@ -1,8 +1,9 @@
 //! Threads that do nothing but run user code, on behalf of threads that must not run it.
 //!
 //! The watchdog, the timekeeper and the threads of a cluster have duties that others depend on, and user code may block
-//! (see `sync/thread_kind`). So they hand it to these threads: wakers of tasks and threads outside, expired timers of
-//! code without a runtime, reports of stalls. A job that blocks delays no other job, unless they form a [`Series`].
+//! (see `sync/thread_kind`). So they hand user code to these threads: wakers of tasks and threads outside, expired
+//! timers of code without a runtime, reports of stalls. A job that blocks delays no other job, unless they form a
+//! [`Series`].
 //!
 //! # Protocol
 //!

@@ -150,7 +150,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// Runs `future` until it completes or `deadline` passes, in which case it returns `None`.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
     let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
-    // Inaccessible in the destructors of a thread's own thread-locals; no other thread looks at this one then.
+    // `WAITER` may be inaccessible in the destructors of a thread's own thread-locals; by then no other thread looks at
+    // this one.
     let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
     let mut outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
     // Restores the enclosing `block_on`.
@@ -173,7 +174,7 @@ pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Optio
         if let Some(waiter) = &waiter {
             waiter.rests.fetch_add(1, Ordering::SeqCst);
         }
-        // Fails if the thread was woken during the poll. The poll may itself have waited, and so used up the unpark.
+        // Fails if the thread was woken during the poll. The poll may itself have parked, and so consumed the unpark.
         let rests = unpark.state.compare_exchange(POLLING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if rests {
             if let Some(waiter) = &waiter {

@@ -96,7 +96,7 @@ impl Site {
         if self as usize != Self::Backstop as usize {
             let kind = ThreadKind::current();
             RAN_ON[self as usize].fetch_or(1 << kind as u16, std::sync::atomic::Ordering::Relaxed);
-            // A cluster is a transport, so on its threads this is its own code.
+            // A cluster is a transport, so on its threads the code of these sites is its own.
             let is_own = kind == ThreadKind::Cluster && matches!(self, Self::Transport | Self::RemoteAnswer);
             assert!(
                 is_own || kind.runs_users_code(),
@@ -173,7 +173,8 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (std::any::TypeId,
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
     // A paused runtime that is dropped during a panic is started. The standard library panics if the hook is replaced
-    // then, which would abort the program. Without the hook, panics have no place; the next runtime installs it.
+    // during a panic, which would abort the program. Without the hook, panics have no place; the next runtime installs
+    // it.
     if std::thread::panicking() {
         return;
     }
@@ -218,7 +219,7 @@ pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Resu
     }
     result.map_err(|payload| {
         site.get().caught();
-        // Inaccessible in the destructors of a thread's own thread-locals.
+        // `PLACE` may be inaccessible in the destructors of a thread's own thread-locals.
         let panic = Panic { message: message(&*payload), place: PLACE.try_with(RefCell::take).unwrap_or_default() };
         discard(payload);
         panic

@@ -1,9 +1,9 @@
 //! A value that only the thread that made it may use, even after a move: for processes whose state is not `Send`.
 //!
 //! The value may be moved, and so may its owner: moving bytes does not use the value. Every access, and the drop,
-//! checks that it happens on the original thread. So the scheduler stores such states like others, and its mistakes
-//! only cause a panic or a leak. For correctness, the scheduler keeps a state on its thread (see `engine/pinned`);
-//! soundness depends on this file alone.
+//! checks that it happens on the original thread. So the scheduler can store such a state like any other, and its
+//! mistakes cause at most a panic or a leak. For correctness, the scheduler keeps a state on its thread (see
+//! `engine/pinned`); soundness depends on this file alone.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 /// Returns a number that identifies the calling thread among all that ever existed.
 pub(crate) fn this_thread() -> u64 {
-    // Not `std::thread::current`, which may be inaccessible in the destructors of thread-locals.
+    // This does not use `std::thread::current`, which may be inaccessible in the destructors of thread-locals.
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
@@ -34,7 +34,7 @@ pub(crate) struct Anchored<T> {
 }
 
 // SAFETY: the value is reached only through `get`, `get_mut`, `poll` and `drop`. Each compares the calling thread with
-// the one that made the value, by a number that is unique in the program; so the value is used and dropped on that
+// the one that made the value, using a number that is unique in the program; so the value is used and dropped on that
 // thread only, as required for a type that is not `Send`.
 unsafe impl<T> Send for Anchored<T> {}
 
@@ -78,8 +78,8 @@ impl<T> Drop for Anchored<T> {
     }
 }
 
-/// Only for a future that is pinned elsewhere, usually in a box: if it is leaked, it keeps its place. (A future stored
-/// in place would lose its place without being dropped, which is not allowed for a pinned value.)
+/// Requires a future that is pinned elsewhere, usually in a box: if it is leaked, it keeps its memory. (A future stored
+/// inline would lose its memory without being dropped, which is not allowed for a pinned value.)
 impl<F: Future + Unpin> Future for Anchored<F> {
     type Output = F::Output;
 

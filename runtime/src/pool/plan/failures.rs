@@ -5,8 +5,8 @@
 //! 2. Each failure counts against the pool's intensity; one too many, and the pool gives up. (A start for which the
 //!    host had no room does not count: it is not the member's fault.)
 //! 3. A failure makes its lane *back off*: no member is started there until the delay has passed. Failures during the
-//!    delay do not lengthen it: members that fail together are one round. A long run of a member resets the number of
-//!    rounds.
+//!    delay do not lengthen it: members that fail together count as one round. A long run of a member resets the number
+//!    of rounds.
 //! 4. A pool that gives up accepts nothing new, fails queued messages with the reason, tells its members to end, kills
 //!    those still alive after [`ENDS_WITHIN`], and is over when the last has ended.
 
@@ -18,7 +18,8 @@ use std::time::Duration;
 /// Time that members have to end when a pool gives up, the same as for a supervisor.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// The error that ends a pool whose members fail too often: its exit reason is [`ExitReason::Error`] with this inside.
+/// The error that ends a pool whose members fail too often: its exit reason is [`ExitReason::Error`] with this error
+/// inside.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "a member of the pool failed once more ({reason}); no more than {most} restart{} within {within:?} {} allowed",

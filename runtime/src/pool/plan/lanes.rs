@@ -101,7 +101,8 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Starts members if the lane needs more, or if messages wait. During a backoff, schedules that for its end.
+    /// Starts members if the lane needs more, or if messages wait. During a backoff, schedules this for the end of the
+    /// backoff.
     pub(super) fn refill(&mut self, now: Moment, key: &K) {
         let Some(lane) = self.lanes.get(key) else { return };
         let (PoolRules { least, most, concurrency, .. }, count) = (&self.rules, lane.count());

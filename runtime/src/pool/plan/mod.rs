@@ -1,5 +1,6 @@
-//! The decisions of a pool: which member gets which message, and when members are started and retired. No clock,
-//! threads or processes: events go into the [`PoolPlan`] with their time, and [`PoolAction`]s come out in order.
+//! The decisions of a pool: which member gets which message, and when members are started and retired. This module has
+//! no clock, threads or processes: events go into the [`PoolPlan`] with their time, and [`PoolAction`]s come out in
+//! order.
 //!
 //! A pool has one or more *lanes*: members that share a queue of messages. If any member can handle any message, there
 //! is one lane; if the message determines the member, there is one lane per key, with at most one member.
@@ -110,7 +111,7 @@ pub(crate) struct PoolPlan<K, T> {
     patience: VecDeque<(Moment, K, u64)>,
     /// When idle members will have been idle for long enough.
     idlers: BinaryHeap<Reverse<(Moment, u64)>>,
-    /// When to check lanes again that back off, or whose members' mailboxes were full.
+    /// When to check again the lanes that back off, or whose members' mailboxes were full.
     retries: Vec<(Moment, K)>,
     intensity: Intensity,
     random: Random,
@@ -343,7 +344,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.queue.is_empty())
     }
 
-    /// Returns whether room may have become free since the last call, and resets that.
+    /// Returns whether room may have become free since the last call, and resets the flag.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
@@ -363,7 +364,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.members.values().filter(|record| record.is_present()).map(|record| record.pid).collect()
     }
 
-    /// Returns `counted`, completed by the current state of the pool.
+    /// Returns `counted`, completed with the current state of the pool.
     pub(crate) fn statistics(&self, counted: PoolStatistics) -> PoolStatistics {
         PoolStatistics {
             members: self.members.values().filter(|record| record.is_present()).count(),

@@ -1,11 +1,11 @@
-//! Records that a pool's plan keeps of its lanes, members and messages.
+//! Records that a pool's plan keeps about its lanes, members and messages.
 
 use crate::supervision::Backoff;
 use crate::{ExitReason, Pid, env::clock::Moment};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Policy by which a message goes to one of several members with room.
+/// Policy for choosing one of several members with room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Balancing {
     /// The member after the last one that got a message.

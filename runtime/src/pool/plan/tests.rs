@@ -161,7 +161,7 @@ impl World {
         self.act();
     }
 
-    /// Makes a member exit by itself, without a message.
+    /// Makes a member exit on its own, without a message.
     fn ends(&mut self, pid: Pid, why: &ExitReason) {
         self.dies(pid);
         self.plan.down(self.now, pid, why);

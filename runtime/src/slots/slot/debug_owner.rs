@@ -3,7 +3,7 @@
 //!
 //! A token is in use from the moment its thread is about to access the data that it protects until just before it is
 //! parked, queued, or passed to another thread. Everything that belongs to the token's holder (body, cold state, the
-//! taking end of the lanes, the process's edge in the wait graph) is accessed in between, and by that thread only. A
+//! consuming end of the lanes, the process's edge in the wait graph) is accessed in between, and by that thread only. A
 //! second token, or code that uses a token after giving it away, fails the assertion at its first access.
 
 #[cfg(all(debug_assertions, not(loom)))]

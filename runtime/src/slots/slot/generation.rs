@@ -93,13 +93,13 @@ impl Generation {
         self.0.store(GenerationWord::of(word.generation(), LifePhase::Exiting).0, Ordering::SeqCst);
     }
 
-    /// Marks the process as over (*vacate* in `requests`). To a thread that passes a heavy barrier, the caller's next
+    /// Marks the process as over (*vacate* in `requests`). For a thread that passes a heavy barrier, the caller's next
     /// reads come after this store.
     #[inline]
     pub(super) fn vacate(&self) {
         let word = self.load(Ordering::Relaxed);
         debug_assert!(!word.is_alive(), "it is exiting");
-        // Stands for the order of the store in `close`.
+        // Models need this fence in place of the ordering of the store in `close`.
         fence_for_models();
         self.0.store(GenerationWord::of(word.generation(), LifePhase::Over).0, Ordering::Relaxed);
         checked_light_barrier();

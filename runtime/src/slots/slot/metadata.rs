@@ -5,7 +5,7 @@ use crate::pid::{GENERATION_BITS, GENERATION_MASK, NodeId, Pid};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use std::ptr;
 
-/// The description of a process. Plain loads and stores; only the token's holder writes.
+/// The description of a process. Accessed with plain loads and stores; only the token's holder writes.
 #[repr(C, align(64))]
 pub(crate) struct Metadata {
     /// A `&'static ProcessKind`.

@@ -1,6 +1,6 @@
 //! The slot of a process: two cache lines, recycled and never freed.
 //!
-//! The first line has all that the fast path of a message touches; the second describes the process.
+//! The first line has everything that the fast path of a message touches; the second describes the process.
 //!
 //! Access: any thread may read `lanes`, `generation`, `owner` and the description; all but the lanes are written only
 //! by the token's holder. `body` and `cold_state` belong to the token's holder, which accesses them through [`Token`].
@@ -126,7 +126,7 @@ pub(crate) trait SlotHost: Sink {
         None
     }
 
-    /// Takes the message that a placeholder of the process of `generation` stands for.
+    /// Takes the message that a placeholder of the process of `generation` represents.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }
@@ -322,7 +322,7 @@ impl Slot {
 
     #[inline]
     fn is_at_unrecorded(&self, pid: Pid) -> bool {
-        // In the models all slots have one owner, and reading it would double the orders to explore.
+        // In the models all slots have one owner, and reading it would double the number of executions to explore.
         cfg!(loom) || self.owner().is_some_and(|owner| owner.gate.load(Ordering::Relaxed) == pid.place().get())
     }
 

@@ -88,7 +88,7 @@ impl Token {
                     continue;
                 }
                 // The next sender was preempted before it linked its node. It considers its message accepted, and there
-                // is no process to requeue, so this waits for it.
+                // is no process to requeue, so this loop waits for the sender.
                 Advance::Busy => {
                     yield_now();
                     continue;
@@ -129,7 +129,7 @@ impl Token {
                 let reason = if is_withdrawn { DeadLetterReason::Withdrawn } else { reason };
                 let letter = DeadLetter::new(to, message, reason, caller.as_ref());
                 owner.host.dead_letter(DeadLetter { exit: Some(why.clone()), ..letter });
-                // After the dead letter, so that a caller finds it counted when its call has failed.
+                // The call fails only after the dead letter, so that its caller then finds the dead letter counted.
                 if let Some(caller) = caller {
                     caller.fail(CallError::Gone(why.clone()));
                 }

@@ -10,7 +10,7 @@ const _: () = assert!(COUNTS.is_power_of_two());
 /// count.
 pub(super) struct Requesters([AtomicU32; COUNTS]);
 
-/// A counted requester. Dropping it is *leave*.
+/// A counted requester. Dropping it performs *leave*.
 pub(super) struct Counted<'a>(&'a AtomicU32);
 
 impl Requesters {

@@ -28,15 +28,15 @@
 //!
 //! The counts are kept in the slot's owner, which saves space in the slot: slots whose indices have the same low bits
 //! share a count. A slot may thus be skipped because of a requester of another slot, and a spawn takes yet another one.
-//! A simulation does not skip it but waits for the requester, which runs no user code. The requester may belong to
-//! another simulation, whose host reuses the owner of this slot's last process, and the choice of slots in a run must
-//! not depend on that.
+//! A simulation does not skip such a slot but waits for the requester, which runs no user code. The requester may
+//! belong to another simulation, whose host reuses the owner of this slot's last process, and the choice of slots in a
+//! run must not depend on that.
 //!
 //! # Calls
 //!
-//! Senders of messages are not counted, which would cost two atomic exchanges per message. But a caller waits for an
+//! Senders of messages are not counted: that would cost two atomic exchanges per message. But a caller waits for an
 //! answer, so it performs *look* after its push. If the process is alive, or still exiting after the barrier, the exit
-//! finds the message, in its last look at the latest. Otherwise the message may be in the mailbox of the next process,
+//! finds the message, at the latest in its last look. Otherwise the message may be in the mailbox of the next process,
 //! so the caller withdraws it and fails the call itself, unless the call has been answered or failed already; the word
 //! of the call decides (`call::call_id`). Code that passes on the message of another caller does the same. If the exit
 //! found the message after all, and the supervisor keeps it for the next incarnation, that one discards it: a call that
@@ -87,7 +87,8 @@ impl Slot {
         let look = || self.generation.load(Ordering::SeqCst).phase_of(generation);
         let mut phase = look();
         if cfg!(loom) && phase == LifePhase::Alive {
-            // Only after the look: before it, the fence would stand in for the barrier below and hide its absence.
+            // The fence comes only after the look: before it, the fence would substitute for the barrier below and hide
+            // its absence.
             fence_for_models();
             phase = look();
         }

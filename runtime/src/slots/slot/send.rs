@@ -22,7 +22,7 @@ use std::ptr::{self, NonNull};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendPolicy {
     Bounded,
-    /// The message was accepted before, or the envelope is no message.
+    /// The message was accepted before, or the envelope is not a message.
     Anyway,
 }
 
@@ -48,7 +48,7 @@ impl Slot {
     /// Queues a message in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The message, if there is no such process here or its mailbox is full.
+    /// Returns the message, if there is no such process here or its mailbox is full.
     #[inline]
     pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
         if !self.carries_unrecorded(to) {
@@ -61,7 +61,7 @@ impl Slot {
     /// Sends a message that has a caller.
     ///
     /// # Errors
-    /// The message and its caller, if there is no such process here or its mailbox is full.
+    /// Returns the message and its caller, if there is no such process here or its mailbox is full.
     #[inline(always)]
     pub(crate) fn call<M: Send + 'static>(
         &'static self,
@@ -131,7 +131,7 @@ impl Slot {
     /// Queues an envelope in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The envelope, if there is no such process here or its mailbox is full.
+    /// Returns the envelope, if there is no such process here or its mailbox is full.
     pub(crate) fn deliver(
         &'static self,
         to: Pid,
@@ -173,12 +173,12 @@ impl Slot {
     /// of the mailbox if required. Both may block or run user code.
     ///
     /// # Errors
-    /// The message, if there is no such process here. If the process ends during the call, the push succeeds, and may
-    /// take the token of the vacant slot.
+    /// Returns the message, if there is no such process here. If the process ends during the call, the push succeeds,
+    /// and may take the token of the vacant slot.
     pub(crate) fn push_message<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<Pushed, M> {
         let Some(recorder) = self.gate(to) else { return Err(message) };
         let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
-        // Without an origin: looking it up would call a subscriber, which is user code.
+        // The message gets no origin: looking one up would call a subscriber, which is user code.
         let node = on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
         Ok(self.push_recorded(node, record.as_ref()))
     }
@@ -186,7 +186,7 @@ impl Slot {
     /// Queues a node in the data lane, if the bound of the mailbox permits, and wakes the process if it is idle.
     ///
     /// # Errors
-    /// The envelope, if the process has ended since it was looked up, or its mailbox is full.
+    /// Returns the envelope, if the process has ended since it was looked up, or its mailbox is full.
     #[inline(always)]
     fn queue(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
         #[cfg(all(test, not(loom)))]
@@ -256,7 +256,7 @@ impl Slot {
     /// code.
     ///
     /// # Errors
-    /// The envelope, if the process has ended since it was looked up.
+    /// Returns the envelope, if the process has ended since it was looked up.
     #[inline(always)]
     pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<SendRefusal>> {
         if pushed.is_to_check() {
@@ -271,7 +271,7 @@ impl Slot {
     /// Returns the token of the process if the caller must wake it.
     ///
     /// # Errors
-    /// Same as for [`follow`](Self::follow).
+    /// Returns the same errors as [`follow`](Self::follow).
     #[inline(always)]
     pub(crate) fn claimed(&'static self, pushed: Pushed) -> Result<Option<Token>, Box<SendRefusal>> {
         match pushed.claim {

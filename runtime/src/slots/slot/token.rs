@@ -32,7 +32,7 @@ impl Token {
         Self(slot).acquire()
     }
 
-    /// Claims the token of a live process's slot, if it is parked. For the owner of a stand-alone mailbox.
+    /// Claims the token of a live process's slot, if it is parked. Used by the owner of a stand-alone mailbox.
     pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
         (slot.lanes.claim() == Claim::Process).then(|| Self(slot).acquire())
     }
@@ -131,7 +131,7 @@ impl Token {
     }
 
     pub(crate) fn make_cold_state(&mut self) -> &mut ColdState {
-        // SAFETY: this is the token, and borrowed.
+        // SAFETY: this is the token, and it is borrowed exclusively.
         unsafe { self.0.own_cold_state() }
     }
 
@@ -178,7 +178,7 @@ impl Slot {
         cold_state.as_ref().is_some_and(|cold_state| cold_state.labelled)
     }
 
-    /// Returns the links and monitors of the process, and whether an unlink is pending. For a simulation, between
+    /// Returns the links and monitors of the process, and whether an unlink is pending. Simulations call this between
     /// turns.
     ///
     /// # Safety

@@ -19,7 +19,8 @@ pub(super) const OWN_BOUND: u8 = 16;
 pub(super) const HARD_BOUND: u8 = 32;
 /// The process has a supervisor, which stops it when its host is shut down.
 pub(super) const SUPERVISED: u8 = 64;
-/// Requests to stop are delivered to the process as signals, ahead of its messages: it has others to stop first.
+/// Requests to stop are delivered to the process as signals, ahead of its messages: it has other processes to stop
+/// first.
 pub(super) const TOLD_TO_STOP: u8 = 128;
 
 pub(super) struct Flags(AtomicU8);
@@ -33,13 +34,13 @@ impl Flags {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether one of `flags` is set, by a relaxed load.
+    /// Returns whether one of `flags` is set, with a relaxed load.
     #[inline]
     pub(super) fn any(&self, flags: u8) -> bool {
         self.0.load(Ordering::Relaxed) & flags != 0
     }
 
-    /// Like `any`, but by a sequentially consistent load.
+    /// Like `any`, but with a sequentially consistent load.
     pub(super) fn any_in_order(&self, flags: u8) -> bool {
         self.0.load(Ordering::SeqCst) & flags != 0
     }
@@ -53,10 +54,11 @@ impl Flags {
     }
 }
 
-/// Why a process that is taken from a queue does not run: it has exceeded its time slice, or is suspended at a mailbox.
+/// The reason why a process that is taken from a queue does not run: it has exceeded its time slice, or is suspended at
+/// a mailbox.
 ///
-/// One byte for both, so that a time slice begins with one read. Both are needed: a process that sends a little to each
-/// of many congests no mailbox, and without the deficit it would run ahead of all of them (4.6 times the time per
+/// One byte holds both, so that a time slice begins with one read. Both are needed: a process that sends a little to
+/// each of many congests no mailbox, and without the deficit it would run ahead of all of them (4.6 times the time per
 /// message of *fan_out*, see `benches/NOTES.md`).
 pub(crate) struct Deficit(AtomicU8);
 
@@ -108,10 +110,11 @@ impl Deficit {
 
 /// The permit that ran a process last, and whether the thread that ran it last keeps its token (see `local`).
 ///
-/// For other threads the marks are hints that may be stale: the places where that thread keeps its tokens are decisive.
+/// For other threads the marks are hints that may be stale: only the places where that thread keeps its tokens are
+/// authoritative.
 pub(crate) struct LastPermit(AtomicU16);
 
-/// What a process that has nothing to do waits for.
+/// The input that a process with nothing to do waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkKind {
     /// Anything: it is idle.
@@ -129,7 +132,7 @@ const WAITING: u16 = 1 << 14;
 const IN_TABLE: u16 = 1 << 13;
 const KEPT: u16 = IDLE | WAITING;
 const MARKS: u16 = KEPT | IN_TABLE;
-/// Stands for no permit.
+/// The value that means no permit.
 const NONE: u16 = IN_TABLE - 1;
 
 impl LastPermit {

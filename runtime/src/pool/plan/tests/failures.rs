@@ -138,7 +138,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.over, world.plan.due(), world.plan.statistics(PoolStatistics::default()).failed), (1, None, 3));
 }
 
-/// Catches: a pool that is killed or cancelled, and stops its idle members before they get the reason: they would end
+/// Catches: a killed or cancelled pool that stops its idle members before they get the reason, so that they end
 /// normally.
 #[test]
 fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
@@ -156,7 +156,7 @@ fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
     assert_eq!((world.over, world.starts.len()), (1, 0));
 }
 
-/// Catches: a pool whose process has ended, and which stops members that the process is about to cancel.
+/// Catches: a pool that stops members after its process has ended, although the process is about to cancel them.
 #[test]
 fn a_closed_pool_stops_no_member() {
     let mut world = World::new(rules(1, 1), 1);
