@@ -14,7 +14,7 @@
 //! | [`engine`] | the requirements on a broker |
 //! | [`access`] | the requests that state machines make to the store |
 //! | [`envelope`] | the content of one message of a session |
-//! | [`eventual`] | names that need no majority: their holders, once all nodes have met |
+//! | [`eventual`] | names that need no majority; all connected nodes agree on the holder |
 //! | [`frame`] | the meaning of the bytes between two nodes |
 //! | [`groups`] | the nodes that have members of a group, and the nodes that are notified of them |
 //! | [`keyed`] | the node and the process of a key |
@@ -25,7 +25,7 @@
 //! | [`rights`] | a node's permissions at the broker |
 //! | `testing` | whole nodes in simulated tests (feature `test`) |
 //! | [`session`] | sending, resending and acceptance between two nodes, and the end of a session |
-//! | [`topics`] | the events of a topic that a node has room for |
+//! | [`topics`] | the encoding of a topic's events, and their queue on a node |
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -73,7 +73,7 @@ pub use node::policy::{Ask, Subject};
 pub use reply::Pending;
 pub use starts::StartError;
 
-/// What engines in crates of their own use beside the public items. It can change with any version.
+/// Items that engines in other crates use in addition to the public ones. They can change with any version.
 #[doc(hidden)]
 pub mod __private {
     #[cfg(any(test, feature = "test"))]

@@ -109,8 +109,8 @@ impl RemoteNode {
         &self.name
     }
 
-    /// Starts a `P` at this entry, with inputs as for [`Host::start`](postroom::Host::start); they are checked on this
-    /// node. The start begins when the result is first polled or waited for.
+    /// Starts a `P` with this entry, and with inputs as for [`Host::start`](postroom::Host::start); they are checked on
+    /// this node. The start begins when the result is first polled or waited for.
     ///
     /// # Errors
     /// The result is an error if the inputs do not fit, or if the node cannot be reached or refuses the start. If the

@@ -103,7 +103,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
     }
 
     /// Subscribes a process of this node, or a [`Mailbox`](postroom::Mailbox): each event arrives as a message of type
-    /// `E`. The subscription reaches the broker some time later. Returns whether the subscriber was not subscribed
+    /// `E`. The subscription reaches the broker some time later. Returns true if the subscriber was not subscribed
     /// before.
     ///
     /// # Errors

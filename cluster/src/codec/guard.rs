@@ -1,5 +1,5 @@
-//! A deserializer that limits the one inside it: how deep values nest, and how many elements that take no bytes a list
-//! may claim.
+//! A deserializer that wraps another one and limits two things: how deep values nest, and how many elements without
+//! bytes a list may claim.
 //!
 //! All serde formats recurse for each level of nesting, so a few kilobytes of a hostile message could overflow the
 //! stack, which no program survives. The guard stands between the format and the types: it wraps each deserializer,
@@ -17,7 +17,8 @@ use std::fmt;
 /// optimization. A type with large fields of its own takes more.
 pub const MAX_DEPTH: usize = 128;
 
-/// The maximum number of list elements that take no bytes, as in a `Vec<()>`. All others are limited by the bytes.
+/// The maximum number of list elements that take no bytes, as in a `Vec<()>`. All other elements are limited by the
+/// number of bytes.
 const EMPTY_ELEMENTS: usize = 1_024;
 
 /// A limit that was reached.

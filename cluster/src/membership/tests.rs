@@ -105,7 +105,7 @@ fn all_nodes_agree_in_the_end_and_each_loss_is_reported_once() {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| survive(seed, &mut causes)));
         assert!(result.is_ok(), "seed {seed}");
     }
-    // Otherwise the runs would prove nothing.
+    // If a cause were rare, the runs would prove nothing about it.
     assert!(causes.len() == 5 && causes.values().all(|&count| count >= 10), "{causes:?}");
 }
 

@@ -181,9 +181,10 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     registered(&sim, &a, next.pid());
 }
 
-/// A registration of the name of a lost process reports that, and the latest time at which the lease is over. That is
-/// exact: a registration that begins when this node has learned of the end gets the name. One that begins earlier may
-/// find the old entry, and be answered later. (This has failed: the error advised to send to the holder.)
+/// A registration of the name of a lost process reports that the process is lost, and the latest time at which the
+/// lease is over. That time is exact: a registration that begins when this node has learned of the end gets the name.
+/// One that begins earlier may find the old entry, and be answered later. (This has failed: the error advised the user
+/// to send to the holder.)
 #[postroom::test(seeds = 20)]
 fn the_name_of_a_lost_process_is_said_to_come_free(sim: Sim) {
     /// The longest delay of a report of the store, and so of the end of the lease.
