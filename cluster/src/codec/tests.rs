@@ -363,8 +363,8 @@ struct Clear(Option<Box<Clear>>);
 #[derive(Debug, Serialize, Deserialize)]
 struct Lists(Vec<Lists>);
 
-/// Runs in a thread whose stack is far smaller than an unguarded decoder needs. The allowed levels take up to 512 KiB
-/// without optimization.
+/// Calls `run` in a thread whose stack is far smaller than an unguarded decoder needs. The allowed levels take up to
+/// 512 KiB without optimization.
 fn on_a_small_stack<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap()
 }

@@ -397,7 +397,7 @@ impl Membership {
         }
     }
 
-    /// Leaves the cluster by deleting this node's record. The sessions tell the peers.
+    /// Leaves the cluster by deleting this node's record. Its sessions notify the peers.
     pub fn leave(&mut self) {
         let step = self.own.step;
         self.abandon();

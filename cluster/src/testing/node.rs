@@ -88,7 +88,7 @@ impl SimulatedNode {
     }
 
     /// Runs `body` as code of this node: its messages to processes of other nodes go through the cluster. Outside of
-    /// this, a test reaches the processes of all nodes directly, as an observer.
+    /// such a call, a test reaches the processes of all nodes directly, as an observer.
     ///
     /// # Panics
     /// If the node was killed and forgotten.
