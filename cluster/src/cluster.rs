@@ -42,8 +42,8 @@ pub use statistics::Statistics;
 pub use status::Status;
 pub use topic::ClusterTopic;
 
-/// A node of a cluster. Clones refer to the same node. It leaves with [`leave`](Self::leave), or when the last clone
-/// is dropped.
+/// A node of a cluster. Clones refer to the same node. The node leaves the cluster when [`leave`](Self::leave) is
+/// called, or when the last clone is dropped.
 ///
 /// ```
 /// use postroom::prelude::*;

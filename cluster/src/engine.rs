@@ -14,12 +14,12 @@
 //! 3. **Lanes** are independent connections: messages queued in [`Lane::Data`] never delay [`Lane::Control`].
 //!    Messages of different lanes are not ordered. Lanes are no name spaces: a subscription receives what is
 //!    published in either lane.
-//! 4. **Store**: each write has a revision, larger than all before it in its bucket, **even if the store was lost** in
-//!    between, or replaced by an older copy, provided that an engine which has seen a later revision is still open.
-//!    Only in [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`], [`Engine::update`]
-//!    and [`Engine::delete`] compare and set: of several requests that expect the same revision, one succeeds.
-//!    [`Engine::get`] reads the result of the last successful write, never an older value, unless the store was
-//!    replaced.
+//! 4. **Store**: each write has a revision that is larger than all earlier ones in its bucket, **even if the store was
+//!    lost** in between, or replaced by an older copy, provided that an engine which has seen a later revision is still
+//!    open. Only in [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`],
+//!    [`Engine::update`] and [`Engine::delete`] compare and set: of several requests that expect the same revision, one
+//!    succeeds. [`Engine::get`] reads the result of the last successful write, never an older value, unless the store
+//!    was replaced.
 //! 5. **Every completion runs exactly once**, at the latest when the engine closes, in which case it receives
 //!    [`StoreError::Closed`] or [`ProbeOutcome::Unknown`].
 //! 6. **Watches** report the changes of a bucket in the order of their revisions. A watch that lost its connection
@@ -367,7 +367,7 @@ impl<E: Engine + 'static> Connect for E {
     }
 }
 
-/// An engine with several owners.
+/// Forwards each call to the shared engine.
 impl<E: Engine + ?Sized> Engine for std::sync::Arc<E> {
     fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError> {
         (**self).publish(lane, subject, payload)

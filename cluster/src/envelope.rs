@@ -1,12 +1,13 @@
 //! Envelopes: the format of one message of a [session](crate::session).
 //!
 //! A session carries bytes, in order and exactly once. An envelope gives them their meaning: a message for a process, a
-//! call, the answer to a call, a link, a request to start a process. Its declaration is its format: numbers are
-//! big-endian, a PID is 16 bytes, a text is preceded by its length in two bytes, and content takes all remaining bytes.
+//! call, the answer to a call, a link, a request to start a process. The declaration of the enum is the format: numbers
+//! are big-endian, a PID is 16 bytes, a text is preceded by its length in two bytes, and content takes all remaining
+//! bytes.
 //!
-//! A message, an answer and the inputs of a start are identified by their place in the *sender's*
-//! [`Table`](crate::frame::Table), which is exchanged in the handshake, so names are not sent again. Reasons and
-//! errors are encoded by [`codec`](crate::codec).
+//! A message, an answer and the inputs of a start are identified by their position in the *sender's*
+//! [`Table`](crate::frame::Table), which is exchanged in the handshake, so names are not sent again. Reasons and errors
+//! are encoded by [`codec`](crate::codec).
 
 pub use crate::wire::WireError;
 use crate::wire::{Field, codes, messages};

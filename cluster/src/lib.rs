@@ -1,11 +1,11 @@
 //! Postroom across machines: the protocols between the nodes of a cluster, and the agreement on its members.
 //!
 //! Nodes communicate through a message broker, the [`engine`], which is operated separately; they open no connections
-//! to each other. The crate `postroom-nats` has an engine on NATS. The parts of this crate are **pure state machines**:
-//! they have no thread, no clock, no socket and no lock. The caller passes in each input and the current time, and asks
-//! for the output and for the time of the next call. The same code therefore runs over a real broker and under a
-//! simulator that controls every delay. The one exception is [`codec`], which runs user code of message types, and
-//! keeps the names in errors from other nodes under a lock.
+//! to each other. The crate `postroom-nats` has an engine on NATS. The modules with these protocols are **pure state
+//! machines**: they have no thread, no clock, no socket and no lock. The caller passes in each input and the current
+//! time, and asks for the output and for the time of the next call. The same code therefore runs over a real broker and
+//! under a simulator that controls every delay. The one exception among them is [`codec`], which runs user code of
+//! message types, and keeps the names in errors from other nodes under a lock.
 //!
 //! | module | responsibility |
 //! |---|---|

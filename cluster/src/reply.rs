@@ -68,7 +68,7 @@ impl<T> Drop for Completer<T> {
 }
 
 impl<T> Pending<T> {
-    /// Waits for the answer. In a process, its worker runs other processes meanwhile.
+    /// Waits for the answer. If the caller is a process, its worker runs other processes meanwhile.
     ///
     /// # Panics
     /// If the answer was already taken by polling.

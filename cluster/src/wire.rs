@@ -9,8 +9,7 @@
 //! | number | big-endian, of fixed size |
 //! | text | length u16, UTF-8 |
 //! | PID | 16, as [`Pid::to_bytes`] |
-//! | [`Bytes`], content, a list of PIDs, an exit reason | all that are left, so only the last field can be one of these
-//! |
+//! | [`Bytes`], content, a list of PIDs, an exit reason | all that are left, so only the last field can be one |
 //! | enum declared by [`codes!`] | u8 |
 //!
 //! **The decoder trusts no byte.** It never panics, reserves no more memory than there are bytes, and accepts only

@@ -45,7 +45,7 @@ impl Builder {
 }
 
 impl Cluster {
-    /// Takes a snapshot of a process on any node, as [`Pid::info`] does of a process in this program, and waits up to
+    /// Takes a snapshot of a process on any node, as [`Pid::info`] does for a process in this program, and waits up to
     /// `within` for the answer. If no answer arrives in that time, the result is [`AskError::Timeout`].
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Starts with a key, and the choice of the node that a start goes to.
+//! Starts that have a key, and the choice of the node that a start goes to.
 
 use super::remote_node::StartRequest;
 use super::{RemoteNode, Starting};

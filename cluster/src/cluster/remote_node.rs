@@ -53,7 +53,7 @@ impl Cluster {
         }
     }
 
-    /// Returns one of the nodes that export `P`, which may be this node, taking them in turn.
+    /// Returns one of the nodes that export `P`, taking them in turn. It may be this node.
     ///
     /// # Errors
     /// [`NodeError::NotExported`] if no node that can be reached exports `P`.

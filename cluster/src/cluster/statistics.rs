@@ -34,9 +34,9 @@ pub struct Statistics {
     /// Starts that this node refused because too many starts from the same node were waiting: at most 4,096, or 16 MiB
     /// of inputs.
     pub refused_starts: u64,
-    /// Sessions that this node ended because the other node sent or requested more than this node keeps for one other:
-    /// 64 MiB of answers that the other node does not take, 16 MiB of answers about keys, 100,000 members of one group
-    /// or groups to follow, a million links and monitors.
+    /// Sessions that this node ended because the other node sent or requested more than this node keeps for any one
+    /// node: 64 MiB of answers that the other node does not take, 16 MiB of answers about keys, 100,000 members of one
+    /// group or groups to follow, a million links and monitors.
     pub floods: u64,
     /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop), [`Pid::cancel`](postroom::Pid::cancel)
     /// or [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes refused.
@@ -53,10 +53,10 @@ pub struct Statistics {
     pub outages: u64,
     /// How often this node failed to join again. It keeps trying.
     pub refused_joins: u64,
-    /// Operations that the broker refused because this node has no right to them, for example because its key belongs
+    /// Operations that the broker refused because this node lacks the permission, for example because its key belongs
     /// to another name.
     pub refused_by_broker: u64,
-    /// Copies of broadcasts, and of topic events, that found no room.
+    /// Copies of broadcasts and of topic events that were dropped because there was no room for them.
     pub missed: u64,
     /// Topic events whose type has a different shape on this node.
     pub mismatched: u64,

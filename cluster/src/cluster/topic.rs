@@ -63,9 +63,9 @@ impl Cluster {
 ///
 /// An event is one plain message of the broker. It is lost if the broker loses it, if the subscriber's node is cut off,
 /// or if there is no room: up to 1,024 events per topic wait on a node, and a subscriber with a full mailbox misses the
-/// event. Events without room are counted in [`Statistics::missed`](crate::Statistics::missed). An event of a type with
-/// other fields is not decoded: it is counted in [`Statistics::mismatched`](crate::Statistics::mismatched), and logged
-/// once.
+/// event. Events for which there is no room are counted in [`Statistics::missed`](crate::Statistics::missed). An event
+/// of a type with other fields is not decoded: it is counted in
+/// [`Statistics::mismatched`](crate::Statistics::mismatched), and logged once.
 pub struct ClusterTopic<E> {
     directory: Arc<Directory>,
     name: Arc<str>,

@@ -213,7 +213,7 @@ impl Agreement {
         Ok(DecodedStart { process: entry.process, entry: entry.entry, inputs })
     }
 
-    /// Returns whether the peer can start a process with this name, at any of its entries.
+    /// Returns whether the peer can start a process with this name, with any of its entries.
     pub fn can_start(&self, process: &str) -> bool {
         let entries = self.codecs.0.entries.iter().filter(|((name, _), _)| *name == process);
         entries.map(|(_, id)| *id).any(|id| self.check(id).is_ok())

@@ -51,8 +51,8 @@ impl DecodeGuard {
         Guarded { inner, guard: self }
     }
 
-    /// Counts a level until the returned value is dropped. Takes no closure, whose frame would cost stack on each
-    /// level.
+    /// Counts a level until the returned value is dropped. Does not take a closure, whose frame would cost stack on
+    /// each level.
     fn enter<E: Error>(&self) -> Result<Level<'_>, E> {
         let depth = self.depth.get();
         if depth == MAX_DEPTH {
@@ -86,7 +86,7 @@ impl Drop for Level<'_> {
     }
 }
 
-/// A deserializer or seed under guard.
+/// A guarded deserializer or seed.
 pub(super) struct Guarded<'g, D> {
     inner: D,
     guard: &'g DecodeGuard,
@@ -202,7 +202,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for GuardedVisitor<'_, V> {
     }
 }
 
-/// An access to the parts of a value, under guard.
+/// A guarded access to the parts of a value.
 struct GuardedAccess<'g, A> {
     inner: A,
     guard: &'g DecodeGuard,

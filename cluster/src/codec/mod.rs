@@ -117,7 +117,7 @@ impl Codecs {
         CodecsBuilder { forms: BTreeMap::new(), error: None }
     }
 
-    /// Returns the table of messages that this node sends to other nodes.
+    /// Returns this node's table of messages, which it sends to other nodes.
     pub fn table(&self) -> &Table {
         &self.0.table
     }

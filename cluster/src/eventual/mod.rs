@@ -1,11 +1,11 @@
 //! Eventual names: registered at once, even while the cluster is split; after the split, one holder remains.
 //!
 //! A name in [`names`](crate::names) needs a majority of the broker's servers, and has one holder at any time. An
-//! eventual name needs nothing: a process **claims** it on its own node, and each node reports its claims to the nodes
-//! that it has a session with. So the two sides of a split may each have a holder. When they meet, both see both claims
-//! and determine the same winner without further messages. An [`EventualNames`] is one node's view. It is a state
-//! machine without clock, thread or store: a store that cannot be reached during a split does not help, and without a
-//! split the sessions convey everything that the store would.
+//! eventual name needs no store: a process **claims** it on its own node, and each node reports its claims to the nodes
+//! that it has a session with. So the two sides of a split may each have a holder. When the sides are connected again,
+//! both see both claims and determine the same winner without further messages. An [`EventualNames`] is one node's
+//! view. It is a state machine without clock, thread or store: a store that cannot be reached during a split does not
+//! help, and without a split the sessions convey everything that the store would.
 //!
 //! # Protocol
 //! * **claim.** A claim has a **stamp**: one more than the greatest that this node has seen (Lamport 1978). If this

@@ -73,7 +73,7 @@ struct KnownCount {
     group: String,
     epoch: Revision,
     revision: Revision,
-    /// When the entry was first found without its node being a member.
+    /// When the entry was first found although its node was not a member.
     orphaned: Option<Moment>,
 }
 

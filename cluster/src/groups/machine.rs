@@ -34,7 +34,7 @@ pub struct Groups {
     groups_of: BTreeMap<Pid, BTreeSet<String>>,
     /// Nodes that this node has a session with.
     peers: BTreeMap<NodeId, Follower>,
-    /// Nodes that have sent more than this node keeps for one other.
+    /// Nodes that have sent more than this node keeps for any one node.
     floods: BTreeSet<NodeId>,
     followed: BTreeMap<String, Followed>,
     notices: Notices<(u64, GroupEvent)>,
@@ -448,7 +448,7 @@ impl Groups {
         Some(DirectoryMessage::Members { group, members })
     }
 
-    /// Returns a node that has sent more than this node keeps for one other; the session with it must end.
+    /// Returns a node that has sent more than this node keeps for any one node; the session with it must end.
     pub(crate) fn poll_flood(&mut self) -> Option<NodeId> {
         self.floods.pop_first()
     }

@@ -79,7 +79,7 @@ struct Question {
 enum Place {
     Starting(Vec<Waiter>),
     Running(Pid),
-    /// The process was told to stop. If anyone waits, its successor then starts at this entry.
+    /// The process was told to stop. If anyone waits, its successor then starts with this entry.
     Stopping(Vec<Waiter>, String),
 }
 
