@@ -11,9 +11,9 @@
 //! 2. **Messages** are delivered at most once, and in order between one publisher's lane and one subscription. They may
 //!    be lost without notice, in particular before a subscription has reached the broker; [`Engine::publish`] reports
 //!    only errors that the engine detects at once.
-//! 3. **Lanes** are independent connections: messages queued in [`Lane::Data`] never delay [`Lane::Control`].
-//!    Messages of different lanes are not ordered. Lanes are no name spaces: a subscription receives what is
-//!    published in either lane.
+//! 3. **Lanes** are independent connections: messages queued in [`Lane::Data`] never delay [`Lane::Control`]. Messages
+//!    of different lanes are not ordered. Lanes are not namespaces: a subscription receives what is published in either
+//!    lane.
 //! 4. **Store**: each write has a revision that is larger than all earlier ones in its bucket, **even if the store was
 //!    lost** in between, or replaced by an older copy, provided that an engine which has seen a later revision is still
 //!    open. Only in [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`],
@@ -354,7 +354,7 @@ pub trait Connect {
     /// Returns the engine of the node `node` of the cluster `cluster`.
     ///
     /// # Errors
-    /// If the settings are wrong; the error says how to correct them. An unreachable broker is no error: it may
+    /// If the settings are wrong; the error says how to correct them. An unreachable broker is not an error: it may
     /// become reachable later.
     fn connect(self, cluster: &str, node: &str) -> Result<Self::Engine, Box<dyn std::error::Error + Send + Sync>>;
 }

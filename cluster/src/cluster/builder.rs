@@ -373,7 +373,7 @@ fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<C
 }
 
 /// Returns a check that logs what the node is waiting for if it does not become a member soon. The node may be dropped
-/// meanwhile.
+/// in the meantime.
 fn log_if_late(cluster: &Cluster) -> Check {
     let (view, engine) = (Arc::clone(&cluster.shared.view), cluster.shared.engine.clone());
     let mut names = Some((cluster.shared.directory.cluster.clone(), cluster.shared.name.clone()));

@@ -52,7 +52,7 @@ impl Cluster {
             return Err(ClaimError::Ended { pid });
         }
         let is_new = directory.change(|state| state.eventual.claim(name, pid))?;
-        // If the process has ended meanwhile, `watch` still reports its end.
+        // If the process has ended in the meantime, `watch` still reports its end.
         if directory.watch(pid) { Ok(is_new) } else { Err(ClaimError::Left) }
     }
 

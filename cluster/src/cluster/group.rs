@@ -142,7 +142,7 @@ impl ClusterGroup {
             return Err(MembershipError::Ended { pid });
         }
         let entered = enter(&self.directory)?;
-        // If the process has ended meanwhile, `watch` still reports its end.
+        // If the process has ended in the meantime, `watch` still reports its end.
         if self.directory.watch(pid) { Ok(entered) } else { Err(MembershipError::Left) }
     }
 

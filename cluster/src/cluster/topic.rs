@@ -131,7 +131,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
             }
         };
         drop(topics);
-        // If the process has ended meanwhile, `watch` still reports its end.
+        // If the process has ended in the meantime, `watch` still reports its end.
         if directory.watch(pid) { Ok(is_new) } else { Err(TopicSubscribeError::Left) }
     }
 

@@ -185,7 +185,8 @@ impl GroupCounts {
         count.is_asked = false;
         count.stored = match answer {
             Answer::Written(Ok(revision)) => match wrote {
-                // If the membership has changed meanwhile, the entry belongs to the earlier one and may be deleted.
+                // If the membership has changed in the meantime, the entry belongs to the earlier one and may be
+                // deleted.
                 Some(_) if wrote.map(|(_, epoch)| epoch) != epoch || revision <= count.gone => StoredCount::Unknown,
                 Some(wrote) => StoredCount::Count(revision, Some(wrote)),
                 None => StoredCount::Nothing,
@@ -230,7 +231,7 @@ impl GroupCounts {
     }
 
     /// Records that all revisions of an entry up to this one are gone. If the entry is this node's own, a node that
-    /// took this one for lost may have changed it.
+    /// considered this one lost may have changed it.
     fn note_gone(&mut self, key: &str, revision: Revision) {
         if self.known.get(key).is_some_and(|known| known.revision <= revision) {
             self.forget(key);

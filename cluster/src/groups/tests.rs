@@ -276,7 +276,7 @@ fn at_rest_counts_and_subscribers_have_the_members() {
                     fences += u32::from(node.epoch.is_none());
                     world.tell_members();
                 }
-                // For a moment this node takes the other members for lost, and deletes their entries.
+                // For a moment, this node considers the other members lost, and deletes their entries.
                 18 if node.epoch.is_some() => {
                     node.groups.set_membership(node.epoch, &BTreeMap::new());
                     world.tell_members();

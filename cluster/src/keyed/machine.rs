@@ -419,7 +419,7 @@ impl KeyedProcesses {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {
             DirectoryMessage::AskKey { number, .. } => {
-                // The question may have been given up meanwhile.
+                // The question may have been given up in the meantime.
                 if self.questions.get(&number).is_some_and(|question| question.asked == Some(node)) {
                     peer.asks.insert(number);
                 }

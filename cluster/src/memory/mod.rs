@@ -305,7 +305,7 @@ impl Client {
         }
     }
 
-    /// Closes the engine for good. Requests that have not been performed are answered with an error.
+    /// Closes the engine permanently. Requests that have not been performed are answered with an error.
     pub fn close(&self) {
         let mut state = self.broker.lock();
         state.clients[self.number].state = ConnectionState::Closed;

@@ -409,7 +409,7 @@ impl Names {
         let access = match answer {
             Answer::Written(Ok(revision)) => return self.hold(key, registration, revision),
             Answer::Written(Err(StoreError::Conflict { .. } | StoreError::Unknown)) => Access::Get,
-            // The entry was deleted meanwhile, so create it again, as if the deletion had come first.
+            // The entry was deleted in the meantime, so create it again, as if the deletion had come first.
             Answer::Read(Ok(None)) => registration.create(),
             Answer::Read(Ok(Some(entry))) => {
                 match decode(entry.value) {

@@ -42,7 +42,7 @@
 //! 5. Its entries have greater revisions than any of the old store: point 4 of the engine's [contract](crate::engine).
 //!
 //! Always joining at `f` plus a lease time would be simpler, but would exclude a node that was cut off for up to that
-//! time after its network recovers. Whether it finds its own lease when it returns is no criterion: even in the same
+//! time after its network recovers. Whether it finds its own lease when it returns is not a criterion: even in the same
 //! store, the lease may have expired by then, which is before the holders of a lost store have ended. With the records,
 //! a node waits needlessly only if its whole cluster was cut off until all were fenced, and it returns after the others
 //! have rejoined.
