@@ -26,7 +26,7 @@ pub enum Answer {
 }
 
 impl Access {
-    /// Performs the access to `key` on an engine. `then` runs once, later.
+    /// Performs the access to `key` on an engine. `then` runs exactly once, and never inside this call.
     pub fn perform(self, engine: &dyn Engine, bucket: Bucket, key: &str, then: impl FnOnce(Answer) + Send + 'static) {
         match self {
             Self::Get => engine.get(bucket, key, Box::new(|read| then(Answer::Read(read)))),

@@ -1,9 +1,9 @@
-//! The time that the state machines are given.
+//! The time as the state machines see it: a reading that the caller passes in.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// The longest wait. It bounds the delay if the clock of the wait stops while the machine is suspended.
+/// The longest wait. It bounds the delay if the clock that measures the wait stops while the machine is suspended.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// A reading of the caller's clock: the time since a start that is common to all readings of one program.
@@ -12,7 +12,7 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 ///
 /// 1. It never goes backwards, and no one can set it, unlike a wall clock.
 /// 2. It **counts the time for which the machine is suspended**: a lease that still seems fresh to the suspended
-///    machine has long expired for everyone else. That clock is `CLOCK_BOOTTIME` on Linux, `mach_continuous_time` on
+///    machine has long expired for everyone else. Such a clock is `CLOCK_BOOTTIME` on Linux, `mach_continuous_time` on
 ///    macOS and `QueryInterruptTime` on Windows.
 /// 3. It runs at most 0.1 % faster or slower than that of the broker.
 ///

@@ -42,8 +42,8 @@ pub use statistics::Statistics;
 pub use status::Status;
 pub use topic::ClusterTopic;
 
-/// A node of a cluster. Clones refer to the same node. It leaves with [`leave`](Self::leave), or when the last clone
-/// is dropped.
+/// A node of a cluster. Clones refer to the same node. The node leaves the cluster when [`leave`](Self::leave) is
+/// called, or when the last clone is dropped.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -83,7 +83,7 @@ struct NodeShared {
     host: Host,
     inbox: Arc<Inbox>,
     view: Arc<View>,
-    /// Owned by the driver: when the node has left, its connections are closed.
+    /// Weak, since the driver owns the engine: once the node has left, its connections are closed.
     engine: Weak<dyn Engine>,
     counters: Arc<NodeCounters>,
     /// Index of the member that [`Cluster::any`] picks next.
@@ -108,19 +108,19 @@ impl Cluster {
         &self.shared.name
     }
 
-    /// Returns whether this node is currently a member. It is not while it is cut off, and then rejoins
-    /// automatically; [`status`](Self::status) returns the reason.
+    /// Returns whether this node is currently a member. A node that is cut off is not one; [`status`](Self::status)
+    /// returns the reason, and the node rejoins automatically.
     pub fn is_member(&self) -> bool {
         self.shared.view.lock().is_member
     }
 
-    /// Returns the other members, as this node sees them. If several have one name, only the one that joined last is
-    /// listed: a restarted node replaces its predecessor at once.
+    /// Returns the other members, as this node sees them. If several have the same name, only the one that joined last
+    /// is listed: a restarted node replaces its predecessor at once.
     pub fn members(&self) -> Vec<Member> {
         self.shared.view.lock().latest().into_iter().cloned().collect()
     }
 
-    /// Waits for at most `time` until there are sessions with `count` other nodes. Returns whether there are.
+    /// Waits up to `time` for sessions with at least `count` other nodes. Returns whether there are that many.
     pub fn wait_for_members(&self, count: usize, time: Duration) -> bool {
         self.wait_for_members_async(count, time).wait()
     }
@@ -146,8 +146,8 @@ impl Cluster {
     /// the name with [`release`](Self::release), or its node is lost. The result is the fencing [`Token`].
     ///
     /// # Errors
-    /// The pending result is [`RegisterError::Taken`] if another process has the name. Without a majority of the
-    /// broker's servers it is an error too; the call does not wait for the majority.
+    /// The pending result is [`RegisterError::Taken`] if another process has the name. It is also an error while the
+    /// broker's servers have no majority: the call does not wait for one.
     pub fn register(&self, name: impl Into<String>, process: impl Into<Pid>) -> Pending<Result<Token, RegisterError>> {
         let (pid, name) = (held_by(process.into()), name.into());
         let (pending, then) = pair(Err(RegisterError::NotAMember));
@@ -171,9 +171,9 @@ impl Cluster {
         self.shared.view.names().holder(name)
     }
 
-    /// Leaves the cluster. Holders of names are cancelled, and killed if they have not ended after four seconds;
-    /// their names become free. Queued messages are still sent, and the peers are notified; each peer gets three
-    /// seconds for both.
+    /// Leaves the cluster. Holders of names are cancelled, and killed if they have not ended after four seconds; their
+    /// names become free. Queued messages are still sent, and the peers are notified; both together may take up to
+    /// three seconds per peer.
     pub fn leave(&self) -> Pending<()> {
         let (pending, then) = pair(());
         self.shared.inbox.push(Input::Leave(then));
@@ -181,8 +181,8 @@ impl Cluster {
     }
 }
 
-/// Returns the process that becomes the holder of a name given to `pid`. For an address that outlives its process,
-/// such as that of a supervised child, it is the current process, and its names end with it.
+/// Returns the process that becomes the holder of a name given to `pid`. For an address that outlives its process, such
+/// as that of a supervised child, that is the process behind the address now; the name ends with that process.
 fn held_by(pid: Pid) -> Pid {
     pid.resolve().unwrap_or(pid)
 }

@@ -1,34 +1,35 @@
-//! The requirements of a cluster on a message broker.
+//! What a cluster requires of a message broker.
 //!
-//! An [`Engine`] carries messages between nodes and keeps a small store that all nodes agree on. Its interface is
-//! made of callbacks: no method waits, so an engine needs no thread of the caller, fits any event loop, and runs
-//! under a simulator. NATS is one engine.
+//! An [`Engine`] carries messages between nodes and keeps a small store that all nodes agree on. Its interface is made
+//! of callbacks: no method waits, so an engine blocks no thread of the caller, fits any event loop, and runs under a
+//! simulator. NATS is one engine.
 //!
 //! # Contract
-//! The conformance suite uses these numbers.
+//! Other modules refer to these points by number.
 //!
 //! 1. **No call blocks**, and no callback runs inside the call that registered it: a caller may hold a lock.
 //! 2. **Messages** are delivered at most once, and in order between one publisher's lane and one subscription. They may
 //!    be lost without notice, in particular before a subscription has reached the broker; [`Engine::publish`] reports
 //!    only errors that the engine detects at once.
-//! 3. **Lanes** are independent connections: messages queued in [`Lane::Data`] never delay [`Lane::Control`].
-//!    Messages of different lanes are not ordered. Lanes are no name spaces: a subscription receives what is
-//!    published in either lane.
-//! 4. **Store**: each write has a revision, larger than all before it in its bucket, **even if the store was lost** in
-//!    between, or replaced by an older copy, provided that an engine is open that has seen more. Only in
-//!    [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`], [`Engine::update`] and
-//!    [`Engine::delete`] compare and set: of several that expect the same revision, one succeeds. [`Engine::get`] reads
-//!    the result of the last successful write, never an older value, unless the store was replaced.
-//! 5. **Every completion runs exactly once**, at the latest when the engine closes; then with [`StoreError::Closed`],
-//!    or [`ProbeOutcome::Unknown`].
+//! 3. **Lanes** are independent connections: messages queued in [`Lane::Data`] never delay [`Lane::Control`]. Messages
+//!    of different lanes are not ordered. Lanes are not namespaces: a subscription receives what is published in either
+//!    lane.
+//! 4. **Store**: each write has a revision that is larger than all earlier ones in its bucket, **even if the store was
+//!    lost** in between, or replaced by an older copy, provided that an engine which has seen a later revision is still
+//!    open. Only in [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`],
+//!    [`Engine::update`] and [`Engine::delete`] compare and set: of several requests that expect the same revision, one
+//!    succeeds. [`Engine::get`] reads the result of the last successful write, never an older value, unless the store
+//!    was replaced.
+//! 5. **Every completion runs exactly once**, at the latest when the engine closes, in which case it receives
+//!    [`StoreError::Closed`] or [`ProbeOutcome::Unknown`].
 //! 6. **Watches** report the changes of a bucket in the order of their revisions. A watch that lost its connection
-//!    starts over: [`Change::Resync`], a snapshot, [`Change::Synced`]. Without a `Resync` in between it has missed
-//!    nothing, and the store is still the same. So a replaced store needs no notification of its own: by 4, its
-//!    snapshot covers a revision above all known ones, and every entry that is missing from it is gone.
-//! 7. A **dropped** [`Subscription`] makes no further call once a call that is running has returned.
+//!    starts over: [`Change::Resync`], a snapshot, [`Change::Synced`]. As long as it reports no `Resync`, it has missed
+//!    nothing, and the store is still the same one. So a replaced store needs no notification of its own: by point 4,
+//!    its snapshot covers a revision above all known ones, and every entry that is missing from it is gone.
+//! 7. **Dropping** a [`Subscription`] ends its callbacks: one that is running may finish, and no further one is made.
 //!
 //! Callbacks run one at a time for each subscription and must not block. If a callback panics, the engine catches the
-//! panic, and only the message that was passed to it is lost.
+//! panic, and only the message that was passed to the callback is lost.
 
 use bytes::Bytes;
 use std::fmt;
@@ -65,7 +66,7 @@ pub enum Bucket {
     /// One lease for each node. The broker deletes a lease that has not been written for
     /// [`LEASE_TTL`](Self::LEASE_TTL).
     Leases,
-    /// The names that are held by one process of the cluster each.
+    /// The names of the cluster, each held by one process.
     Names,
     /// The number of members of each group on each node.
     Groups,
@@ -80,8 +81,8 @@ impl Bucket {
     pub const LEASE_TTL: std::time::Duration = std::time::Duration::from_secs(15);
 }
 
-/// The number of a write: larger than those of all earlier writes to the same bucket. It does not count them: the
-/// numbers of a table start at the server's clock.
+/// The number of a write: larger than those of all earlier writes to the same bucket. It is not a count of writes: the
+/// numbers of a table begin at a clock reading of the node that created the table.
 ///
 /// The revision of the entry that made a process the holder of a name is its fencing token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,8 +187,8 @@ pub enum SubscribeError {
 /// Why the store did not execute a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The key does not have the expected revision. Nothing was written, or an earlier attempt of the same caller was
-    /// written whose answer was lost.
+    /// The key does not have the expected revision. Nothing was written, unless an earlier attempt of the same caller
+    /// succeeded and its answer was lost.
     #[error("`{key}` was written by another, or by an earlier attempt; read it again before drawing a conclusion")]
     Conflict {
         /// The key.
@@ -268,7 +269,7 @@ pub type OnWrite = Box<dyn FnOnce(Result<Revision, StoreError>) + Send>;
 /// A callback that receives an entry; `None` if the store has none under the key.
 pub type OnRead = Box<dyn FnOnce(Result<Option<Entry>, StoreError>) + Send>;
 
-/// A failed attempt to obtain what a node needs from a server.
+/// A failed attempt to connect to a server, or to use its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// The address of the server.
@@ -277,7 +278,7 @@ pub struct Attempt {
     pub problem: String,
 }
 
-/// A message broker with a store. The head of the [module](self) documents the contract.
+/// A message broker with a store. The [module documentation](self) has the contract.
 pub trait Engine: Send + Sync {
     /// Publishes a message. `Ok` means that the engine has accepted it, not that it will arrive.
     ///
@@ -297,7 +298,7 @@ pub trait Engine: Send + Sync {
     /// Asks whether `subject` has a subscriber. The engine of the subscriber answers, not its callback.
     fn probe(&self, subject: &str, then: OnProbe);
 
-    /// Creates an entry whose key the bucket does not have.
+    /// Creates an entry. A key that already exists is a conflict.
     fn create(&self, bucket: Bucket, key: &str, value: Bytes, then: OnWrite);
 
     /// Replaces an entry that has revision `expected`.
@@ -321,8 +322,8 @@ pub trait Engine: Send + Sync {
         on_change: OnChange,
     ) -> Result<Subscription, SubscribeError>;
 
-    /// Returns whether the engine is connected to the broker now. The connection may be lost before the caller acts
-    /// on it.
+    /// Returns whether the engine is connected to the broker now. The connection may be lost before the caller acts on
+    /// the result.
     fn is_connected(&self) -> bool;
 
     /// Returns the problem that keeps this node from the broker, and its remedy. `None` if no such problem is known,
@@ -353,7 +354,7 @@ pub trait Connect {
     /// Returns the engine of the node `node` of the cluster `cluster`.
     ///
     /// # Errors
-    /// If the settings are wrong; the error says how to correct them. An unreachable broker is no error: it may
+    /// If the settings are wrong; the error says how to correct them. An unreachable broker is not an error: it may
     /// become reachable later.
     fn connect(self, cluster: &str, node: &str) -> Result<Self::Engine, Box<dyn std::error::Error + Send + Sync>>;
 }
@@ -366,7 +367,7 @@ impl<E: Engine + 'static> Connect for E {
     }
 }
 
-/// An engine with several owners.
+/// Forwards each call to the shared engine.
 impl<E: Engine + ?Sized> Engine for std::sync::Arc<E> {
     fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError> {
         (**self).publish(lane, subject, payload)

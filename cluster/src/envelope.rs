@@ -1,12 +1,13 @@
 //! Envelopes: the format of one message of a [session](crate::session).
 //!
 //! A session carries bytes, in order and exactly once. An envelope gives them their meaning: a message for a process, a
-//! call, the answer to a call, a link, a request to start a process. Its declaration is its format: numbers are
-//! big-endian, a PID is 16 bytes, a text is preceded by its length in two bytes, and content is all that is left.
+//! call, the answer to a call, a link, a request to start a process. The declaration of the enum is the format: numbers
+//! are big-endian, a PID is 16 bytes, a text is preceded by its length in two bytes, and content takes all remaining
+//! bytes.
 //!
-//! A message, an answer and the inputs of a start are identified by their place in the *sender's*
-//! [`Table`](crate::frame::Table), which is exchanged in the handshake, so names are not sent again. Reasons and
-//! errors are encoded by [`codec`](crate::codec).
+//! A message, an answer and the inputs of a start are identified by their position in the *sender's*
+//! [`Table`](crate::frame::Table), which is exchanged in the handshake, so names are not sent again. Reasons and errors
+//! are encoded by [`codec`](crate::codec).
 
 pub use crate::wire::WireError;
 use crate::wire::{Field, codes, messages};
@@ -107,8 +108,8 @@ messages! {
             /// The type of the process that the key belongs to.
             process: String,
         },
-        /// A request to start the child of a supervisor, which ends with the session. Answered like a start, in the
-        /// data lane.
+        /// A request to start a child of a supervisor; the child ends with the session. It is answered in the data
+        /// lane, like a [`Start`](Self::Start).
         StartChild = 60 {
             /// The number for the answer and for the report of the child's end.
             number: u64,
@@ -119,15 +120,16 @@ messages! {
         ChildEnded = 61 {
             /// The number of the request that started it.
             number: u64,
-            /// The type of the message in whose handling it failed; empty if it failed elsewhere.
+            /// The type of the message that it was handling when it failed; empty if it failed elsewhere.
             handling: String,
             /// The encoded reason.
             reason: Bytes,
         },
-        /// A question or request to the node about one of its processes, which is answered.
+        /// A question or request to the receiving node about one of its processes, answered with a
+        /// [`Told`](Self::Told).
         Ask = 62 {
-            /// The number for the answer. Zero if no one waits for one: the only possible answer is then that the node
-            /// denies the request.
+            /// The number for the answer. Zero if no one waits for the answer; the node then answers only if it denies
+            /// the request.
             number: u64,
             /// The process.
             to: Pid,
@@ -156,7 +158,7 @@ messages! {
 /// An encoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// The place of its message, or entry, in the sender's table.
+    /// The position of the message or entry in the sender's table.
     pub message: u16,
     /// The encoded value.
     pub bytes: Bytes,
@@ -227,7 +229,7 @@ codes! {
     pub enum AskKind {
         /// Requests a snapshot of a process.
         Info = 0,
-        /// Stops the process after the messages that have arrived.
+        /// Stops the process after it has handled the messages that have arrived.
         Stop = 1,
         /// Cancels the process, which cleans up before it ends.
         Cancel = 2,

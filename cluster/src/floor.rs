@@ -1,47 +1,49 @@
-//! The first revisions of tables: above all revisions of any earlier table with the same name.
+//! The first revision of a new table, which is above all revisions of any earlier table with the same name.
 //!
 //! The store can be lost, or replaced by an older copy. Each table then continues from another revision, while users
 //! hold tokens of the old store, and nodes know revisions of it. To make sure that revisions only grow, whatever
 //! happens to the store (point 4 of the [contract](crate::engine)), each engine
 //! 1. records the largest revision of each table that it has seen: its **floor**;
-//! 2. makes a table that it creates begin at the **clock**, in microseconds since 1970, or [`MARGIN`] above its floor
-//!    if that is larger;
+//! 2. starts each table that it creates at the **clock**, in microseconds since 1970, or [`MARGIN`] above its floor if
+//!    that is larger;
 //! 3. treats the store as an older one if the last revision of any table is below its floor: it **empties** all tables
-//!    but the leases, unless that has been done, and makes them continue as if it had created them;
-//! 4. does all that on each new connection, before any other access there, and again when an answer makes it doubt
-//!    that the store is still the same.
+//!    but the leases, unless they have been emptied already, and has them continue as if it had created them;
+//! 4. does all this on each new connection, before any other access there, and again when an answer makes it doubt that
+//!    the store is still the same.
 //!
 //! # Answers that are older than the floor
 //! The floor rises continually, with the reports of the watches and with each write. So an answer is compared with a
-//! [copy](Floor::copy) taken **before the question**: the same store has everything that had been seen by then.
-//! Compared with the floor at the time of the answer, any store would sometimes look like an older one. In addition,
-//! an answer may come from a leader that was cut off from the other servers and has missed the last writes. So before
-//! an engine empties anything, it **writes** to the table that looks older: an acknowledged write has been committed,
-//! and its revision is above all others of the table.
+//! [copy](Floor::copy) taken **before the question**: a store that is still the same contains everything that had been
+//! seen by then. Compared with the floor at the time of the answer, any store would sometimes look like an older one.
+//! In addition, an answer may come from a leader that was cut off from the other servers and has missed the last
+//! writes. So before an engine empties anything, it **writes** to the table that looks older: an acknowledged write has
+//! been committed, and its revision is above all others of the table.
 //!
 //! # Why revisions grow
-//! * **The store is lost.** The clock has passed the last revision `r` of the old table: that table began at a clock,
-//!   and has had at most one write per microsecond since. A broker achieves a hundredth of that. So the new table
-//!   begins above `r`, even if no node is alive that has seen the old one.
+//! * **The store is lost.** The clock has passed the last revision `r` of the old table: that table began at a reading
+//!   of the clock, and has had at most one write per microsecond since. A broker achieves a hundredth of that rate. So
+//!   the new table begins above `r`, even if no node is alive that has seen the old one.
 //! * **The clock is wrong** by more than the age of the old table. The node that creates the new table has seen all
-//!   revisions of the old one except those that its watch had not reported yet, which are fewer than [`MARGIN`]. Only
-//!   a node that has seen nothing can create a table too low, and the first node that has seen more finds it below
+//!   revisions of the old one except those that its watch had not reported yet, which are fewer than [`MARGIN`]. Only a
+//!   node that has seen nothing can start a table too low, and the first node that has seen more finds that table below
 //!   its floor.
-//! * **An older copy comes back.** No clock helps: each table continues where the copy ends. But every node writes
-//!   its lease every 2.5 seconds, and all watch all leases. So the last revision of the leases tells each node that
-//!   was connected before that the copy is older, whatever the other tables contain. The first such node to reconnect
-//!   empties them before any other access. Their content is obsolete: the leases in the copy are over, and so are all
-//!   memberships, and with them the names and the members of groups.
-//! * **A copy comes back, and no node has seen more.** Then no program can detect it; the guide says so. The same is
-//!   true of each engine by itself: the first to reconnect empties the copy only if it has seen more than the copy
-//!   contains, and the writes of nodes that have seen less are in the copy when the next one checks it.
+//! * **An older copy comes back.** No clock helps: each table continues where the copy ends. But every node writes its
+//!   lease every 2.5 seconds, and watches the leases of all others. So each node that was connected before recognizes
+//!   the copy as older by the last revision of the leases, whatever the other tables contain. The first such node to
+//!   reconnect empties them before any other access. Their content is obsolete: the leases in the copy are no longer
+//!   valid, so all memberships are over, and with them the names and the members of groups.
+//! * **A copy comes back, and no node has seen more.** Then no program can detect it; the guide says so. Since each
+//!   engine decides by itself, the first one to reconnect empties the copy only if that engine has seen more than the
+//!   copy contains. Nodes that have seen less write to the copy, and their writes are in it when the next engine checks
+//!   it.
 //!
 //! Two engines that empty a table at the same time also remove the writes between the two purges: those of nodes that
-//! have joined since the first purge. These nodes are evicted, and rejoin. The broker never moves a table back.
+//! have joined since the first purge. These nodes are evicted, and rejoin. The broker never lowers the revision of a
+//! table.
 //!
 //! # Leases
-//! Leases are never emptied: a node that could delete the leases of others could free their names. Revisions of a
-//! copy may therefore occur twice. They are used only to renew the lease that one [`Lease`](crate::lease::Lease) has
+//! Leases are never emptied: a node that could delete the leases of others could free their names. Their revisions may
+//! therefore occur twice. A revision is used only by a [`Lease`](crate::lease::Lease), to renew the entry that it has
 //! written: it expects its own last revision, and treats the lease as lost if it finds another. The leases in a copy
 //! expire within the lease time.
 
@@ -49,9 +51,9 @@ use crate::engine::{Bucket, Revision};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bound on the number of revisions that are not reported to a node yet when the store is lost: far more than a
-/// watch lags behind. In microseconds of the clock it is half a second, which also passes before a table that begins
-/// there can be lost.
+/// An upper bound on the number of revisions that have not been reported to a node when the store is lost: far more
+/// than a watch lags behind. As microseconds of the clock it is half a second: by the time a table that begins this far
+/// ahead can be lost, the clock has passed its start.
 const MARGIN: u64 = 1 << 19;
 
 /// The largest revision of each table that an engine has seen.
@@ -91,9 +93,9 @@ impl Floor {
         older.map(|(bucket, _)| *bucket).collect()
     }
 
-    /// Returns the tables that have to be emptied, given the last revisions of all tables: none, unless the store is
-    /// an older one. A table that was already emptied, or created since, is further above the floor than a watch
-    /// lags.
+    /// Returns the tables that have to be emptied, given the last revisions of all tables: none, unless the store is an
+    /// older one. A table that was already emptied, or created since, is left out: it is further above the floor than a
+    /// watch lags behind.
     pub fn outdated(&self, last: &BTreeMap<Bucket, Revision>) -> Vec<Bucket> {
         if self.older(last).is_empty() {
             return Vec::new();
@@ -171,7 +173,7 @@ mod tests {
         assert_eq!(floor.older(&answered), [Bucket::Leases]);
     }
 
-    /// Otherwise each engine that reconnects would remove all writes since the first purge.
+    /// If it were, each engine that reconnects would remove all writes since the first purge.
     #[test]
     fn what_was_emptied_is_not_emptied_again() {
         let others = seen([39, 898, 80, 7]);

@@ -21,7 +21,7 @@ pub struct RemoteInfo {
     pub state: ProcessState,
     /// The name of the process type.
     pub process: String,
-    /// The entry at which it was spawned.
+    /// The entry that it was started with.
     pub entry: String,
     /// The label.
     pub label: Option<String>,
@@ -55,7 +55,7 @@ pub enum AskError {
         /// The process.
         pid: Pid,
     },
-    /// The node's policy denies it.
+    /// The node's policy denies the request.
     #[error("the node of {pid} does not allow it; change what it allows with `Builder::allow` there")]
     Denied {
         /// The process.
@@ -83,7 +83,7 @@ pub enum AskError {
     },
 }
 
-/// A snapshot as it is encoded. The order of the fields and variants is the format.
+/// The encoded form of a snapshot. The order of the fields and variants defines the format.
 #[derive(Serialize, Deserialize)]
 struct WireInfo {
     pid: Pid,
@@ -133,7 +133,7 @@ impl RemoteInfo {
             ProcessState::Idle => WireState::Idle,
             ProcessState::Suspended { at } => WireState::Suspended(at),
             ProcessState::Waiting { outstanding } => WireState::Waiting(outstanding),
-            // States that this crate does not know yet are not idle.
+            // `Ready`, and states that this crate does not know yet: a process in one of those is not idle.
             _ => WireState::Ready,
         };
         let Self { pid, process, entry, label, names, parent, waits_for, .. } = self;

@@ -1,11 +1,11 @@
 //! Postroom across machines: the protocols between the nodes of a cluster, and the agreement on its members.
 //!
 //! Nodes communicate through a message broker, the [`engine`], which is operated separately; they open no connections
-//! to each other. The crate `postroom-nats` has an engine on NATS. The parts of this crate are **pure state machines**:
-//! they have no thread, no clock, no socket and no lock. The caller passes in each input and the current time, and asks
-//! for the output and for the time of the next call. The same code therefore runs over a real broker and under a
-//! simulator that controls every delay. The one exception is [`codec`], which runs user code of message types, and
-//! keeps the names in errors from other nodes under a lock.
+//! to each other. The crate `postroom-nats` has an engine on NATS. The modules with these protocols are **pure state
+//! machines**: they have no thread, no clock, no socket and no lock. The caller passes in each input and the current
+//! time, and asks for the output and for the time of the next call. The same code therefore runs over a real broker and
+//! under a simulator that controls every delay. The one exception among them is [`codec`], which runs user code of
+//! message types, and keeps the names in errors from other nodes under a lock.
 //!
 //! | module | responsibility |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | [`engine`] | the requirements on a broker |
 //! | [`access`] | the requests that state machines make to the store |
 //! | [`envelope`] | the content of one message of a session |
-//! | [`eventual`] | names that need no majority: their holders, once all nodes have met |
+//! | [`eventual`] | names that need no majority; all connected nodes agree on the holder |
 //! | [`frame`] | the meaning of the bytes between two nodes |
 //! | [`groups`] | the nodes that have members of a group, and the nodes that are notified of them |
 //! | [`keyed`] | the node and the process of a key |
@@ -25,7 +25,7 @@
 //! | [`rights`] | a node's permissions at the broker |
 //! | `testing` | whole nodes in simulated tests (feature `test`) |
 //! | [`session`] | sending, resending and acceptance between two nodes, and the end of a session |
-//! | [`topics`] | the events of a topic that a node has room for |
+//! | [`topics`] | the encoding of a topic's events, and their queue on a node |
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -73,7 +73,7 @@ pub use node::policy::{Ask, Subject};
 pub use reply::Pending;
 pub use starts::StartError;
 
-/// What engines in crates of their own use beside the public items. It can change with any version.
+/// Items that engines in other crates use in addition to the public ones. They can change with any version.
 #[doc(hidden)]
 pub mod __private {
     #[cfg(any(test, feature = "test"))]

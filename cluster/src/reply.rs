@@ -1,4 +1,4 @@
-//! Answers that a thread of the cluster completes later, and that can be awaited or waited for.
+//! Answers that a thread of the cluster provides later: async code can await them, and a thread can block on them.
 
 use crate::threads::users_code;
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// An answer that will arrive: a future, or something to [wait](Self::wait) for.
+/// An answer that will arrive later. Await it as a future, or block on it with [`wait`](Self::wait).
 ///
 /// Dropping it does not affect the operation.
 #[must_use = "await it, or wait for it, to learn what came of it"]
@@ -17,7 +17,7 @@ pub struct Pending<T> {
 /// Completes a [`Pending`]. If dropped, completes it with the value passed to [`pair`].
 pub(crate) struct Completer<T> {
     shared: Arc<ReplySlot<T>>,
-    /// `None` after the answer.
+    /// `None` once the answer has been given.
     if_dropped: Option<T>,
 }
 
@@ -68,7 +68,7 @@ impl<T> Drop for Completer<T> {
 }
 
 impl<T> Pending<T> {
-    /// Waits for the answer. In a process, its worker runs other processes meanwhile.
+    /// Waits for the answer. If the caller is a process, its worker runs other processes meanwhile.
     ///
     /// # Panics
     /// If the answer was already taken by polling.

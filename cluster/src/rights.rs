@@ -1,7 +1,7 @@
-//! The permissions of a node at the broker, as patterns of subjects. They are the permissions of its key, and what
-//! the broker in memory checks for a client that has an identity.
+//! The permissions of a node at the broker, as patterns of subjects. The node's key has these permissions, and the
+//! broker in memory checks them for a client that has an identity.
 //!
-//! | a node of this name may | on |
+//! | a node may | object of the permission |
 //! |---|---|
 //! | publish | frames that are sent from its name, answers to probes from its name |
 //! | write | its own record and lease, any name of the cluster and any group |
@@ -15,12 +15,12 @@
 //! whatever it contains; so a permission to remove a record does not include the permission to write it.
 //!
 //! # The purge
-//! The purge is for tombstones, and for a store that is an older copy. A node could also purge valid entries: that
-//! evicts others, as removals do, and frees names, which any node may free.
+//! A purge removes tombstones, and the content of a store that is an older copy. A node could also purge valid entries:
+//! that evicts other nodes, as removals do, and frees names, which any node may do anyway.
 //!
 //! # Limits
-//! The names of a cluster: no permission can express which process holds which. A node may therefore free and take
-//! the name of another; but it cannot use the token of the other, or send as the other.
+//! No permission can express which process holds which name of the cluster. A node may therefore free a name that
+//! another node holds, and take it; but it cannot use the other node's token, or send as the other node.
 
 use crate::engine::Bucket;
 use crate::subject::{Subjects, covers, matches};
@@ -60,7 +60,7 @@ pub struct Rights {
     pub cluster: String,
     /// The name of the node.
     pub node: String,
-    /// The patterns that it may publish on.
+    /// The patterns of subjects that it may publish on.
     pub publish: Vec<String>,
     /// The patterns that it may subscribe to.
     pub subscribe: Vec<String>,

@@ -27,7 +27,7 @@ pub enum StartError {
         /// The reason that it reported.
         reason: String,
     },
-    /// The node's policy denies it.
+    /// The node's policy denies the start.
     #[error("node `{node}` does not allow the start; change what it allows with `Builder::allow` there")]
     Denied {
         /// The name of the node.

@@ -2,16 +2,16 @@
 //!
 //! # The sender is part of the subject
 //! ```text
-//!  pr1.<cluster>.n.<name>.<id>.<lane>.<name>.<id>     a frame: to whom, and from whom
-//!  pr1.<cluster>.p.<name>.<token>.<name>              the answer to a probe: to whom, and from whom
-//!  pr1.<cluster>.i.<name>.<token>                     what the broker itself answers
-//!  $KV.<cluster>_nodes.<name>.<id>.<name>             a record, and who writes it
+//!  pr1.<cluster>.n.<name>.<id>.<lane>.<name>.<id>     a frame: its receiver, lane and sender
+//!  pr1.<cluster>.p.<name>.<token>.<name>              the answer to a probe: its receiver and sender
+//!  pr1.<cluster>.i.<name>.<token>                     an answer of the broker itself
+//!  $KV.<cluster>_nodes.<name>.<id>.<name>             a record, and its writer
 //!  $KV.<cluster>_leases.<name>.<id>                   a lease
 //! ```
-//! A node's **name** is what the broker can vouch for: the operators of the cluster set it, and the node's key is
-//! bound to it. Its **ID** is drawn by each run, so no permission can contain it. The record binds the two
-//! together: its key has both, and only the node of that name may write it. A frame counts as sent by the node with
-//! this ID if its subject has the name that the record of the ID has.
+//! A node's **name** is what the broker can vouch for: the operators of the cluster set it, and the node's key is bound
+//! to it. Its **ID** is drawn anew by each run, so no permission can contain it. The record binds the two together: its
+//! key has both, and only the node of that name may write it. A frame counts as sent by the node with the sender ID in
+//! its subject only if the subject also has the name that the record of this ID has.
 
 use crate::engine::Lane;
 use postroom::NodeId;
@@ -20,7 +20,7 @@ use std::fmt;
 /// The longest subject, pattern or key.
 const LONGEST: usize = 256;
 
-/// The longest name of a node or a cluster: two node names and one cluster name fit into a subject.
+/// The longest name of a node or a cluster, chosen so that two node names and one cluster name fit into a subject.
 pub const LONGEST_NAME: usize = 64;
 
 /// Returns whether `text` can be the name of a node or of a cluster. Names are parts of subjects.
@@ -90,9 +90,9 @@ impl Subjects {
         format!("pr1.{}.p.{to}.{token}.{from}", self.cluster)
     }
 
-    /// Returns whether a probe on `subject` may be answered on `reply`: `reply` must lead to the node that sent the
-    /// probe, and from the node that was asked. Otherwise others could make this node publish wherever it has
-    /// permission to.
+    /// Returns whether a probe on `subject` may be answered on `reply`: `reply` must be a subject from this node to the
+    /// node that sent the probe. Otherwise other nodes could make this one publish on any subject that it has
+    /// permission for.
     pub fn is_probe_answer(&self, subject: &str, reply: &str, own: &str) -> bool {
         let asks = self.parse_frame(subject).map_or_else(|| "*".into(), |(_, from)| from.name);
         is_subject(reply) && matches(&self.probe_answer(&asks, "*", own), reply)

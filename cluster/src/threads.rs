@@ -2,8 +2,9 @@
 //!
 //! A node renews its lease, and receives from others, on its own threads. User code (a waker, the subscriber of the
 //! log) may block, and a node whose driver waited for it would be fenced; so user code runs in a porter
-//! (`node/porter.rs`) or on a notifier of the runtime. Only a type's `Deserialize` runs where its messages arrive,
-//! and its `Serialize` where messages are sent that waited for a session to open or are passed on to a third node.
+//! (`node/porter.rs`) or on a notifier of the runtime. There are two exceptions, which run on a thread of the node: the
+//! `Deserialize` of a message that arrives, and the `Serialize` of a message that waited for a session to open or is
+//! passed on to a third node.
 
 use postroom::__private::{ThreadKind, run_users_code};
 use std::io;

@@ -1,18 +1,19 @@
-//! Messages as bytes, each declared once.
+//! The encoding of messages, each of which is declared once.
 //!
-//! [`messages!`] declares an enum. Each variant has the byte that it begins with on the wire, and fields that are
-//! [`Field`]s: encoded one after the other, in the order of the declaration. So a new kind of message is a new variant.
+//! [`messages!`] declares an enum. Each variant declares the byte that it begins with on the wire, and its fields,
+//! whose types implement [`Field`]. The fields are encoded one after the other, in the order of their declaration. So a
+//! new kind of message is a new variant.
 //!
 //! | field | bytes |
 //! |---|---|
 //! | number | big-endian, of fixed size |
 //! | text | length u16, UTF-8 |
 //! | PID | 16, as [`Pid::to_bytes`] |
-//! | [`Bytes`], content, a list of PIDs, an exit reason | all that are left: only the last field can be one |
+//! | [`Bytes`], content, a list of PIDs, an exit reason | all that are left, so only the last field can be one |
 //! | enum declared by [`codes!`] | u8 |
 //!
-//! **The decoder trusts no byte.** It never panics, reserves no more memory than there are bytes, and accepts nothing
-//! but what it would encode to the same bytes. The content of a message is for its codec to check.
+//! **The decoder trusts no byte.** It never panics, reserves no more memory than there are bytes, and accepts only
+//! bytes to which the decoded message would be encoded again. The content of a message is checked by its codec.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::Pid;
@@ -47,7 +48,7 @@ pub enum WireError {
 
 /// A value that can be a field of a message.
 pub(crate) trait Field: Sized {
-    /// Returns about how many bytes [`put`](Self::put) writes, to reserve them.
+    /// Returns the approximate number of bytes that [`put`](Self::put) writes, for reserving a buffer.
     fn length(&self) -> usize;
     /// Writes the value.
     fn put(&self, to: &mut BytesMut);
@@ -94,7 +95,7 @@ impl Field for Pid {
     }
 }
 
-/// A longer text is cut at 65,535 bytes. Names are shorter; of a text for people the beginning is enough.
+/// A text of more than 65,535 bytes is cut. Names are shorter, and of a text for people the beginning is enough.
 impl Field for String {
     fn length(&self) -> usize {
         2 + self.len()
@@ -182,8 +183,8 @@ macro_rules! codes {
     };
 }
 
-/// Declares an enum of messages, with the byte that each begins with, and `encode` and `decode`. The enum has a method
-/// `check` for what its fields do not check themselves.
+/// Declares an enum of messages, with the byte that each begins with, and generates `encode` and `decode`. The enum
+/// must have a method `check`, which `decode` calls to check what the fields do not check themselves.
 macro_rules! messages {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $code:literal {

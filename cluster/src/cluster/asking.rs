@@ -45,8 +45,8 @@ impl Builder {
 }
 
 impl Cluster {
-    /// Takes a snapshot of a process on any node, as [`Pid::info`] does of a process in this program. If no answer
-    /// arrives within this time, the result is [`AskError::Timeout`].
+    /// Takes a snapshot of a process on any node, as [`Pid::info`] does for a process in this program, and waits up to
+    /// `within` for the answer. If no answer arrives in that time, the result is [`AskError::Timeout`].
     ///
     /// # Errors
     /// The pending result is an [`AskError`], whose text says what to do.
@@ -61,7 +61,7 @@ impl Cluster {
         pending
     }
 
-    /// Asks a process on any node to stop. Unlike that of [`Pid::stop`], the pending result reports the outcome: `Ok`
+    /// Asks a process on any node to stop. Unlike [`Pid::stop`], this reports the outcome: the pending result is `Ok`
     /// if the process was asked to stop.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ const MAX_NODES: usize = 1_024;
 /// The default limit of [`Builder::max_bonds`]: links and monitors with one other node, about 100 MB.
 const MAX_BONDS: usize = 1_000_000;
 
-/// Time after which the log reports what a node that is not yet a member is waiting for.
+/// Time after which a node that is not a member yet logs what it is waiting for.
 const LOG_AFTER: Duration = Duration::from_secs(1);
 
 /// The configuration of a node that joins a cluster, created by [`Cluster::builder`].
@@ -136,7 +136,7 @@ impl Cluster {
 }
 
 impl Builder {
-    /// Sets this node's name, such as `eu-1`, which serves people and placement. Without a name, the node is called
+    /// Sets this node's name, such as `eu-1`, which is for people and for placement. Without a name, the node is named
     /// after its ID. A broker with permissions binds the name to the node's key, which makes it the node's identity.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
@@ -234,7 +234,7 @@ impl Builder {
         Ok(cluster)
     }
 
-    /// Checks the options that do not need a runtime.
+    /// Checks the options that can be checked without a runtime.
     fn check(&self) -> Result<(), JoinError> {
         let is_name = self.cluster.len() <= 64 && is_subject(&self.cluster) && !self.cluster.contains('.');
         if !is_name {
@@ -266,7 +266,7 @@ impl Builder {
         let counters = Arc::<NodeCounters>::default();
         let keys = Arc::new(StartKeys::new(Arc::clone(&clock), Arc::clone(&counters)));
         let ended = Arc::clone(&inbox);
-        // The delivery stops these processes once it exists.
+        // Once the delivery exists, stopping these processes is its task.
         let mut begun = StopOnDrop(Vec::new());
         let mut porter = |on_end: OnEnd| {
             let porter = Porter::begin(host, on_end).ok_or(JoinError::Runtime)?;
@@ -373,7 +373,7 @@ fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<C
 }
 
 /// Returns a check that logs what the node is waiting for if it does not become a member soon. The node may be dropped
-/// meanwhile.
+/// in the meantime.
 fn log_if_late(cluster: &Cluster) -> Check {
     let (view, engine) = (Arc::clone(&cluster.shared.view), cluster.shared.engine.clone());
     let mut names = Some((cluster.shared.directory.cluster.clone(), cluster.shared.name.clone()));
@@ -387,7 +387,8 @@ fn log_if_late(cluster: &Cluster) -> Check {
         let names = names.take().filter(|_| !is_decided);
         let engine = engine.clone();
         Some(Box::new(move || {
-            // This may run on a user's thread. Without anything to log, it must not become the engine's last owner.
+            // This may run on a user's thread. If there is nothing to log, that thread must not become the engine's
+            // last owner.
             let Some((cluster, node)) = names else { return };
             let Some(engine) = engine.upgrade() else { return };
             let attempts = engine.attempts();

@@ -52,7 +52,7 @@ impl Cluster {
             return Err(ClaimError::Ended { pid });
         }
         let is_new = directory.change(|state| state.eventual.claim(name, pid))?;
-        // If the process has ended meanwhile, `watch` still reports its end.
+        // If the process has ended in the meantime, `watch` still reports its end.
         if directory.watch(pid) { Ok(is_new) } else { Err(ClaimError::Left) }
     }
 
@@ -67,7 +67,7 @@ impl Cluster {
         self.shared.directory.lock().eventual.holder(name)
     }
 
-    /// Returns the address of the holder of an eventual name. It is not checked that the holder is a `P`.
+    /// Returns the address of the holder of an eventual name. Does not check that the holder is a `P`.
     pub fn named_eventual<P: Remote + Addressed>(&self, name: &str) -> Option<Address<P>> {
         self.eventual_holder(name).map(Address::assume)
     }

@@ -118,8 +118,8 @@ impl ClusterGroup {
         &self.name
     }
 
-    /// Adds a process of this node, or one more membership of it: a process has to leave as often as it has joined.
-    /// Returns whether it was not a member before.
+    /// Adds a process of this node to the group. If it is a member already, adds one more membership: a process has to
+    /// leave as often as it has joined. Returns true if it was not a member before.
     ///
     /// # Errors
     /// A [`MembershipError`] if the process has ended or runs on another node, the name is not valid, or the group is
@@ -142,7 +142,7 @@ impl ClusterGroup {
             return Err(MembershipError::Ended { pid });
         }
         let entered = enter(&self.directory)?;
-        // If the process has ended meanwhile, `watch` still reports its end.
+        // If the process has ended in the meantime, `watch` still reports its end.
         if self.directory.watch(pid) { Ok(entered) } else { Err(MembershipError::Left) }
     }
 
@@ -152,8 +152,8 @@ impl ClusterGroup {
         self.directory.change(|state| state.groups.leave(&self.name, pid))
     }
 
-    /// Asks each node that has members to list them. The pending result contains them in the order of their PIDs,
-    /// without those of nodes that have no session with this one, either not yet or no longer.
+    /// Asks each node that has members to list them. The pending result contains the members in the order of their
+    /// PIDs, without those on nodes that have no session with this one, either not yet or no longer.
     pub fn members(&self) -> Pending<Result<Vec<Pid>, MembershipError>> {
         self.directory.members(&self.name)
     }
@@ -235,8 +235,8 @@ impl ClusterGroup {
     /// this node knows: its own, and those of nodes that an earlier subscriber has already asked. The other members
     /// follow as [`GroupEvent::Joined`]. Each member is either in the list or in an event, never in both, and the
     /// changes on one node arrive in order. Subscribing again returns a new list and keeps the events. If a member
-    /// ended with an error, the reason contains only the error's text, even on the member's own node: the error itself
-    /// is user code, which could block others.
+    /// ended with an error, the reason contains only the error's text, even on the member's own node: an error contains
+    /// user code, which could block others.
     ///
     /// The members of a lost node leave with the reason [`NodeLost`](postroom::ExitReason::NodeLost), and join again
     /// when the node is back. A full mailbox loses no events: they wait. A subscriber that is 1,024 events behind gets

@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl Cluster {
-    /// Returns the place of a key, which is on one of the nodes that export `P`. The first request starts the process
-    /// there, at the entry of `P` that takes the key, a `String`, as its only input.
+    /// Returns a handle to the process of a key, which runs on one of the nodes that export `P`. The first request
+    /// starts the process there, with the entry of `P` that takes the key, a `String`, as its only input.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -47,8 +47,8 @@ impl Cluster {
     }
 }
 
-/// The place of a key, from [`Cluster::keyed`]. Await it, or call [`wait`](Self::wait), to get the address of the
-/// process.
+/// A handle to the process of a key, from [`Cluster::keyed`]. Await it, or call [`wait`](Self::wait), to get the
+/// address of the process.
 ///
 /// Each request finds the node anew among the current members and asks it, so keep the address while it works, and ask
 /// again when it does not. **A key whose node changes starts anew**: the previous process is stopped, and state that it

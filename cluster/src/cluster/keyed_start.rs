@@ -1,4 +1,4 @@
-//! Starts with a key, and the choice of the node that a start goes to.
+//! Starts that have a key, and the choice of the node that a start goes to.
 
 use super::remote_node::StartRequest;
 use super::{RemoteNode, Starting};
@@ -22,8 +22,8 @@ impl<P: Remote + Addressed> Starting<P> {
     /// or not the process still runs. If the answer to a start was lost with the session, repeat the start with its
     /// key. A node remembers 1,024 keys, each for five minutes after its last use.
     ///
-    /// After [`Cluster::any`](crate::Cluster::any) the key chooses the node, by rendezvous hashing among the nodes that
-    /// export the type. While the members stay the same, a repetition goes to the same node, even if another node
+    /// After [`Cluster::any`](crate::Cluster::any), the key determines the node, by rendezvous hashing among the nodes
+    /// that export the type. While the members stay the same, a repetition goes to the same node, even if another node
     /// repeats it. When a node joins or is lost, the keys that move to or from it start new processes.
     ///
     /// ```

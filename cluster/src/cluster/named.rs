@@ -13,12 +13,13 @@ impl Cluster {
     /// with [`SendFailure::UnknownName`](postroom::error::SendFailure::UnknownName), and calls fail with
     /// [`CallError::UnknownName`](postroom::CallError::UnknownName).
     ///
-    /// That the holder is a `P` is not checked: it answers messages of other types as unhandled. Links and monitors are
-    /// made with the current holder and stay with it. For the token, or the PID of a particular holder, use `holder`.
+    /// The holder is not checked to be a `P`: a process of another type answers the messages of `P` as unhandled. Links
+    /// and monitors are made with the current holder and stay with it. For the token, or the PID of a particular
+    /// holder, use `holder`.
     ///
     /// Each node has one such address per name, and each message costs a lookup. The addresses are kept until the node
-    /// has 100,000 of them, the maximum number of names in a cluster. Then the addresses of names without a holder
-    /// become like addresses of processes that have ended.
+    /// has 100,000 of them, the maximum number of names in a cluster. Then the addresses of names without a holder are
+    /// removed, and behave like addresses of processes that have ended.
     ///
     /// # Errors
     /// A [`NamedError`] if the name is empty or longer than 1,024 bytes, or if there are too many addresses.

@@ -7,7 +7,7 @@ use postroom::supervision::{Place, Placement};
 use std::error::Error;
 use std::sync::Arc;
 
-/// Starts children on the node that has this name at the time: if the node was restarted, on its successor.
+/// Starts each child on the node that has this name at that time: if the node was restarted, on its successor.
 ///
 /// ```
 /// use postroom::prelude::*;

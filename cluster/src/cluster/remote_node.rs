@@ -53,7 +53,7 @@ impl Cluster {
         }
     }
 
-    /// Returns one of the nodes that export `P`, which may be this node, taking them in turn.
+    /// Returns one of the nodes that export `P`, taking them in turn. It may be this node.
     ///
     /// # Errors
     /// [`NodeError::NotExported`] if no node that can be reached exports `P`.
@@ -109,8 +109,8 @@ impl RemoteNode {
         &self.name
     }
 
-    /// Starts a `P` at this entry, with inputs as for [`Host::start`](postroom::Host::start); they are checked on this
-    /// node. The start begins when the result is first polled or waited for.
+    /// Starts a `P` with this entry, and with inputs as for [`Host::start`](postroom::Host::start); they are checked on
+    /// this node. The start begins when the result is first polled or waited for.
     ///
     /// # Errors
     /// The result is an error if the inputs do not fit, or if the node cannot be reached or refuses the start. If the

@@ -3,8 +3,8 @@
 use super::Cluster;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters for what a node could not deliver, or does not know to be delivered, since it joined, and for what went
-/// wrong.
+/// Counters of the messages that a node could not deliver, or does not know to be delivered, and of other failures,
+/// since it joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -34,9 +34,9 @@ pub struct Statistics {
     /// Starts that this node refused because too many starts from the same node were waiting: at most 4,096, or 16 MiB
     /// of inputs.
     pub refused_starts: u64,
-    /// Sessions that this node ended because the other node sent or requested more than is kept for one node: 64 MiB of
-    /// answers that it does not take, 16 MiB of answers about keys, 100,000 members of one group or groups to follow, a
-    /// million links and monitors.
+    /// Sessions that this node ended because the other node sent or requested more than this node keeps for any one
+    /// node: 64 MiB of answers that the other node does not take, 16 MiB of answers about keys, 100,000 members of one
+    /// group or groups to follow, a million links and monitors.
     pub floods: u64,
     /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop), [`Pid::cancel`](postroom::Pid::cancel)
     /// or [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes refused.
@@ -53,17 +53,17 @@ pub struct Statistics {
     pub outages: u64,
     /// How often this node failed to join again. It keeps trying.
     pub refused_joins: u64,
-    /// Operations that the broker refused because this node has no right to them, for example because its key belongs
+    /// Operations that the broker refused because this node lacks the permission, for example because its key belongs
     /// to another name.
     pub refused_by_broker: u64,
-    /// Copies of broadcasts, and of topic events, that found no room.
+    /// Copies of broadcasts and of topic events that were dropped because there was no room for them.
     pub missed: u64,
-    /// Topic events whose type has another shape.
+    /// Topic events whose type has a different shape on this node.
     pub mismatched: u64,
 }
 
 impl Cluster {
-    /// Returns the counters for what this node could not deliver, or does not know to be delivered.
+    /// Returns the counters of undelivered messages and of other failures of this node.
     pub fn statistics(&self) -> Statistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.shared.counters;

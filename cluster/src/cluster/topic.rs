@@ -63,9 +63,9 @@ impl Cluster {
 ///
 /// An event is one plain message of the broker. It is lost if the broker loses it, if the subscriber's node is cut off,
 /// or if there is no room: up to 1,024 events per topic wait on a node, and a subscriber with a full mailbox misses the
-/// event. Events without room are counted in [`Statistics::missed`](crate::Statistics::missed). An event of a type with
-/// other fields is not decoded: it is counted in [`Statistics::mismatched`](crate::Statistics::mismatched), and logged
-/// once.
+/// event. Events for which there is no room are counted in [`Statistics::missed`](crate::Statistics::missed). An event
+/// of a type with other fields is not decoded: it is counted in
+/// [`Statistics::mismatched`](crate::Statistics::mismatched), and logged once.
 pub struct ClusterTopic<E> {
     directory: Arc<Directory>,
     name: Arc<str>,
@@ -103,7 +103,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
     }
 
     /// Subscribes a process of this node, or a [`Mailbox`](postroom::Mailbox): each event arrives as a message of type
-    /// `E`. The subscription reaches the broker some time later. Returns whether the subscriber was not subscribed
+    /// `E`. The subscription reaches the broker some time later. Returns true if the subscriber was not subscribed
     /// before.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
             }
         };
         drop(topics);
-        // If the process has ended meanwhile, `watch` still reports its end.
+        // If the process has ended in the meantime, `watch` still reports its end.
         if directory.watch(pid) { Ok(is_new) } else { Err(TopicSubscribeError::Left) }
     }
 

@@ -1,4 +1,4 @@
-//! The comparison of two nodes' tables, made once when they meet, and the encoding that it allows.
+//! The comparison of two nodes' tables, made once at the start of a session, and the encoding that follows from it.
 
 use super::Codecs;
 use super::error::CodecError;
@@ -10,7 +10,7 @@ use postroom::error::EntryError;
 use postroom::{Payload, Payloads};
 use std::cmp::Ordering;
 
-/// How many bytes an error repeats of the name of an entry that does not exist.
+/// The maximum number of bytes that an error quotes of the name of an entry that does not exist.
 const MAX_WRONG_NAME: usize = 80;
 
 /// Whether two nodes can exchange the message with a certain name.
@@ -18,7 +18,7 @@ const MAX_WRONG_NAME: usize = 80;
 pub enum Compatibility {
     /// Both nodes have the message, in compatible forms.
     Compatible,
-    /// Both nodes have the message, but with other fields or another answer.
+    /// Both nodes have the message, but with different fields or a different answer.
     Incompatible {
         /// The hash on this node.
         here: u64,
@@ -76,7 +76,7 @@ pub fn agree<'t>(ours: &'t Table, theirs: &'t Table) -> Vec<(&'t str, Compatibil
 #[derive(Clone, Debug)]
 pub struct Agreement {
     codecs: Codecs,
-    /// For each message of this node.
+    /// The compatibility of each message of this node.
     ours: Vec<Compatibility>,
     /// For each message of the peer: its name, and its position in this node's table.
     theirs: Vec<(Box<str>, Result<MessageId, Compatibility>)>,
@@ -114,7 +114,7 @@ impl Agreement {
         self.encode_as(id, payload)
     }
 
-    /// Returns the number that a message has for the peer. For peers with the same number, the bytes are the same.
+    /// Returns the number under which a message is sent to the peer. All peers with the same number get the same bytes.
     pub(crate) fn id_of(&self, payload: &Payload) -> Result<MessageId, CodecError> {
         let candidates = self.codecs.of_type(payload.value_type());
         let Some(first) = candidates.first() else {
@@ -213,7 +213,7 @@ impl Agreement {
         Ok(DecodedStart { process: entry.process, entry: entry.entry, inputs })
     }
 
-    /// Returns whether the peer can start a process with this name, at any of its entries.
+    /// Returns whether the peer can start a process with this name, with any of its entries.
     pub fn can_start(&self, process: &str) -> bool {
         let entries = self.codecs.0.entries.iter().filter(|((name, _), _)| *name == process);
         entries.map(|(_, id)| *id).any(|id| self.check(id).is_ok())

@@ -50,14 +50,14 @@ pub enum CodecError {
         /// The hash of names and types on the other node.
         there: u64,
     },
-    /// A message came where an entry was expected, or the reverse.
+    /// A message arrived where an entry was expected, or the reverse.
     #[error("`{name}` is {came}, not {expected}; check that both nodes run compatible builds")]
     Kind {
         /// The name of the message or entry.
         name: String,
         /// Either "a message" or "an entry".
         expected: &'static str,
-        /// The other of the two, which arrived.
+        /// Whichever of the two arrived instead.
         came: &'static str,
     },
     /// The value is too long.
@@ -93,7 +93,7 @@ pub enum CodecError {
         /// Number of bytes.
         left: usize,
     },
-    /// The bytes name another codec than that of the message.
+    /// The bytes name a codec other than that of the message.
     #[error(
         "`{name}` came with {}, and is read with codec {expected}; check that both nodes run compatible builds",
         came.map_or_else(|| "no codec".to_owned(), |came| format!("codec {came}"))

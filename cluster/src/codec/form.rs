@@ -101,7 +101,7 @@ impl Form {
         }
     }
 
-    /// Returns the types that tell whether two forms with one name are the same.
+    /// Returns the types by which two forms with the same name are compared.
     pub(super) fn identity(&self) -> (TypeId, Option<TypeId>) {
         match &self.kind {
             FormKind::Message { message, answer } => (message.type_id, Some(answer.type_id)),
@@ -109,7 +109,7 @@ impl Form {
         }
     }
 
-    /// Returns the name of this form in an error about two forms with one name.
+    /// Returns the text that describes this form in an error about two forms with the same name.
     pub(super) fn type_name(&self) -> &'static str {
         match &self.kind {
             FormKind::Message { message, .. } => message.type_name,

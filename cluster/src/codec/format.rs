@@ -118,7 +118,8 @@ impl Write for Limited {
     }
 }
 
-/// Runs user code of a type and contains its panic, which costs only one message and not those that others wait for.
+/// Runs user code of a type and contains its panic, so that a panic costs only one message, and not those that others
+/// wait for.
 pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = match panic.downcast::<String>() {
@@ -136,7 +137,7 @@ pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     })
 }
 
-/// Returns at most `limit` bytes of an error's text, which user code writes.
+/// Returns at most `limit` bytes of an error's text. The error's `Display` may be user code.
 pub(super) fn text_of(error: &dyn Display, limit: usize) -> String {
     match catch_unwind(AssertUnwindSafe(|| error.to_string())) {
         Ok(text) => cut(&text, limit).to_owned(),

@@ -1,5 +1,5 @@
-//! A deserializer that limits the one inside it: how deep values nest, and how many elements that take no bytes a list
-//! may claim.
+//! A deserializer that wraps another one and limits two things: how deep values nest, and how many elements without
+//! bytes a list may claim.
 //!
 //! All serde formats recurse for each level of nesting, so a few kilobytes of a hostile message could overflow the
 //! stack, which no program survives. The guard stands between the format and the types: it wraps each deserializer,
@@ -17,7 +17,8 @@ use std::fmt;
 /// optimization. A type with large fields of its own takes more.
 pub const MAX_DEPTH: usize = 128;
 
-/// The maximum number of list elements that take no bytes, as in a `Vec<()>`. All others are limited by the bytes.
+/// The maximum number of list elements that take no bytes, as in a `Vec<()>`. All other elements are limited by the
+/// number of bytes.
 const EMPTY_ELEMENTS: usize = 1_024;
 
 /// A limit that was reached.
@@ -50,8 +51,8 @@ impl DecodeGuard {
         Guarded { inner, guard: self }
     }
 
-    /// Counts a level until the returned value is dropped. Takes no closure, whose frame would cost stack on each
-    /// level.
+    /// Counts a level until the returned value is dropped. Does not take a closure, whose frame would cost stack on
+    /// each level.
     fn enter<E: Error>(&self) -> Result<Level<'_>, E> {
         let depth = self.depth.get();
         if depth == MAX_DEPTH {
@@ -85,7 +86,7 @@ impl Drop for Level<'_> {
     }
 }
 
-/// A deserializer or seed under guard.
+/// A guarded deserializer or seed.
 pub(super) struct Guarded<'g, D> {
     inner: D,
     guard: &'g DecodeGuard,
@@ -201,7 +202,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for GuardedVisitor<'_, V> {
     }
 }
 
-/// An access to the parts of a value, under guard.
+/// A guarded access to the parts of a value.
 struct GuardedAccess<'g, A> {
     inner: A,
     guard: &'g DecodeGuard,

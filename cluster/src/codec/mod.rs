@@ -55,12 +55,12 @@
 //! Bytes may come from any program that is allowed to publish to this node.
 //! * Values nest at most [`MAX_DEPTH`] levels deep, so that no message overflows the stack.
 //! * A list reserves no memory for the length that it claims, and its elements are limited by the bytes present.
-//! * A value must take all of its bytes, which are at most [`MAX_MESSAGE`].
+//! * A value must use up all bytes of its message, of which there are at most [`MAX_MESSAGE`].
 //! * A panic in a type's own code becomes an error of that message, like an error that the code returns.
 //!
-//! The process has to check whether a value is *acceptable*, for example that an amount is not negative: anyone who may
-//! send to the process may send any value of the type. A decoded [`Address`](postroom::Address) may refer to any
-//! process; messages to it are checked when they are delivered.
+//! The process itself has to check whether a value is *acceptable*, for example that an amount is not negative: anyone
+//! who may send to the process may send any value of the type. A decoded [`Address`](postroom::Address) may refer to
+//! any process; messages to it are checked when they are delivered.
 
 mod agreement;
 mod error;
@@ -117,7 +117,7 @@ impl Codecs {
         CodecsBuilder { forms: BTreeMap::new(), error: None }
     }
 
-    /// Returns the table of messages that this node sends to other nodes.
+    /// Returns this node's table of messages, which it sends to other nodes.
     pub fn table(&self) -> &Table {
         &self.0.table
     }

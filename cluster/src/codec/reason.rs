@@ -90,8 +90,8 @@ pub fn decode_exit_reason(bytes: &[u8]) -> Result<ExitReason, CodecError> {
     read::<WireReason>(bytes, "the reason of an end").map(exit_reason)
 }
 
-/// Encodes why a call has no answer. An error that the method returns is not such a reason but an answer: see
-/// [`Agreement::encode_answer`](super::Agreement::encode_answer).
+/// Encodes the reason why a call has no answer. An error that the method returns is not such a reason but an answer:
+/// see [`Agreement::encode_answer`](super::Agreement::encode_answer).
 pub fn encode_call_error(error: &CallError) -> Bytes {
     write(&match error {
         CallError::Failed(never) => match *never {},
@@ -127,7 +127,7 @@ pub fn encode_call_error(error: &CallError) -> Bytes {
     })
 }
 
-/// Decodes why a call has no answer.
+/// Decodes the reason why a call has no answer.
 ///
 /// # Errors
 /// If the bytes are not exactly one such reason.
@@ -197,7 +197,7 @@ fn exit_reason(wire: WireReason) -> ExitReason {
         WireEnd::NodeLost => ExitReason::NodeLost,
         WireEnd::NoProcess => ExitReason::NoProcess,
     };
-    // Links from a peer beyond the limit are ignored: reasons are dropped recursively.
+    // Links from a peer beyond the limit are ignored: a reason is dropped recursively, so each link takes stack.
     let linked = wire.linked.into_iter().take(MAX_LINKED).rev();
     linked.fold(reason, |reason, pid| ExitReason::Linked { pid, reason: Arc::new(reason) })
 }
@@ -219,7 +219,8 @@ pub(crate) fn kept(name: &str) -> &'static str {
     NAMES.lock().unwrap_or_else(PoisonError::into_inner).keep(name)
 }
 
-/// Names of methods and types from other nodes. The memory that other nodes can make this one keep is bounded.
+/// Names of methods and types from other nodes. Their number and length are limited, so other nodes cannot make this
+/// one keep unbounded memory.
 pub(super) struct KeptNames(pub(super) BTreeSet<&'static str>);
 
 impl KeptNames {

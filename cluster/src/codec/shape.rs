@@ -1,9 +1,9 @@
 //! A hash of what serde sees of a type without a value: the names of its fields and variants, in their order.
 //!
 //! [`shape_of`] has the type deserialize itself from a source that records each question and answers it with a harmless
-//! value. Two builds that ask the same questions read the same bytes alike, as far as the questions show: an enum shows
-//! the names of all variants, but the fields of only the first; a sequence shows one element; and a type that contains
-//! itself, or rejects the harmless value, shows only what comes before that point.
+//! value. If a type asks the same questions in two builds, both read the same bytes alike, as far as the questions
+//! show: an enum shows the names of all variants, but the fields of only the first; a sequence shows one element; and a
+//! type that contains itself, or rejects the harmless value, shows only what comes before that point.
 
 use super::format::contain;
 use serde::de::{DeserializeOwned, value::U32Deserializer};
@@ -175,7 +175,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor.visit_enum(self.inner(0))
     }
 
-    /// Same as in the codec of events.
+    /// Returns the same as the codec of events.
     fn is_human_readable(&self) -> bool {
         false
     }

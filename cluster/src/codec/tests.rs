@@ -363,8 +363,8 @@ struct Clear(Option<Box<Clear>>);
 #[derive(Debug, Serialize, Deserialize)]
 struct Lists(Vec<Lists>);
 
-/// Runs in a thread whose stack is far smaller than an unguarded decoder needs. The allowed levels take up to 512 KiB
-/// without optimization.
+/// Calls `run` in a thread whose stack is far smaller than an unguarded decoder needs. The allowed levels take up to
+/// 512 KiB without optimization.
 fn on_a_small_stack<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap()
 }
@@ -375,7 +375,7 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     let compact = |level: &[u8]| [&[1], level.repeat(DEPTH).as_slice(), &[0]].concat();
     let fault = on_a_small_stack(move || {
         [
-            // Next; a list of one; a map with the key 0; a struct with something inside.
+            // In turn: `Next`, a list of one element, a map with the key 0, and a struct with a value inside.
             format::decode::<Nest>(&compact(&[1]), WireCodec::Compact).unwrap_err(),
             format::decode::<Nest>(&compact(&[2, 1]), WireCodec::Compact).unwrap_err(),
             format::decode::<Nest>(&compact(&[3, 1, 0]), WireCodec::Compact).unwrap_err(),
@@ -400,7 +400,7 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     assert_eq!(fault, [const { format::Fault::TooDeep }; 3]);
 }
 
-/// The hostile bytes as they would arrive: as a message to a process.
+/// Hostile bytes in the form in which they would arrive: as a message to a process.
 #[test]
 fn a_deep_message_is_a_typed_error() {
     let (_, to_here) = pair();

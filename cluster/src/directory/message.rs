@@ -14,11 +14,11 @@ messages! {
     /// A message between the directories of two nodes.
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) enum DirectoryMessage {
-        /// Carries a message for each member on the receiving node.
+        /// Carries a message that is delivered to each member on the receiving node.
         Cast = 0 { group: String, content: Content, },
         /// Requests the receiver's members, and each later change.
         Follow = 1 { group: String, },
-        /// Requests no more changes.
+        /// Requests that no more changes are sent.
         Unfollow = 2 { group: String, },
         /// Lists the sender's members.
         Members = 3 { group: String, members: Vec<Pid>, },
@@ -32,9 +32,9 @@ messages! {
         Unclaim = 7 { name: String, },
         /// Requests the process of a key, and its start if there is none.
         AskKey = 8 { number: u64, process: String, entry: String, key: String, },
-        /// The process of the key.
+        /// Returns the process of the key.
         KeyAt = 9 { number: u64, pid: Pid, },
-        /// Why there is no process for the key.
+        /// Reports why there is no process for the key.
         NoKey = 10 { number: u64, refusal: KeyRefusal, },
     }
 }
@@ -67,10 +67,11 @@ impl DirectoryMessage {
     }
 }
 
-/// All bytes that are left; none if there is no reason. A reason that cannot be decoded is still a reason.
+/// Encoded as all remaining bytes; no bytes mean that there is no reason. A reason that cannot be decoded becomes one
+/// that contains the decoding error.
 impl Field for Option<ExitReason> {
     fn length(&self) -> usize {
-        // Most reasons are a byte.
+        // An estimate: even the shortest reasons take three bytes.
         1
     }
 
@@ -115,7 +116,7 @@ impl KeyRefusal {
     }
 }
 
-/// A code, and a text that is empty except for a reason.
+/// Encoded as a code and a text, which is empty for all refusals but [`Failed`](KeyRefusal::Failed).
 impl Field for KeyRefusal {
     fn length(&self) -> usize {
         match self {

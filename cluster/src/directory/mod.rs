@@ -6,8 +6,8 @@
 pub(crate) mod message;
 pub(crate) mod notices;
 
-/// The maximum length in bytes of a key, or of the name of a group, a topic or an eventual name: as for names within a
-/// node.
+/// The maximum length in bytes of a key, or of the name of a group, a topic or an eventual name: the same limit as for
+/// names within a node.
 pub(crate) const MAX_NAME: usize = 1_024;
 
 /// Returns whether a name has a valid length.

@@ -23,7 +23,7 @@ pub(crate) struct Notices<T> {
 
 struct NoticeQueue<T> {
     waiting: VecDeque<T>,
-    /// Whether a batch is out: handed out, and not reported back.
+    /// Whether a batch is out: it has been handed out, and not reported back yet.
     is_out: bool,
 }
 

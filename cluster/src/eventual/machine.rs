@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The maximum number of names that the processes of one node may claim.
 pub const MAX_CLAIMS: usize = 100_000;
 
-/// One node's view of the eventual names of its cluster. The head of the [module](super) has the protocol.
+/// One node's view of the eventual names of its cluster. The [module documentation](super) describes the protocol.
 ///
 /// ```
 /// use postroom_cluster::eventual::EventualNames;
@@ -58,7 +58,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Records that the claim for a name is another one, or is gone.
+    /// Records that the claim for a name has changed, or is gone.
     fn changed(&mut self, name: &str, is_claimed: bool) {
         let (now, before) = if is_claimed { (&mut self.due, &mut self.gone) } else { (&mut self.gone, &mut self.due) };
         before.remove(name);
@@ -136,7 +136,7 @@ impl EventualNames {
         Some(pid)
     }
 
-    /// Records for each peer that this node's claim for a name is another one, or is gone.
+    /// Records for each peer that this node's claim for a name has changed, or is gone.
     fn changed(&mut self, name: &str) {
         let is_claimed = self.own.contains_key(name);
         self.peers.values_mut().for_each(|peer| peer.changed(name, is_claimed));
@@ -218,7 +218,7 @@ impl EventualNames {
         })
     }
 
-    /// Takes back the message that was polled last for this node, which had no room in the session.
+    /// Takes back the message that was polled last for this node, because the session had no room for it.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         if let DirectoryMessage::Claim { name, .. } | DirectoryMessage::Unclaim { name } = message {

@@ -1,20 +1,20 @@
 //! Eventual names: registered at once, even while the cluster is split; after the split, one holder remains.
 //!
 //! A name in [`names`](crate::names) needs a majority of the broker's servers, and has one holder at any time. An
-//! eventual name needs nothing: a process **claims** it on its own node, and each node reports its claims to the nodes
-//! that it has a session with. So the two sides of a split may each have a holder. When they meet, both see both claims
-//! and determine the same winner without further messages. An [`EventualNames`] is one node's view. It is a state
-//! machine without clock, thread or store: a store that cannot be reached during a split does not help, and without a
-//! split the sessions know everything that it would.
+//! eventual name needs no store: a process **claims** it on its own node, and each node reports its claims to the nodes
+//! that it has a session with. So the two sides of a split may each have a holder. When the sides are connected again,
+//! both see both claims and determine the same winner without further messages. An [`EventualNames`] is one node's
+//! view. It is a state machine without clock, thread or store: a store that cannot be reached during a split does not
+//! help, and without a split the sessions convey everything that the store would.
 //!
 //! # Protocol
 //! * **claim.** A claim has a **stamp**: one more than the greatest that this node has seen (Lamport 1978). If this
-//!   node knows of a holder of the name, the claim is refused. Otherwise it holds on this node at once, and the peers
-//!   are notified.
+//!   node knows of a holder of the name, the claim is refused. Otherwise the claim holds on this node at once, and the
+//!   peers are notified.
 //! * **win.** Of several claims, the one with the smallest stamp wins; among equal stamps, the smallest PID. So a
 //!   holder wins against every claim that could have known of it.
-//! * **lose.** A node that learns of a better claim than its own withdraws its own, sends its process a [`NameLost`],
-//!   and tells the peers.
+//! * **lose.** A node that learns of a better claim than its own withdraws its own, sends the losing process a
+//!   [`NameLost`], and tells the peers.
 //! * **forget.** When the session with a node ends, its claims become unknown; they are reported again when the next
 //!   session begins. A process that ends withdraws its claims.
 //!

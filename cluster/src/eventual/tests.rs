@@ -117,8 +117,8 @@ fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {
             }
             losers += hear(&mut world, &mut holds, seed);
         }
-        // Claims in flight may belong to processes that have given up the name. Without them, no name loses all of its
-        // holders.
+        // Claims in flight may belong to processes that have given up the name, so deliver them first: after that, no
+        // name loses all of its holders.
         world.settle(&mut random);
         hear(&mut world, &mut holds, seed);
         let before = holds.clone();

@@ -65,7 +65,8 @@ const HELLO: usize = HEADER + 2 + 3 * 8 + 2;
 const _: () = assert!(size_of::<Parcel>() <= 40);
 const _: () = assert!(SEGMENT + PIECE + MAX_PIECE <= MAX_FRAME && HELLO + MAX_TABLE <= MAX_FRAME);
 
-/// One side's half of a session's name: the run of the node, and which of its sessions with the peer this is.
+/// One side's half of a session's identity: the membership of the node, by the revision of its record, and the number
+/// of its earlier sessions with the peer.
 ///
 /// The epochs of one node toward one peer only grow. The revision alone is not enough: two nodes may have several
 /// sessions while both keep their records, and frames of the first must not pass for frames of the second.
@@ -149,7 +150,7 @@ pub struct Hello {
 pub struct Segment {
     /// The lane.
     pub lane: Lane,
-    /// Whether the sender of this segment misses a parcel: the peer must send again from `ack`.
+    /// Whether the sender of this segment is missing a parcel: the peer must resend from `ack`.
     pub nack: bool,
     /// Whether the peer must answer at once.
     pub ask: bool,
@@ -164,7 +165,7 @@ pub struct Segment {
     pub parcels: Vec<Parcel>,
 }
 
-/// The unit that is numbered, acknowledged and sent again.
+/// The unit that is numbered, acknowledged and resent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parcel {
     /// A message, or a part of one.

@@ -1,4 +1,4 @@
-//! What two nodes compare when they meet: protocol versions, and the messages that each can decode.
+//! The data that two nodes compare at the start of a session: protocol versions, and the messages that each can decode.
 
 use std::sync::Arc;
 

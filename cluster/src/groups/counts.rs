@@ -13,8 +13,8 @@ use std::time::Duration;
 /// The delay before an unreachable store is asked again, and between searches for orphaned entries.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long an entry must be orphaned, which means that its node is not a member of the cluster, before it is deleted:
-/// the node may have joined without having been seen yet.
+/// How long an entry must be orphaned before it is deleted. An orphaned entry is one whose node is not a member of the
+/// cluster, as far as this node knows: that node may have joined without having been seen yet.
 const ORPHANED: Duration = Bucket::LEASE_TTL;
 
 /// The entries of all nodes, as one node knows them.
@@ -73,7 +73,7 @@ struct KnownCount {
     group: String,
     epoch: Revision,
     revision: Revision,
-    /// When the entry was first found without its node being a member.
+    /// When the entry was first found although its node was not a member.
     orphaned: Option<Moment>,
 }
 
@@ -144,7 +144,8 @@ impl GroupCounts {
         }
         self.epoch = epoch;
         self.has_orphans = true;
-        // The other nodes will delete the entries of the membership that is over at some time, so read them.
+        // At some time, the other nodes will delete the entries of the membership that is over, so these have to be
+        // read.
         self.own.values_mut().for_each(|count| (count.stored, count.rests) = (StoredCount::Unknown, false));
         let keys: Vec<_> = self.own.keys().cloned().collect();
         keys.into_iter().for_each(|key| self.write(&key));
@@ -184,7 +185,8 @@ impl GroupCounts {
         count.is_asked = false;
         count.stored = match answer {
             Answer::Written(Ok(revision)) => match wrote {
-                // If the membership has changed meanwhile, the entry belongs to the earlier one and may be deleted.
+                // If the membership has changed in the meantime, the entry belongs to the earlier one and may be
+                // deleted.
                 Some(_) if wrote.map(|(_, epoch)| epoch) != epoch || revision <= count.gone => StoredCount::Unknown,
                 Some(wrote) => StoredCount::Count(revision, Some(wrote)),
                 None => StoredCount::Nothing,
@@ -195,8 +197,8 @@ impl GroupCounts {
                 StoredCount::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
             }
             Answer::Written(Err(StoreError::Conflict { .. })) => StoredCount::Unknown,
-            // A read that returns an entry which is gone may come from a leader that was cut off: it would return the
-            // same for a while.
+            // A read that returns an entry which is gone may come from a leader that was cut off. Another read would
+            // return the same for a while, so it is made later.
             Answer::Written(Err(_)) | Answer::Read(_) => {
                 count.rests = true;
                 self.again_at.get_or_insert(now + AGAIN);
@@ -229,7 +231,7 @@ impl GroupCounts {
     }
 
     /// Records that all revisions of an entry up to this one are gone. If the entry is this node's own, a node that
-    /// took this one for lost may have changed it.
+    /// considered this one lost may have changed it.
     fn note_gone(&mut self, key: &str, revision: Revision) {
         if self.known.get(key).is_some_and(|known| known.revision <= revision) {
             self.forget(key);
@@ -245,7 +247,7 @@ impl GroupCounts {
     /// Adds a reported entry of another node, whose earlier revisions are gone.
     fn put(&mut self, Entry { key, value, revision }: Entry) -> Option<String> {
         let node = node_of(&key).filter(|node| *node != self.node)?;
-        // It is this entry, or a later one.
+        // The known entry is this one, or a later one.
         if self.known.contains_key(&key) {
             return None;
         }
@@ -375,7 +377,7 @@ mod tests {
         assert_eq!(next(&mut counts), Some(Access::Get));
     }
 
-    /// A watch that starts over may repeat known reports, and a snapshot that is older than they are.
+    /// A watch that starts over may repeat known reports, or report a snapshot that is older than they are.
     #[test]
     fn what_a_watch_reports_late_takes_nothing_back() {
         let key = |group: &str| key(NodeId::new(2).unwrap(), group);

@@ -21,12 +21,12 @@ pub const MAX_MEMBERS: usize = 100_000;
 /// The maximum number of groups that a peer may follow here.
 const MAX_FOLLOWED: usize = 100_000;
 
-/// One node's view of the groups of its cluster. The head of the [module](super) has the protocol.
+/// One node's view of the groups of its cluster. The [module documentation](super) describes the protocol.
 pub struct Groups {
     node: NodeId,
     /// The maximum number of members of one group on this node.
     most: usize,
-    /// The member counts of this node and of the others in the store.
+    /// The member counts in the store, of this node and of the others.
     counts: GroupCounts,
     /// The members on this node, and how often each has joined.
     own: BTreeMap<String, BTreeMap<Pid, u32>>,
@@ -34,7 +34,7 @@ pub struct Groups {
     groups_of: BTreeMap<Pid, BTreeSet<String>>,
     /// Nodes that this node has a session with.
     peers: BTreeMap<NodeId, Follower>,
-    /// Nodes that have sent more than is kept for one node.
+    /// Nodes that have sent more than this node keeps for any one node.
     floods: BTreeSet<NodeId>,
     followed: BTreeMap<String, Followed>,
     notices: Notices<(u64, GroupEvent)>,
@@ -57,7 +57,7 @@ struct Followed {
     /// The members on each node that was asked; `None` until the node has answered.
     nodes: BTreeMap<NodeId, Option<BTreeSet<Pid>>>,
     subscribers: BTreeMap<Pid, GroupSubscriber>,
-    /// Numbers of the questions for the members that have not been answered.
+    /// Numbers of the unanswered questions for the members.
     questions: Vec<u64>,
 }
 
@@ -99,7 +99,8 @@ impl Groups {
         self.last_number
     }
 
-    /// Adds a process of this node, or one more membership of it. Returns whether it was not a member before.
+    /// Adds a process of this node to a group, or one more membership if it is a member already. Returns true if it was
+    /// not a member before.
     ///
     /// # Errors
     /// If the name is not valid, the process belongs to another node, or the group is full.
@@ -243,12 +244,12 @@ impl Groups {
         self.own.get(group).map(|members| members.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// Returns the other nodes with members that this node has a session with.
+    /// Returns the other nodes that have members and a session with this node.
     pub fn nodes_with_members(&self, group: &str) -> Vec<NodeId> {
         self.counts.nodes_with(group).filter(|node| self.peers.contains_key(node)).collect()
     }
 
-    /// Returns the other nodes with members that this node has no session with: the session is about to open, or was
+    /// Returns the other nodes that have members but no session with this node: the session is about to open, or was
     /// lost.
     pub fn nodes_out_of_reach(&self, group: &str) -> Vec<NodeId> {
         self.counts.nodes_with(group).filter(|node| !self.peers.contains_key(node)).collect()
@@ -447,13 +448,13 @@ impl Groups {
         Some(DirectoryMessage::Members { group, members })
     }
 
-    /// Returns a node that has sent more than is kept for one node; the session with it must end.
+    /// Returns a node that has sent more than this node keeps for any one node; the session with it must end.
     pub(crate) fn poll_flood(&mut self) -> Option<NodeId> {
         self.floods.pop_first()
     }
 
-    /// Takes back the message that was polled last for this node, which had no room in the session: it will be sent
-    /// next.
+    /// Takes back the message that was polled last for this node, because the session had no room for it. It will be
+    /// sent next.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {
@@ -483,7 +484,7 @@ impl Groups {
         }
     }
 
-    /// Queues the net change for a subscriber that has received its whole queue, but was too far behind for each
+    /// Queues the net change for a subscriber that has received its whole queue, but was too far behind to get each
     /// change.
     fn catch_up(&mut self, subscriber: Pid) {
         for group in self.groups_of.get(&subscriber).cloned().unwrap_or_default() {
@@ -534,7 +535,7 @@ impl Groups {
         [self.counts.next_timeout(), self.notices.next_timeout()].into_iter().flatten().min()
     }
 
-    /// Repeats accesses that the store has not done, and deletes entries of nodes that are gone.
+    /// Repeats accesses that the store has not performed, and deletes entries of nodes that are gone.
     pub fn handle_timeout(&mut self, now: Moment) {
         self.notices.handle_timeout(now);
         self.counts.handle_timeout(now);

@@ -7,7 +7,7 @@
 //! # Protocol
 //! * **count.** A node writes how many members it has, with one access to an entry at a time, so many joins share a
 //!   write. When the last member leaves, the entry is deleted. After a write whose answer is lost, the entry is read.
-//!   If another node has deleted an entry because it took this node for lost, the entry is written again.
+//!   If another node has deleted an entry because it considered this node lost, the entry is written again.
 //! * **broadcast.** The message is sent once to each node with members, and is handed out there.
 //! * **follow.** A node whose processes have subscribed follows the group: it asks each node with members, which sends
 //!   the list first and then each change. All of these messages use one session and lane, so the changes on one node

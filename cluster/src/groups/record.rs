@@ -1,4 +1,4 @@
-//! The record in the store of how many members a node has in a group, and the key of that record.
+//! The record, in the store, of the number of members that a node has in a group, and the key of that record.
 
 use crate::directory::is_name;
 use crate::engine::Revision;
@@ -46,7 +46,7 @@ pub(super) fn key(node: NodeId, group: &str) -> String {
 pub(super) fn node_of(key: &str) -> Option<NodeId> {
     let text = key.split_once('.')?.0;
     let node = u64::from_str_radix(text, 16).ok().and_then(NodeId::new)?;
-    // Each node has only one spelling.
+    // Each node ID has only one spelling.
     (node.to_string() == text).then_some(node)
 }
 

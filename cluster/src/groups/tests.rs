@@ -195,7 +195,7 @@ impl World {
     fn settle(&mut self, random: &mut Random) {
         self.nodes.iter_mut().for_each(|node| node.loss = 0);
         for _ in 0..200 {
-            // In total, longer than entries without a member are kept.
+            // The rounds take longer in total than entries of a node that is not a member are kept.
             self.now = self.now + Duration::from_millis(200);
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.run(now, random));
@@ -225,7 +225,7 @@ impl World {
 
 /// Processes join, leave, end and subscribe on three nodes, while sessions come and go, nodes are fenced and join
 /// again, and answers from the store are lost. At rest, the store has the counts, each node knows which others have
-/// members, and each subscriber knows all members. On the way, no subscriber is notified twice in a row that a process
+/// members, and each subscriber knows all members. Until then, no subscriber is notified twice in a row that a process
 /// has joined, or has left; and each question for the members is answered once.
 #[test]
 fn at_rest_counts_and_subscribers_have_the_members() {
@@ -276,7 +276,7 @@ fn at_rest_counts_and_subscribers_have_the_members() {
                     fences += u32::from(node.epoch.is_none());
                     world.tell_members();
                 }
-                // For a moment this node takes the other members for lost, and deletes their entries.
+                // For a moment, this node considers the other members lost, and deletes their entries.
                 18 if node.epoch.is_some() => {
                     node.groups.set_membership(node.epoch, &BTreeMap::new());
                     world.tell_members();
@@ -325,7 +325,7 @@ fn at_rest_counts_and_subscribers_have_the_members() {
     assert!(ends > 1_000 && fences > 1_000 && found > 500, "{ends} ends, {fences} fences, {found} found");
 }
 
-/// A subscriber takes nothing while more processes come and go than events may wait, and a peer has no room: both get
+/// While a subscriber takes no events and a peer has no room, more processes come and go than events may wait: both get
 /// the net change.
 #[test]
 fn who_is_far_behind_is_told_the_net_change() {
@@ -340,7 +340,7 @@ fn who_is_far_behind_is_told_the_net_change() {
     world.settle(&mut random);
     assert_eq!(world.nodes[0].believes[&("a".into(), subscriber)], BTreeSet::from([first]));
     for at in [0, 1] {
-        // On the subscriber's node and on the other, far more processes come than events may wait; every second one
+        // On the subscriber's node and on the other, far more processes join than events may wait; every second one
         // stays.
         for slot in 10..10 + 2 * MAX_QUEUED as u64 {
             let node = &mut world.nodes[at];

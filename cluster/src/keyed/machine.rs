@@ -19,17 +19,18 @@ const MAX_WAITING: usize = 100_000;
 /// The maximum number of bytes of answers that may wait for a node: the same as for other answers in its session.
 pub const MAX_ANSWERS: usize = 16 << 20;
 
-/// The delay before a question is asked again after a node sees another home. A guess: how long news of a member takes.
+/// The delay before a question is asked again after a node has refused it because that node sees another home. A guess
+/// at how long the news of a member takes to arrive.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a question waits for its answer: as long as a call.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a question waits for the first session with a member that may be its home. A guess: longer than two nodes
-/// take to meet, but short enough that a member which cannot be reached does not delay all calls.
+/// take to open a session, but short enough that an unreachable member does not delay all calls.
 const MEETING: Duration = Duration::from_secs(2);
 
-/// One node's part in the processes by key. The head of the [module](super) has the protocol.
+/// One node's part in the processes by key. The [module documentation](super) describes the protocol.
 pub struct KeyedProcesses {
     node: NodeId,
     is_member: bool,
@@ -78,7 +79,7 @@ struct Question {
 enum Place {
     Starting(Vec<Waiter>),
     Running(Pid),
-    /// The process was told to stop. If anyone waits, its successor then starts at this entry.
+    /// The process was told to stop. If anyone waits, its successor then starts with this entry.
     Stopping(Vec<Waiter>, String),
 }
 
@@ -376,7 +377,8 @@ impl KeyedProcesses {
     pub fn disconnected(&mut self, node: NodeId) {
         self.peers.remove(&node);
         self.floods.remove(&node);
-        // The node may have started the process. The next node to be asked is another, or this one in a new session.
+        // The node may have started the process. The question now goes to another node, or to this one in a new
+        // session.
         self.questions.values_mut().filter(|question| question.asked == Some(node)).for_each(|q| q.asked = None);
     }
 
@@ -412,12 +414,12 @@ impl KeyedProcesses {
         Some(DirectoryMessage::AskKey { number, process, entry, key })
     }
 
-    /// Takes back the message that was polled last for this node, which had no room in the session.
+    /// Takes back the message that was polled last for this node, because the session had no room for it.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {
             DirectoryMessage::AskKey { number, .. } => {
-                // The question may have been given up meanwhile.
+                // The question may have been given up in the meantime.
                 if self.questions.get(&number).is_some_and(|question| question.asked == Some(node)) {
                     peer.asks.insert(number);
                 }
@@ -471,7 +473,7 @@ impl KeyedProcesses {
         self.questions.values().map(due).min()
     }
 
-    /// Asks again where that is due, and gives up questions that have waited too long.
+    /// Asks questions again that are due, and gives up those that have waited too long.
     pub fn handle_timeout(&mut self, now: Moment) {
         let over = |question: &Question| question.until <= now;
         let late: Vec<_> = self.questions.iter().filter(|(_, q)| over(q)).map(|(number, _)| *number).collect();

@@ -127,7 +127,7 @@ impl World {
 
     fn settle(&mut self, random: &mut Random) {
         for _ in 0..150 {
-            // In total, longer than a question waits.
+            // The rounds take longer in total than a question waits.
             self.now = self.now + Duration::from_millis(40);
             self.finish_start(false);
             if let Some(pid) = self.stopping.first().copied() {

@@ -29,7 +29,7 @@
 //! A change of the leader of NATS' store stops writes for about 5.6 s ([`LEADER_CHANGE`]). In the worst case it begins
 //! just before a renewal, and ends just after an attempt. The time left until the fence, at least [`SLACK`], is for the
 //! accesses themselves. After such a change these are up to five round trips: a renewal reads and writes; the write
-//! conflicts if an attempt was written whose answer was lost; then the entry is read, and renewed again. On a machine
+//! conflicts if an attempt whose answer was lost has succeeded; then the entry is read, and renewed again. On a machine
 //! that is short of processors, each round trip waits for several threads.
 //!
 //! ```text

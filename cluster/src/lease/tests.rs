@@ -326,7 +326,7 @@ impl Store {
     }
 }
 
-/// An arrival at the store, or of an answer at the holder.
+/// The arrival of a request at the store, or of an answer at the holder.
 enum Step {
     Arrives(u64, Access),
     Answered(u64, Answer),
@@ -446,7 +446,7 @@ fn a_holder_has_its_entry_for_long_enough_whatever_happens() {
         };
         *fences.entry(run(seed, Timing::default(), &weather).map(|fence| format!("{fence:?}"))).or_insert(0) += 1;
     }
-    // Otherwise the runs would prove nothing.
+    // If an outcome were rare, the runs would prove nothing about it.
     assert!(fences.len() == 3 && fences.values().all(|&runs| runs >= 20), "{fences:?}");
 }
 

@@ -11,7 +11,7 @@ use crate::engine::{Change, Entry, ProbeOutcome, Revision, StoreError};
 use postroom::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One node's view of the members of its cluster. The head of the [module](super) has the protocol.
+/// One node's view of the members of its cluster. The [module documentation](super) describes the protocol.
 ///
 /// ```
 /// use postroom::NodeId;
@@ -112,11 +112,11 @@ enum OwnStep {
     Remove(Revision),
     /// Creating the record.
     Create,
-    /// Reading whose record exists, after the creation has conflicted or had no answer.
+    /// Reading the record to learn whose it is, after the creation has conflicted or had no answer.
     Check,
     /// A member with this epoch.
     In(Revision),
-    /// A member whose record is missing from a snapshot, reading whether it is gone.
+    /// A member whose record is missing from a snapshot, and which reads the record to learn whether it is gone.
     Doubt(Revision),
     /// Leaving before it is known whether the record was created, and deleting it if so.
     Withdraw,
@@ -360,7 +360,7 @@ impl Membership {
         }
     }
 
-    /// Reads this node's record if a snapshot lacks it although it should not.
+    /// Reads this node's record if it is missing from a snapshot that should contain it.
     fn doubt(&mut self) {
         if let OwnStep::In(own) = self.own.step
             && own <= self.own.missing
@@ -397,7 +397,7 @@ impl Membership {
         }
     }
 
-    /// Leaves the cluster by deleting this node's record. The sessions tell the peers.
+    /// Leaves the cluster by deleting this node's record. Its sessions notify the peers.
     pub fn leave(&mut self) {
         let step = self.own.step;
         self.abandon();
@@ -432,7 +432,7 @@ impl Membership {
         }
     }
 
-    /// Begins a step of the check of a member.
+    /// Begins a step of a member's check.
     fn go(&mut self, node: NodeId, step: LossCheck) {
         let Some(member) = self.members.get_mut(&node) else { return };
         // Answers that are still to come belong to an earlier step.
@@ -478,7 +478,7 @@ impl Membership {
     /// Handles the answer to a request.
     ///
     /// # Panics
-    /// If it is not an answer to that request.
+    /// If `finding` is not an answer to that request.
     pub fn handle(&mut self, now: Moment, number: u64, finding: Finding) {
         if self.own.pending == number {
             self.own.pending = 0;

@@ -1,9 +1,9 @@
 //! Membership: which nodes belong to the cluster, and when a node counts as lost.
 //!
 //! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`Identity`]: its name and its
-//! [`NodeId`]. **The records decide** who is a member, not which nodes hear from each other: all nodes see the same
-//! records, in one order. A [`Membership`] is one node's view. It is a state machine without clock, thread or store:
-//! the caller passes in the changes that the watch of the bucket reports, makes the
+//! [`NodeId`]. **The records decide** who is a member, not which nodes receive messages from each other: all nodes see
+//! the same records, in the same order. A [`Membership`] is one node's view. It is a state machine without clock,
+//! thread or store: the caller passes in the changes that the watch of the bucket reports, makes the
 //! [requests](Membership::poll_request), and receives [events](MembershipEvent).
 //!
 //! # Protocol
@@ -13,7 +13,7 @@
 //! * **join again.** A node whose membership is over first deletes its own record, which may still exist, and anything
 //!   else that it finds under its key: it was a member with this ID, so no other node has it. If the store refuses,
 //!   only that attempt ends, and the caller begins another. The node can be told to [expect](Membership::expect) a
-//!   record of that time before it creates its own: without one, the store may be a different one.
+//!   record of that time before it creates its own: without such a record, the store may be a different one.
 //! * **watch.** A record that appears means that a member has joined; one that disappears, that a member is lost. After
 //!   an interruption the watch reports a snapshot (*resync*): a record that is missing from it is **read again** before
 //!   the member counts as lost, since the snapshot may be older than this node's last report of the member.
@@ -26,17 +26,17 @@
 //! * **goodbye.** A member that leaves tells each peer, and counts as lost at once. Its record may remain visible for
 //!   some time, but does not make it a member again.
 //! * **evict.** A node whose own record is deleted or replaced is no longer a member: it has to fence itself, and to
-//!   join anew. If only a snapshot lacks the record, the node reads it again before it believes that.
+//!   join again. If only a snapshot lacks the record, the node reads it again before it believes that.
 //!
 //! * **bind.** The first record that is seen with an ID binds the ID to the name in its key, for as long as this node
 //!   runs. A record that claims the ID under another name is ignored, and so is its deletion: the node with that name
-//!   may write the record, but does not take over the ID. So no other node can replace a node while it is away.
+//!   may write the record, but does not take over the ID. So while a node is away, no other node can take its place.
 //!
 //! # Invariants
 //! 1. For each node, joins and losses alternate, and the revisions grow: each [`MembershipEvent::Lost`] belongs to the
 //!    [`MembershipEvent::Joined`] before it. So each loss is reported exactly once.
 //! 2. A node that restarts is a different node, since it has drawn a new ID. A node that joins again with its ID has
-//!    another revision, and its peers first hear that the old membership is lost.
+//!    another revision, and its peers first learn that the old membership is lost.
 //! 3. Other nodes delete a record only after two probes, [`GRACE`] apart, found no subscriber, or after its lease was
 //!    over; and they delete only the revision for which they found this.
 //! 4. Once nothing changes any more, the members are those with records, except this node and those that said goodbye.

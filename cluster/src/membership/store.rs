@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Has a node leave. Some nodes do not hear its goodbye.
+    /// Has a node leave. Some nodes do not receive its goodbye.
     pub(super) fn leave(&mut self, at: usize) {
         self.excuse(at);
         self.machines[at].has_left = true;

@@ -23,7 +23,7 @@ fn cluster(count: u64) -> World {
     world
 }
 
-/// Does one random thing to a cluster.
+/// Performs one random action on a cluster.
 fn act(world: &mut World, next_id: &mut u64) {
     let at = world.random.below(world.machines.len() as u64) as usize;
     let other = world.random.below(world.machines.len() as u64) as usize;
@@ -74,7 +74,7 @@ fn survive(seed: u64, causes: &mut BTreeMap<Loss, u32>) {
         world.run(wait);
         act(&mut world, &mut next_id);
     }
-    // All faults end, every node that has crashed is hinted at, and the leases of nodes that do not run expire.
+    // All faults end, there is a hint for every node that has crashed, and the leases of nodes that do not run expire.
     (world.lost, world.slowest) = (0, 200);
     (0..world.machines.len()).for_each(|at| world.heal(at));
     // Start a new node, since no other may be left.
@@ -105,7 +105,7 @@ fn all_nodes_agree_in_the_end_and_each_loss_is_reported_once() {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| survive(seed, &mut causes)));
         assert!(result.is_ok(), "seed {seed}");
     }
-    // Otherwise the runs would prove nothing.
+    // If a cause were rare, the runs would prove nothing about it.
     assert!(causes.len() == 5 && causes.values().all(|&count| count >= 10), "{causes:?}");
 }
 
@@ -638,7 +638,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     members.on_change(Change::Synced { revision: Revision(11) });
     assert_eq!((members.poll_event(), members.members().count()), (None, 0));
 
-    // Nor does a claim on this node's own ID, made while it was away, keep it out.
+    // A claim on this node's own ID, made while it was away, does not keep it out either.
     let request = members.poll_request().unwrap();
     answer(&mut members, request.number, Answer::Written(Ok(Revision(12))));
     let record = Record::new("thief", 1).unwrap();

@@ -9,7 +9,7 @@
 //! When a connection breaks ([`Client::disconnect`]), the broker does what a real one does: everything in flight to the
 //! client is lost, the client's messages are refused, its accesses fail, and other clients that probe it find no
 //! subscriber. When the connection is back, so are its subscriptions, and its watches begin with a snapshot. The caller
-//! has to add random loss and delay: it can drop or keep what a callback receives. The store can be
+//! has to add random loss and delay: it can drop what a callback receives, or hold it back. The store can be
 //! [lost](Broker::lose_store), and can be [replaced](Broker::restore) by an older copy.
 //!
 //! A client that [has a name](Broker::connect_as) has the rights of a [node of that name](crate::rights), like the
@@ -305,7 +305,7 @@ impl Client {
         }
     }
 
-    /// Closes the engine for good. Requests that have not been performed are answered with an error.
+    /// Closes the engine permanently. Requests that have not been performed are answered with an error.
     pub fn close(&self) {
         let mut state = self.broker.lock();
         state.clients[self.number].state = ConnectionState::Closed;

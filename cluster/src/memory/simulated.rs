@@ -1,6 +1,6 @@
 //! The broker in memory as part of a simulated test. It takes turns with the processes of the test, in virtual time,
-//! and delays, loses, duplicates or cuts off messages as the test asks, at random as determined by the seed. It checks
-//! by itself the rules that hold for every cluster: see [`SimulatedBroker`].
+//! and delays, loses, duplicates or cuts off messages as the test asks, at random as determined by the seed. It also
+//! checks the rules that hold for every cluster: see [`SimulatedBroker`].
 
 mod network;
 
@@ -25,9 +25,9 @@ use std::time::Duration;
 /// # What it checks
 /// * A node publishes nothing while it has no lease, whether it was paused, was cut off, or has left. A lease in a lost
 ///   store counts for as long as it would have lasted.
-/// * A name changes its holder only after the last holder has ended, its own node has given the name up (which is
-///   believed), or its node is paused; and only with a larger token. This is no longer checked once the store is lost
-///   or replaced, since the store then differs from what was reported to holders.
+/// * A name changes its holder only after the last holder has ended, its own node has given the name up (the check
+///   takes the node's word for that), or its node is paused; and only with a larger token. This is no longer checked
+///   once the store is lost or replaced, since the store then differs from what was reported to holders.
 /// * No callback panics.
 ///
 /// If a check has failed, the test panics when it next calls the broker, or at its end.
@@ -47,7 +47,7 @@ struct SimulatedState {
     network: Network,
     /// The key of the lease that each client has acquired.
     leases: BTreeMap<usize, String>,
-    /// When all leases of a lost store are over: until then, a node may act by one of them.
+    /// When all leases of a lost store are over: until then, a node may rely on one of them.
     lost_leases_end: Moment,
     /// Clients that are paused, and until when.
     paused: BTreeMap<usize, Moment>,
@@ -124,7 +124,8 @@ impl SimulatedBroker {
         self.shared.lock().traffic.get(&client.number).copied().unwrap_or_default()
     }
 
-    /// Has the observer that `make` returns see all writes to the store, unless there already is an observer.
+    /// Registers the observer that `make` returns, which sees all writes to the store, unless there already is an
+    /// observer.
     pub(crate) fn observe(&self, make: impl FnOnce() -> Observer) {
         let mut state = self.shared.lock();
         if state.observers.is_empty() {
@@ -137,8 +138,8 @@ impl SimulatedBroker {
         &self.shared.sim
     }
 
-    /// Cuts the way from some clients to others. The store is on the side `store_is_with`, and is cut off in the same
-    /// direction.
+    /// Cuts the direction from some clients to others. The store is on the side `store_is_with`, and is cut off in the
+    /// same direction.
     pub(crate) fn cut(&self, from: &[usize], to: &[usize], store_is_with: Side) {
         self.check();
         let mut state = self.shared.lock();
@@ -211,7 +212,7 @@ impl SimulatedBroker {
         shared.broker.notify(broker);
     }
 
-    /// Delivers nothing to a client for this long.
+    /// Delivers nothing to a client for `time`.
     pub(crate) fn pause_client(&self, client: usize, time: Duration) {
         self.check();
         let until = self.shared.now() + time;
@@ -260,7 +261,7 @@ impl std::fmt::Debug for SimulatedBroker {
 }
 
 impl SimulatedShared {
-    /// Reconnects a client, unless the way is cut: then it reconnects when the cut has healed.
+    /// Reconnects a client, unless it is cut off from the store: then it reconnects when the cut has healed.
     fn reconnect(&self, client: usize) {
         let (store, node) = (Endpoint::Store, Endpoint::Node(client));
         let state = self.lock();
@@ -323,7 +324,7 @@ impl SimulatedShared {
         }
     }
 
-    /// Publishes a message, and sends its copies to the subscribers on their way.
+    /// Publishes a message, and puts a copy for each subscriber on the simulated network.
     fn publish(
         &self,
         now: Moment,

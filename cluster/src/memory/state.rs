@@ -282,7 +282,7 @@ impl BrokerState {
         }
     }
 
-    /// Does what an engine does first on a new connection: see the head of [`floor`](crate::floor).
+    /// Does what an engine does first on a new connection: see [`floor`](crate::floor).
     pub(super) fn prepare(&mut self, client: usize) {
         let clock = if self.has_no_clock { 0 } else { self.now.since(Moment::START).as_micros() as u64 };
         let floor = &self.clients[client].floor;
@@ -341,7 +341,7 @@ impl Connection {
         }
     }
 
-    /// Records what a change tells about the revisions of a table.
+    /// Records the revision that a change reports.
     pub(super) fn was_told(&self, bucket: Bucket, change: &Change) {
         if let Change::Put(Entry { revision, .. }) | Change::Deleted { revision, .. } | Change::Synced { revision } =
             change
@@ -350,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// Records what an answer tells about the revisions of a table.
+    /// Records the revision that an answer contains, if any.
     pub(super) fn was_answered(&self, bucket: Bucket, answer: &Answer) {
         if let Answer::Written(Ok(revision)) | Answer::Read(Ok(Some(Entry { revision, .. }))) = answer {
             self.floor.saw(bucket, *revision);

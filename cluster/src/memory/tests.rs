@@ -241,7 +241,7 @@ fn revisions_grow_from_one_store_to_the_next() {
                 1 => broker.restore(copy),
                 _ => broker.lose_store(),
             }
-            // The client that has only heard of the revision reconnects first, then the one that wrote it.
+            // The client to which the revision was only reported reconnects first, then the one that wrote it.
             there.reconnect();
             here.reconnect();
             run(&broker);

@@ -18,7 +18,7 @@ const REPEAT: Duration = Duration::from_secs(1);
 /// The delay before a deletion is repeated if the store refused it: an operator has to correct the cause.
 const REPEAT_REFUSED: Duration = Duration::from_secs(30);
 
-/// One node's view of the names of its cluster. The head of the [module](super) describes the protocol.
+/// One node's view of the names of its cluster. The [module documentation](super) describes the protocol.
 ///
 /// ```
 /// use postroom_cluster::access::{Access, Answer};
@@ -46,8 +46,8 @@ pub struct Names {
     snapshot: Option<BTreeSet<String>>,
     /// The names that this node holds, by key.
     held: BTreeMap<String, Held>,
-    /// The operations for each entry, in order; the first is in progress. One at a time: a read that overtook a
-    /// deletion would find a name that has been released.
+    /// The operations for each entry, in order; the first is in progress. They are performed one at a time, since a
+    /// read that overtook a deletion would find a name that has been released.
     pending: BTreeMap<String, VecDeque<NameOperation>>,
     /// For each entry with pending operations, the revision up to which the watch has reported it gone. The watch may
     /// report that before the operation is answered.
@@ -110,8 +110,8 @@ impl Names {
         self.epoch = Some(epoch);
     }
 
-    /// Stops registering: this node leaves. Returns the processes that hold names; each name is released when its
-    /// process has [ended](Self::ended).
+    /// Stops registering names, because this node leaves. Returns the processes that hold names; each name is released
+    /// when its process has [ended](Self::ended).
     pub fn leave(&mut self) -> BTreeSet<Pid> {
         self.epoch = None;
         self.held.values().map(|held| held.pid).collect()
@@ -248,7 +248,7 @@ impl Names {
 
     /// Adds a reported entry, whose earlier revisions are gone.
     fn put(&mut self, entry: Entry) {
-        // It is this entry, or a later one.
+        // The known entry is this one, or a later one.
         if self.known.contains_key(&entry.key) {
             return;
         }
@@ -409,7 +409,7 @@ impl Names {
         let access = match answer {
             Answer::Written(Ok(revision)) => return self.hold(key, registration, revision),
             Answer::Written(Err(StoreError::Conflict { .. } | StoreError::Unknown)) => Access::Get,
-            // The entry was deleted meanwhile, so create it again, as if the deletion had come first.
+            // The entry was deleted in the meantime, so create it again, as if the deletion had come first.
             Answer::Read(Ok(None)) => registration.create(),
             Answer::Read(Ok(Some(entry))) => {
                 match decode(entry.value) {

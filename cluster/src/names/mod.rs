@@ -1,13 +1,13 @@
 //! Names of the cluster. Each has one holder at a time, and a token that fences off earlier holders.
 //!
-//! A name is an entry of [`Bucket::Names`](crate::engine::Bucket::Names): its value contains the process that holds
-//! the name, and the membership of its node at the registration. **The store decides**: of several that register a
-//! name at once, one creates the entry. A [`Names`] is one node's view of all names, and generates this node's
+//! A name is an entry of [`Bucket::Names`](crate::engine::Bucket::Names): its value contains the process that holds the
+//! name, and the membership of its node at the registration. **The store decides**: of several processes that register
+//! a name at once, one creates the entry. A [`Names`] is one node's view of all names, and generates this node's
 //! requests to the store. It is a state machine without clock, thread or store.
 //!
 //! # Protocol
-//! * **register.** Create the entry. After a conflict, read it: it may be this node's own, from an attempt whose
-//!   answer was lost. If it belongs to another process, the name is taken, and the caller learns its holder.
+//! * **register.** Create the entry. After a conflict, read it: it may be this node's own, from an attempt whose answer
+//!   was lost. If it belongs to another process, the name is taken, and the caller learns who holds it.
 //! * **confirm.** An entry counts only if the store **has this node's record as well**, in the revision that is its
 //!   epoch. The caller reads the record after it has found the entry, and before it passes the answer on. If the record
 //!   is missing, the caller fences the node first.
@@ -31,8 +31,8 @@
 //! 1. Each lease was written before `d`: all holders of names in the old store have ended by `d` plus the lease time.
 //! 2. A member of the old store may create an entry in the new one, but is not confirmed there: the record of its
 //!    membership was in the old store, and no record has that revision again. So it is fenced. A copy that contains the
-//!    record is older than its engine's floor, because leases have been written since: the engine empties the copy
-//!    before any other access.
+//!    record is below the floor of that member's engine, because leases have been written since: the engine empties the
+//!    copy before any other access.
 //! 3. A node that is fenced because its lease or its record is gone, at `r > d`, rejoins a lease time after `r`: it
 //!    registers after all holders of the old store have ended.
 //! 4. A node that is fenced because it could not renew its lease may have been a member at `d`, which is then before
@@ -42,15 +42,15 @@
 //! 5. Its entries have greater revisions than any of the old store: point 4 of the engine's [contract](crate::engine).
 //!
 //! Always joining at `f` plus a lease time would be simpler, but would exclude a node that was cut off for up to that
-//! time after its network recovers. Finding its own lease when it returns would be no criterion: a lease in the same
-//! store may have expired by then, earlier than the holders of a lost store have ended. With the records, a node
-//! waits needlessly only if its whole cluster was cut off until all were fenced, and it returns after the others have
-//! rejoined.
+//! time after its network recovers. Whether it finds its own lease when it returns is not a criterion: even in the same
+//! store, the lease may have expired by then, which is before the holders of a lost store have ended. With the records,
+//! a node waits needlessly only if its whole cluster was cut off until all were fenced, and it returns after the others
+//! have rejoined.
 //!
-//! So invariants 1 and 3 survive the loss for nodes that were members at `d`. A node that was not, and registers a
-//! name within a lease time after `d`, may get it while a holder of the old store still acts; its token is greater,
-//! and fences that holder off. The invariants do not hold either with a copy that is so fresh that no lease was
-//! written since it was made.
+//! So invariants 1 and 3 survive the loss for nodes that were members at `d`. A node that was not, and registers a name
+//! within a lease time after `d`, may get it while a holder of the old store still acts; its token is greater, and
+//! fences that holder off. Nor do the invariants hold with a copy so fresh that no lease has been written since it was
+//! made.
 //!
 //! # Invariants
 //! 1. A name that this node has registered is its own until it deletes the entry, or until another node finds that
@@ -61,7 +61,7 @@
 //! # Limits
 //! | limit | value | reason |
 //! |---|---|---|
-//! | name | [`MAX_NAME`] = 1,024 B | as names within a node |
+//! | name | [`MAX_NAME`] = 1,024 B | the same limit as for names within a node |
 //! | names | 100,000 | each node watches them all, in about 150 bytes each |
 
 mod machine;
@@ -191,7 +191,7 @@ pub enum RegisterError {
         /// The error in the record.
         error: NameRecordError,
     },
-    /// The process is not one of this node.
+    /// The process does not belong to this node.
     #[error("{pid} is not a process of this node; register it where it runs")]
     Elsewhere {
         /// The process.

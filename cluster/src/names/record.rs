@@ -51,8 +51,8 @@ pub(crate) fn decode(mut bytes: Bytes) -> Result<(String, Holder), NameRecordErr
     Ok((name, Holder { pid, epoch }))
 }
 
-/// Returns the key of a name: letters, digits, `-` and `_` are unchanged, any other byte is `=` and two digits. No
-/// two names have the same key, except long ones: see [`MAX_KEY`].
+/// Returns the key of a name: letters, digits, `-` and `_` are unchanged, and any other byte becomes `=` and two
+/// hexadecimal digits. No two names have the same key, except long ones: see [`MAX_KEY`].
 pub(crate) fn key(name: &str) -> String {
     use std::fmt::Write;
     let mut key = String::with_capacity(name.len());

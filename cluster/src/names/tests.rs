@@ -25,7 +25,7 @@ struct Node {
     names: Names,
     /// Registrations that have not been answered.
     asked: BTreeMap<u64, (String, Pid)>,
-    /// The names that it may act as the holder of.
+    /// The names whose holders, processes of this node, may act.
     holds: BTreeMap<String, (Pid, Token)>,
     /// Percentage of answers that are lost.
     loss: u64,
@@ -323,7 +323,7 @@ fn token(names: &Names, name: &str) -> Option<u64> {
     names.holder(name).map(|(_, token)| token.0)
 }
 
-/// A watch that starts over may repeat known reports, and a snapshot that is older than they are.
+/// A watch that starts over may repeat known reports, or report a snapshot that is older than they are.
 #[test]
 fn what_a_watch_reports_late_takes_nothing_back() {
     let mut names = Names::default();

@@ -1,4 +1,4 @@
-//! Records of the events of a cluster that tests compare in the end. All are handles: clones share one record.
+//! Records of the events of a cluster that tests compare at the end. All are handles: clones share one record.
 //!
 //! ```
 //! use postroom_cluster::testing::checks::Ledger;
@@ -32,7 +32,8 @@ impl<T> SharedValue<T> {
     }
 }
 
-/// The messages sent from one process to another, and handled there: within a session all of them, once and in order.
+/// The messages sent from one process to another, and handled there. Within a session, all of them must be handled,
+/// once and in order.
 ///
 /// `P` names a pair of processes, and `S` a session.
 #[derive(Debug)]

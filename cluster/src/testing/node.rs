@@ -19,11 +19,11 @@ use std::time::Duration;
 /// The time limit of [`SimulatedBroker::settle`], in the simulation's time: several lease times.
 const SETTLING: Duration = Duration::from_secs(180);
 
-/// The interval at which it checks.
+/// The interval at which [`SimulatedBroker::settle`] and [`SimulatedBroker::rest`] check.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A node of a simulated cluster, created by [`SimulatedBroker::join`]. It dereferences to its [`Cluster`]. It leaves
-/// when this, and all clones of the [`Cluster`], are dropped.
+/// A node of a simulated cluster, created by [`SimulatedBroker::join`]. It dereferences to its [`Cluster`]. The node
+/// leaves when this value and all clones of its [`Cluster`] are dropped.
 #[derive(Debug)]
 pub struct SimulatedNode {
     cluster: Cluster,
@@ -88,7 +88,7 @@ impl SimulatedNode {
     }
 
     /// Runs `body` as code of this node: its messages to processes of other nodes go through the cluster. Outside of
-    /// this, a test reaches the processes of all nodes directly, as an observer.
+    /// such a call, a test reaches the processes of all nodes directly, as an observer.
     ///
     /// # Panics
     /// If the node was killed and forgotten.
@@ -124,7 +124,7 @@ impl SimulatedNode {
         self.view.0.lock().members.contains_key(&other)
     }
 
-    /// Returns whether this node is a member and has sessions with all these.
+    /// Returns whether this node is a member and has sessions with all of `others`.
     fn sees(&self, others: &[&Self]) -> bool {
         let view = self.view.0.lock();
         let is_seen = |other: &&Self| view.members.get(&other.id()).is_some_and(|member| member.is_connected);

@@ -1,4 +1,4 @@
-//! An oracle for the holders of names: never two that may act, and each holder with a larger token than the one
+//! An oracle for the holders of names: there are never two that may act, and each has a larger token than the one
 //! before.
 
 use crate::access::Access;

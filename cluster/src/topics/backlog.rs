@@ -9,8 +9,8 @@ pub const MAX_EVENTS: usize = 1_024;
 /// Maximum total size of these events, in bytes.
 pub const MAX_BYTES: usize = 4 << 20;
 
-/// Events of one topic that wait on one node, in order of arrival. When it is full, further events are dropped and
-/// counted: the receiving thread never waits.
+/// A bounded queue of the events of one topic that wait on one node, in order of arrival. When it is full, further
+/// events are dropped and counted: the receiving thread never waits.
 ///
 /// ```
 /// use postroom_cluster::topics::{Backlog, MAX_EVENTS};

@@ -1,8 +1,8 @@
 //! Topics of the cluster: **lossy** delivery of events to all subscribers.
 //!
-//! An event is one plain message of the broker, on a subject of the topic: it reaches each node that has subscribers
-//! at most once. Losses are not reported: on the way, while a node is cut off, or where there is no room. There are
-//! no sessions, no order between publishers, and no history.
+//! An event is one plain message of the broker, on a subject of the topic: it reaches each node that has subscribers at
+//! most once. Losses are not reported, whether an event is lost on the way, because a node is cut off, or because there
+//! is no room. There are no sessions, no order between publishers, and no history.
 //!
 //! ```text
 //! subject   pr1.<cluster>.t.<key of the topic's name>
@@ -57,7 +57,7 @@ pub enum TopicSubscribeError {
         /// The length of the name.
         bytes: usize,
     },
-    /// The process is not one of this node.
+    /// The process does not belong to this node.
     #[error("{pid} is not a process of this node; have it subscribe where it runs")]
     Elsewhere {
         /// The process.

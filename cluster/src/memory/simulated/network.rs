@@ -1,4 +1,4 @@
-//! Everything in flight between the nodes and the store of a simulated broker, and its faults.
+//! The network of a simulated broker: everything in flight between the nodes and the store, and the faults.
 //!
 //! # Order
 //! Everything that travels in one direction between two endpoints arrives in order, as on one connection, except for

@@ -44,8 +44,8 @@ fn two(sim: &Sim) -> (SimulatedBroker, [SimulatedNode; 2]) {
     (broker, nodes)
 }
 
-/// A deadline is sent as the time that is left. The transit time does not count at the called process: the clocks of
-/// two machines are unrelated.
+/// A deadline is sent as the time that is left. The called process does not subtract the transit time, since the clocks
+/// of two machines are unrelated.
 ///
 /// Mutation: in `Peer::send_encoded`, send no time; or in `Package::with_caller`, subtract some of it.
 #[postroom::test(seeds = 10)]

@@ -5,7 +5,7 @@ use postroom::test::sometimes;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Spawns a source on each node for a sink on each other. Returns the data to check their records.
+/// Spawns a source on each node for a sink on each other node. Returns what is needed to check their records.
 fn traffic(nodes: &[SimulatedNode; 3], numbers: u64, pause: Duration) -> (Notes, Vec<(Pair, InSession)>) {
     let ledger = Notes::default();
     let mut pairs = Vec::new();
@@ -21,8 +21,8 @@ fn traffic(nodes: &[SimulatedNode; 3], numbers: u64, pause: Duration) -> (Notes,
     (ledger, pairs)
 }
 
-/// Within a session each pair's messages arrive in order, all of them, once: even if frames are lost, late, repeated
-/// or cut off. Missing messages were sent in a session that has ended.
+/// Within a session, the messages of a pair arrive once, in order and without gaps, even if frames are lost, late,
+/// repeated or cut off. Messages can be missing only at the end of a session that has ended.
 #[postroom::test(seeds = 20)]
 fn messages_of_a_session_arrive_in_order_and_once(sim: Sim) {
     let (broker, nodes) = three(&sim);

@@ -11,7 +11,7 @@ enum By {
     Join,
 }
 
-/// A process that waits in one way for the end of one process of another node.
+/// A process that waits, in one of these ways, for the end of one process of another node.
 #[process]
 struct Witness {
     key: (u32, By),

@@ -31,7 +31,8 @@ fn a_paused_node_is_fenced_before_it_sends(sim: Sim) {
     assert_eq!(b.enter(|| sink.double(4).wait()), Ok(8));
 }
 
-/// A node that cannot reach the store fences itself, even if it reaches others; after healing all see all.
+/// A node that cannot reach the store fences itself, even if it reaches others; after healing, all nodes see each
+/// other.
 #[postroom::test(seeds = 20)]
 fn a_node_without_the_store_fences_itself(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -100,7 +101,7 @@ fn nodes_are_killed_and_come_back(sim: Sim) {
     broker.rest(&all);
 }
 
-/// An async test can await joining without blocking a thread, and also waiting for others.
+/// An async test can await a join, and sessions with other nodes, without blocking a thread.
 #[postroom::test(seeds = 10)]
 async fn a_program_joins_as_in_production(sim: Sim) {
     let broker = Broker::simulated(&sim);
@@ -120,7 +121,7 @@ async fn a_program_joins_as_in_production(sim: Sim) {
     assert_eq!(late.unwrap_err(), crate::JoinError::Timeout { waited, attempts: Vec::new() });
 }
 
-/// The stale record of a node is not shown alongside its successor, though its loss takes a lease time to be found.
+/// The stale record of a node is not shown alongside its successor, though its loss takes a lease time to be detected.
 /// (This has failed: both were shown, and the lost one came first.)
 #[postroom::test(seeds = 20)]
 fn a_node_that_was_restarted_replaces_what_is_left_of_it(sim: Sim) {

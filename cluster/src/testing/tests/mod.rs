@@ -18,7 +18,7 @@
 //! | `a_paused_node_is_fenced…` | `Gate::may_send` returns true when the lease is over (by the broker) |
 //! | `a_node_without_the_store…` | `Lease::handle_timeout` does not fence; `Driver::fenced` does not rejoin |
 //! | `a_node_that_leaves…` | `Driver::has_left` does not wait until its peers are notified |
-//! | `names_survive…` | see the head of `store` |
+//! | `names_survive…` | see the documentation of `store` |
 //! | `a_node_too_many…` | `Driver::refuse_if_full` compares with a limit that is one too large |
 
 mod calls;

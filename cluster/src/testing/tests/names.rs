@@ -128,8 +128,8 @@ fn the_name_of_a_killed_node_passes_on(sim: Sim) {
     broker.settle(&[&a, &c]);
 }
 
-/// A node releases the name of its process, which stays alive: the process is no second holder when another one has
-/// the name. (This has failed: the oracle counted it as one, with seed 108 of
+/// A node releases the name of its process, which stays alive: the process does not count as a second holder once
+/// another one has the name. (This has failed: the oracle counted it as one, with seed 108 of
 /// `a_node_that_was_away_finds_another_store`.)
 #[postroom::test(seeds = 4)]
 fn a_name_passes_on_from_a_living_process_that_has_given_it_up(sim: Sim) {
@@ -159,7 +159,7 @@ fn registered(sim: &Sim, node: &SimulatedNode, pid: Pid) -> Token {
     }
 }
 
-/// A registration that the store does not answer does not take the name for good, even if its process does not ask
+/// A registration that the store does not answer does not take the name permanently, even if its process does not ask
 /// again. (This has failed, with seed 128 of `a_name_has_one_holder`: the entry stayed as long as its node was a
 /// member.)
 #[postroom::test(seeds = 20)]
@@ -181,9 +181,10 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     registered(&sim, &a, next.pid());
 }
 
-/// A registration of the name of a lost process reports that, and the latest time at which the lease is over. That is
-/// exact: a registration that begins when this node has learned of the end gets the name. One that begins earlier may
-/// find the old entry, and be answered later. (This has failed: the error advised to send to the holder.)
+/// A registration of the name of a lost process reports that the process is lost, and the latest time at which the
+/// lease is over. That time is exact: a registration that begins when this node has learned of the end gets the name.
+/// One that begins earlier may find the old entry, and be answered later. (This has failed: the error advised the user
+/// to send to the holder.)
 #[postroom::test(seeds = 20)]
 fn the_name_of_a_lost_process_is_said_to_come_free(sim: Sim) {
     /// The longest delay of a report of the store, and so of the end of the lease.

@@ -1,9 +1,9 @@
 //! The store is lost, or replaced by an older copy, while the nodes are running.
 //!
 //! The tests record to which processes names are granted, and with which tokens, since a replaced store has entries
-//! that do not count: see the head of [`names`](crate::names). `names_survive…` was seen to fail within four seeds
-//! when tables begin at 1 (`Floor::first`), and when a node rejoins at once (`Driver::store_is_another`); and within
-//! two when a node that was already fenced does so (`Membership::expect`).
+//! that do not count: see [`names`](crate::names). `names_survive…` was seen to fail within four seeds when tables
+//! begin at 1 (`Floor::first`), and when a node rejoins at once (`Driver::store_is_another`); and within two when a
+//! node that was already fenced does so (`Membership::expect`).
 
 use super::*;
 use crate::memory::StoreCopy;
@@ -12,7 +12,7 @@ use postroom::routing::Node;
 use postroom::test::sometimes;
 use std::sync::{Arc, Mutex};
 
-/// The time after the loss within which all views are right. The server is away for 14 s, so that nodes come back
+/// The time after the loss within which all views are right. The server is away for up to 14 s, so that nodes come back
 /// when their own leases are over but holders of others may still act; they rejoin 15 s after they have noticed, and
 /// see each other a few seconds later on a bad network.
 const CONVERGED: Duration = Duration::from_secs(60);
@@ -171,7 +171,8 @@ fn at_work(sim: &Sim, times: usize) -> (SimulatedBroker, [SimulatedNode; 3], Gra
     (broker, nodes, grants)
 }
 
-/// In both cases tokens grow, no name has two holders that may act, and all views are right again in time.
+/// Whether the store is lost or replaced, tokens grow, no name has two holders that may act, and all views are right
+/// again in time.
 #[postroom::test(seeds = 16)]
 fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     let (broker, nodes, grants) = at_work(&sim, 200);
@@ -191,7 +192,7 @@ fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     }
 }
 
-/// As the guide promises for a network without losses.
+/// Checks what the guide promises for a network without losses.
 #[postroom::test(seeds = 12)]
 fn all_views_are_right_half_a_minute_after_the_loss(sim: Sim) {
     let (broker, nodes, _) = at_work(&sim, 0);
