@@ -9,7 +9,7 @@
 // * `router`: the routes to this program's hosts and to other nodes;
 // * `remote_links`: what is sent to other nodes besides messages;
 // * `answerer`: calls between nodes;
-// * `alias`: PIDs that stand for another process, such as a supervised child or the holder of a name;
+// * `alias`: PIDs that resolve to another process, such as a supervised child or the holder of a name;
 // * `pointer`: aliases whose target is determined by code outside of the runtime;
 // * `hosts`: the hosts of this program by number.
 

@@ -54,8 +54,8 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends a message with a caller; a refusal also fails the caller. Always inlined, for the poll that sends a call.
-/// Other callers use a function that is not inlined.
+/// Sends a message with a caller; a refusal also fails the caller. Always inlined, so that the poll that sends a call
+/// contains it; other callers go through a function that is not inlined.
 ///
 /// # Errors
 /// Returns the message and the reason.
@@ -146,7 +146,8 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
     })
 }
 
-/// Delivers a package to the target of an alias. Returns it if `pid`, which refused it with `why`, is not an alias.
+/// Continues a delivery that `pid` has refused with `why`: if `pid` is an alias, delivers the package to its target.
+/// Returns the package if `pid` is not an alias or its mailbox is full.
 #[cold]
 fn deliver_on(pid: Pid, package: Package, why: RefusalReason) -> Result<(), Undeliverable> {
     if why == RefusalReason::Full {
@@ -173,7 +174,7 @@ trait Routable: Sized {
     fn into_package(self, to: Pid) -> Package;
     fn from_package(package: Package) -> Self;
 
-    /// Sends the message to another node, or to wherever packages for that PID go.
+    /// Routes the message as a package, usually to another node.
     fn abroad(self, to: Pid) -> Result<(), (Self, SendFailure)> {
         route(self.into_package(to)).map_err(|refused| (Self::from_package(refused.package), refused.reason))
     }
@@ -292,7 +293,7 @@ impl Receiver for Pid {
     }
 }
 
-/// A node of this program, which delivers to its processes what has come from other nodes.
+/// A node of this program. As a [`Receiver`], it delivers packages from other nodes to its processes.
 ///
 /// A program is one node. With the feature `test`, runtimes built with `Builder::logical_node` are additional nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -314,8 +315,8 @@ impl Node {
         self.0
     }
 
-    /// Runs `body` as code of this node: what it sends to processes of other nodes goes to this node's transports. For
-    /// code outside of processes, in a program with several nodes; it has no effect in other programs.
+    /// Runs `body` as code of this node: its sends to processes of other nodes go through this node's transports. Meant
+    /// for code outside of processes in a program with several nodes; it has no effect in other programs.
     pub fn enter<R>(self, body: impl FnOnce() -> R) -> R {
         as_node(self.0, body)
     }
@@ -340,7 +341,7 @@ impl Receiver for Node {
     }
 }
 
-/// Routes what one node sends: to its own processes directly, to other nodes through their transports.
+/// Routes the sends of one node: to its own processes directly, to other nodes through their transports.
 #[derive(Clone)]
 pub struct Router {
     local: NodeId,
@@ -364,7 +365,7 @@ impl Router {
     }
 
     /// Returns the router that the sends of a node use: that of the program, or of a logical node. All clones share its
-    /// connections. A node that is not of this program sends nothing.
+    /// connections. Nothing is sent through the router of a node that is not one of this program's.
     pub fn of_node(local: NodeId) -> Self {
         if local == program_node() {
             return Self::of_program().clone();
@@ -426,12 +427,12 @@ impl Router {
     }
 }
 
-/// Sends through transports on behalf of the code that the thread runs. If that is a process, it may be suspended.
+/// Sends through transports on behalf of the code that the thread runs. If that code is a process, it may be suspended.
 pub(crate) trait RemoteSender: Send + Sync {
     fn deliver(&self, transport: &dyn Transport, package: Package) -> Result<(), Undeliverable>;
 }
 
-/// The engine's implementation, once there is a host.
+/// The engine's implementation, which is set once there is a host.
 static SENDER: World<OnceLock<&'static dyn RemoteSender>> = World::new(OnceLock::new());
 
 pub(crate) fn set_remote_sender(sender: &'static dyn RemoteSender) {
@@ -448,7 +449,7 @@ fn send_through(transport: &dyn Transport, package: Package) -> Result<(), Undel
 /// Delivers a package for which there was no room, beyond the bound of its transport.
 ///
 /// # Errors
-/// Returns the package if there is no room for it even so, or if its node is no longer connected.
+/// Returns the package if there is no room for it even beyond the bound, or if its node is no longer connected.
 pub(crate) fn deliver_beyond(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
     match Router::with(this_node(), |router| router.connection(pid.node())) {
@@ -484,7 +485,8 @@ impl Receiver for Router {
         }
         match self.connection(pid.node()) {
             Some(connection) => send_through(connection.transport(), package).map_err(|refused| {
-                // The full mailbox may be that of a process of the transport, which the sender does not know.
+                // The full mailbox may be that of one of the transport's own processes, whose PID the sender does not
+                // know.
                 let Undeliverable { package, reason } = refused;
                 let reason = if matches!(reason, SendFailure::Full(_)) { SendFailure::Full(pid) } else { reason };
                 Undeliverable { package, reason }

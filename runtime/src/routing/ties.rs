@@ -9,10 +9,10 @@
 //! # Aliases
 //!
 //! A process may link with or monitor an alias of the other node, which only that node can resolve. On that node, the
-//! tie is with the process that the alias stands for at that moment, and the alias is recorded: messages from that
+//! tie is with the process that the alias resolves to at that moment, and the alias is recorded: messages from that
 //! process then have the alias as their sender, which is the name that the other process knows. (A `Down` is found by
-//! its number.) If the alias stands for no process, the tie may be with the alias itself, which counts as a local
-//! process here.
+//! its number.) If the alias has no process, the tie may be with the alias itself, which counts as a local process
+//! here.
 
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
@@ -32,7 +32,7 @@ pub(super) struct Ties {
     watchers: BTreeMap<(Pid, u64), Pid>,
     /// Local processes that are linked through an alias, by the alias and the other process.
     aliased: BTreeMap<(Pid, Pid), Pid>,
-    /// The aliases of these links, by the local process and the other one.
+    /// The aliases of the links in `aliased`, by the local process and the other one.
     aliases: BTreeMap<(Pid, Pid), BTreeSet<Pid>>,
 }
 
@@ -97,7 +97,7 @@ impl Ties {
     }
 
     /// Returns the local process with the tie that a message from `from` to the alias `to` refers to. `None` if the
-    /// message is for the process that the alias stands for now.
+    /// message is for the process that the alias resolves to now.
     pub(super) fn meant(&self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Option<Pid> {
         match message {
             LinkMessage::Link | LinkMessage::Watch(_) => None,
@@ -106,8 +106,8 @@ impl Ties {
         }
     }
 
-    /// Records a message to the local process `to`, which was addressed as `name`. Returns the name from which it
-    /// comes.
+    /// Records a message to the local process `to`, which was addressed as `name`. Returns the name from which the
+    /// message comes: for the notice of a monitor, the name that was monitored.
     pub(super) fn receives(&mut self, from: Pid, to: Pid, name: Pid, message: &LinkMessage<ExitReason>) -> Pid {
         let link = (to, from);
         match message {
@@ -142,7 +142,7 @@ impl Ties {
         from
     }
 
-    /// Ends all ties. Returns the messages that notify the local processes, with sender and receiver.
+    /// Ends all ties. Returns the messages that notify the local processes, each with its sender and its receiver.
     pub(super) fn lost(self) -> Vec<(Pid, Pid, LinkMessage<ExitReason>)> {
         let mut messages = Vec::new();
         for (local, other) in self.links {

@@ -65,9 +65,10 @@ pub enum ControlMessage {
 ///
 /// If a transport implements [`queue`](Self::queue) and [`deliver_beyond`](Self::deliver_beyond), its senders are
 /// treated as those of a full local mailbox with a soft bound. Messages of a process are accepted beyond the bound, and
-/// the process is suspended after its step until there is room. If even that is too much, `send` waits inside the step,
-/// or fails with `Full` if the process cannot wait because it was told to end or its own mailbox is over its bound.
-/// `try_send`, and any send by a thread outside of processes, fails with `Full`; `send_wait` and `send_async` wait.
+/// the process is suspended after its step until there is room. If the transport refuses a message even beyond the
+/// bound, `send` waits inside the step, or fails with `Full` if the process cannot wait because it was told to end or
+/// its own mailbox is over its bound. `try_send`, and any send by a thread outside of processes, fails with `Full`;
+/// `send_wait` and `send_async` wait.
 ///
 /// A transport may forward each package, inside `deliver`, as a message to a process of its own. It is then bounded by
 /// that process's mailbox, since the forwarding is a send by the sending process. Such a transport returns the package
@@ -99,12 +100,12 @@ pub trait Transport: Receiver {
     }
 
     /// Accepts a package beyond the bound at which `deliver` refuses, from a process that is then suspended after its
-    /// step, or that is exiting. There should be a second bound, so that the memory stays bounded. The default calls
+    /// step, or that is exiting. There should be a second bound, so that memory stays bounded. The default calls
     /// `deliver`.
     ///
     /// # Errors
-    /// Returns the package with [`Full`](crate::error::SendFailure::Full) if that is too much as well; the sending step
-    /// then waits.
+    /// Returns the package with [`Full`](crate::error::SendFailure::Full) if there is no room even beyond the bound;
+    /// the sending step then waits.
     fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
         self.deliver(package)
     }

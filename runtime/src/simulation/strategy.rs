@@ -1,4 +1,4 @@
-//! Strategies, which decide who goes next.
+//! Strategies, which decide which process goes next.
 
 use crate::env::chance::Random;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(crate) enum TurnOrder {
     Pct(Priorities),
 }
 
-/// One turn in this many is drawn.
+/// One turn in this many is drawn at random.
 const RARE: usize = 16;
 
 /// The lengths of runs that [`Schedules::Pct`] assumes, as powers of two: the length of a run is not known in advance.
