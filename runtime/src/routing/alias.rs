@@ -82,7 +82,7 @@ pub(crate) trait AliasTarget: Send + Sync {
     fn owner(&self) -> u16;
 
     /// Called after `take` has refused a package with `Full`. Returns a signal that fires when another attempt is
-    /// worthwhile; Returns `None` if an attempt is worthwhile already, or if this target has no such signal.
+    /// worthwhile; `None` if an attempt is worthwhile already, or if this target has no such signal.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
     }

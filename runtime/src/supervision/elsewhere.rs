@@ -23,8 +23,8 @@ use std::{error::Error, fmt, marker::PhantomData, time::Duration};
 /// notice that a node is lost, which is what usually ends such a wait.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
-/// A place where children of a supervisor can be started, other than its own host: one node of a cluster, or any. The
-/// argument of [`ChildSpawn::on`]; implemented by libraries that connect nodes.
+/// A place where children of a supervisor can be started, other than its own host: one node of a cluster, or any node.
+/// The argument of [`ChildSpawn::on`]; implemented by libraries that connect nodes.
 pub trait Placement {
     /// Chooses where a process of type `process` starts. Called in a step of the supervisor, for each start.
     ///
@@ -42,7 +42,7 @@ pub enum Place {
     Elsewhere {
         /// The name of the node, as shown in trees.
         node: Arc<str>,
-        /// Function that passes the request on, and returns at once. The answer goes to the request's report.
+        /// Passes the request on, and returns at once. The answer goes to the request's report.
         start: Box<dyn FnOnce(ChildStart)>,
     },
 }
@@ -141,7 +141,7 @@ impl ChildSpawn {
     /// node that exports its type, chosen anew for each restart.
     ///
     /// The supervisor treats it like a child of its own node. The loss of its node is a failure with
-    /// [`ExitReason::NodeLost`], and a start that cannot be done is a failed start. The process ends when its
+    /// [`ExitReason::NodeLost`], and a start that is impossible counts as a failed start. The process ends when its
     /// supervisor does; when the session between the two nodes ends, the process is killed, whatever signals it traps.
     /// Its unhandled messages are not passed to its successor; those sent while it is down are, if
     /// [kept](super::Child::keep_messages).

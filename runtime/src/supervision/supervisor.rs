@@ -50,7 +50,7 @@ use std::{collections::BTreeSet, error::Error, fmt, panic::Location, time::Durat
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// By default it allows five restarts within ten seconds, with the delays of [`Backoff::default`].
+/// By default, a supervisor allows five restarts within ten seconds, with the delays of [`Backoff::default`].
 #[must_use = "nothing is started until `.spawn(…)`"]
 pub struct Supervisor {
     strategy: Strategy,
@@ -77,8 +77,8 @@ impl Supervisor {
         Self::of(Strategy::OneForAll)
     }
 
-    /// Describes a supervisor that, when one child fails, stops the children after it in reverse order, and starts all
-    /// of these again.
+    /// Describes a supervisor that, when one child fails, stops the children after it in reverse order, and then starts
+    /// the failed child and those children again.
     pub fn rest_for_one() -> Self {
         Self::of(Strategy::RestForOne)
     }
@@ -140,7 +140,7 @@ impl Supervisor {
     /// stop it.
     ///
     /// # Errors
-    /// [`SupervisorError::Duplicate`] if two children have the same name, [`SupervisorError::Childless`] and
+    /// Returns [`SupervisorError::Duplicate`] if two children have the same name, [`SupervisorError::Childless`] and
     /// [`SupervisorError::Window`] for a supervisor that could do nothing, and [`SupervisorError::Spawn`] if its
     /// process cannot be spawned, for example because its name is taken.
     #[track_caller]
