@@ -73,7 +73,7 @@ impl Builder {
     /// Starts the console. It runs until it is dropped.
     ///
     /// # Errors
-    /// [`ConsoleError`], whose text says how to fix the problem. The program can continue without a console.
+    /// Returns a [`ConsoleError`], whose text says how to fix the problem. The program can continue without a console.
     pub fn start(self) -> Result<Console, ConsoleError> {
         let failed = |source| ConsoleError::Listen { address: self.listen.clone(), source };
         let addresses: Vec<SocketAddr> = self.listen.to_socket_addrs().map_err(failed)?.collect();

@@ -160,7 +160,7 @@ fn processes_are_sorted_filtered_and_counted() {
         );
         let first = &ask(&console, "/api/processes")["rows"][0];
         assert!(first["type"] == "Printer" && is_queued(&first["mailbox"]), "sorted by mailbox: {first}");
-        // A process is found by each text that it has.
+        // A process is found by its name, its type, the place where it was spawned, or its PID.
         let pid = first["pid"].as_str().unwrap().trim_matches(['<', '>']);
         for filter in ["THE+printer", "Print", "views.rs", pid] {
             let found = ask(&console, &format!("/api/processes?filter={filter}"));

@@ -19,8 +19,8 @@ const LONGEST_CHAIN: usize = 64;
 #[derive(Serialize)]
 pub(super) struct ProcessView {
     row: ProcessRow,
-    /// Why the process waits: the process that it waits for, then the one which that process waits for, and so on to
-    /// the end.
+    /// Why the process waits: first the process that it waits for, then the process that this one waits for, and so on
+    /// to the end.
     chain: Vec<Link>,
     /// Whether the chain leads back to itself, in which case none of its processes can continue.
     is_cycle: bool,

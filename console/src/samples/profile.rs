@@ -169,7 +169,7 @@ impl Profile {
         }
     }
 
-    /// Records how long a message to a process has waited. The wait is over.
+    /// Records how long a message to a process has waited, when the wait is over.
     pub(super) fn waited(&mut self, at: Instant, process: &'static str, pid: Pid, waited: Duration) {
         let key = name_of(&self.now.waiting, process);
         self.now.waiting.entry(key).or_default().add(waited);

@@ -94,7 +94,7 @@ pub(super) struct ThreadSlice {
     pub(super) process: Number,
 }
 
-/// The index of a recording or of one of its samples. Takes about as much memory as that does.
+/// The index of a recording or of one of its samples. Takes about as much memory as the recording or sample.
 #[derive(Debug)]
 pub(super) struct Index {
     times: Vec<u64>,
@@ -113,7 +113,7 @@ pub(super) struct Index {
     length: u64,
 }
 
-/// Sets the end of the last of several times, if it has none yet.
+/// Sets the end of the last of several periods, if that period has no end yet.
 fn close(last: Option<&mut Option<Point>>, point: Point) {
     if let Some(ended) = last {
         ended.get_or_insert(point);

@@ -65,7 +65,7 @@ fn only_once(self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// Removes our attributes and keeps the methods. Without a valid type nothing is generated.
+/// Removes our attributes and keeps the methods. Used when the type is invalid, so that nothing is generated.
 fn strip(item: &mut ItemImpl) {
     let krate = syn::parse_quote!(postroom);
     for item in &mut item.items {

@@ -53,8 +53,7 @@ fn camel_case(snake: &str) -> String {
         .collect()
 }
 
-/// Methods that every address already has, of its own or from a common trait: `address.name()` would never reach a
-/// message of that name.
+/// Methods that every address already has of its own: `address.name()` would never reach a message of that name.
 const ON_ADDRESSES: &[&str] = &["pid", "narrow"];
 
 /// Methods of the spawn builder: `spawn(…).name()` would never reach an entry of that name.
