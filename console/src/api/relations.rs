@@ -124,7 +124,7 @@ pub(super) fn tree(host: Host) -> Tree {
         // A process whose parent has ended is a root.
         children.entry(info.parent.filter(|parent| alive.contains(parent))).or_default().push(info);
     }
-    // Sort processes that have children first, since those without may be many.
+    // Processes that have children are sorted first, since those without may be many.
     let is_leaf = |info: &&ProcessInfo| !children.contains_key(&Some(info.pid));
     let ordered = |parent: Option<Pid>| {
         let mut of_it = children.get(&parent).cloned().unwrap_or_default();

@@ -113,7 +113,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Returns the span of the protocol's name, for errors about it as a whole.
+    /// Returns the span of the protocol's name, for errors about the protocol as a whole.
     fn place(&self) -> Span {
         place(&self.protocol)
     }

@@ -57,7 +57,7 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         "skip_serializing",
         "with",
     ];
-    // With serde's own code, an `Option` may be missing in a message with named fields.
+    // An `Option` is left to serde's own code, with which it may be missing in a message with named fields.
     if is_option(ty) {
         return None;
     }

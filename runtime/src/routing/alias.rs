@@ -143,9 +143,9 @@ impl EndSource {
     }
 }
 
-/// Returns all names under which a process may be linked with the target of `pid`: the process behind it and, for each
-/// alias on the way, the alias itself, where a link waits for a process, and its previous process, which has ended. The
-/// process behind `pid` is the last.
+/// Returns all PIDs under which a process may be linked with the target of `pid`: each alias in the chain, where a link
+/// may wait for a process; the previous process of each alias, which has ended; and the process at the end of the
+/// chain, if there is one, which is the last element.
 pub(crate) fn names_of_links(pid: Pid) -> SmallVec<[Pid; 4]> {
     let (mut pid, mut names) = (pid, SmallVec::new());
     for _ in 0..=DEPTH {
@@ -233,7 +233,7 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     if reusable {
         FREE.push(pid.slot());
     }
-    // Dropped last, and without the lock, because it may own other aliases.
+    // The target is dropped last, and without the lock, because it may own other aliases.
     drop(target);
 }
 

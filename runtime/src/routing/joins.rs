@@ -1,4 +1,4 @@
-//! Joins of processes of other nodes. Each join is a monitor that belongs to a pseudo-process of the local node.
+//! Joins on processes of other nodes. Each join is a monitor that belongs to a pseudo-process of the local node.
 
 use crate::env::program::{HOSTLESS, this_node};
 use crate::env::world::World;
@@ -89,7 +89,7 @@ mod tests {
     use crate::{Package, sync::Arc};
     use std::time::Duration;
 
-    /// A transport that keeps the numbers of the monitors on the other node.
+    /// A transport that records the numbers of the monitors on the other node.
     #[derive(Default)]
     struct Way(Mutex<std::collections::BTreeSet<u64>>);
 

@@ -93,7 +93,7 @@ impl Router {
         self.disconnect(node);
         let connection = Arc::new(Connection::new(transport, &Abroad));
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, connection);
-        // Outside the lock: the drop of a transport may connect another.
+        // Outside the lock, because dropping a transport may connect another one.
         if let Some(before) = before {
             before.lose();
         }

@@ -331,7 +331,7 @@ impl Receiver for Node {
         if !hosts::is_known(pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
-        // A PID that names another host than that of the process in its slot was never given out.
+        // A PID whose host differs from that of the process in its slot was never given out.
         let living = TABLE.slot(pid.slot()).filter(|slot| !pid.is_alias() && slot.living() == Some(pid.generation()));
         if living.and_then(Resident::resident).is_some_and(|resident| resident.host_number() != pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
@@ -403,9 +403,8 @@ impl Router {
         }
     }
 
-    /// Disconnects `node`: what is sent there is refused as [`SendFailure::UnknownNode`], and links, monitors and joins
-    /// with its processes end with [`ExitReason::NodeLost`](crate::ExitReason::NodeLost). Returns whether it was
-    /// connected.
+    /// Disconnects `node`: sends to it are refused as [`SendFailure::UnknownNode`], and links, monitors and joins with
+    /// its processes end with [`ExitReason::NodeLost`](crate::ExitReason::NodeLost). Returns whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         before.map(|before| before.lose()).is_some()

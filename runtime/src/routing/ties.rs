@@ -10,9 +10,9 @@
 //!
 //! A process may link with or monitor an alias of the other node, which only that node can resolve. On that node, the
 //! tie is with the process that the alias resolves to at that moment, and the alias is recorded: messages from that
-//! process then have the alias as their sender, which is the name that the other process knows. (A `Down` is found by
-//! its number.) If the alias has no process, the tie may be with the alias itself, which counts as a local process
-//! here.
+//! process then have the alias as their sender, which is the name that the other process knows. (A `Down` is identified
+//! by its number instead.) If the alias has no process, the tie may be with the alias itself, which counts as a local
+//! process here.
 
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
@@ -83,7 +83,8 @@ impl Ties {
         self.links.len() + self.unlinking.len() + self.watched.len() + self.watchers.len()
     }
 
-    /// Returns whether there is a link, or one whose end by the local process has not been acknowledged.
+    /// Returns whether there is a link, or one that the local process has ended and whose end has not been
+    /// acknowledged.
     fn is_linked(&self, link: (Pid, Pid)) -> bool {
         self.links.contains(&link) || self.unlinking.contains_key(&link)
     }

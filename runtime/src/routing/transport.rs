@@ -34,9 +34,9 @@ pub enum ControlMessage {
 ///
 /// `deliver`, of the trait [`Receiver`], receives messages and calls. A transport takes a package apart with
 /// [`Package::take_apart`](crate::Package::take_apart), encodes the message by its type, and answers the caller, if
-/// there is one, when the answer comes back. On the other node it passes what has arrived to [`Node`](super::Node): a
-/// package made by [`Package::with_answer`](crate::Package::with_answer) to `deliver`, a link message to
-/// [`post_link`](super::Node::post_link), a control to [`control`](super::Node::control).
+/// there is one, when the answer comes back. On the other node, it passes everything that arrives to
+/// [`Node`](super::Node): packages, made by [`Package::with_answer`](crate::Package::with_answer), to `deliver`, link
+/// messages to [`post_link`](super::Node::post_link), and controls to [`control`](super::Node::control).
 ///
 /// All methods are called on the sending thread, usually inside a step of the sending process, and should enqueue and
 /// return. They may be called on several threads at once, and may send, call, connect and disconnect. A panic in
@@ -71,8 +71,8 @@ pub enum ControlMessage {
 /// `send_wait` and `send_async` wait.
 ///
 /// A transport may forward each package, inside `deliver`, as a message to a process of its own. It is then bounded by
-/// that process's mailbox, since the forwarding is a send by the sending process. Such a transport returns the package
-/// if the send is refused; whichever PID its `Full` names, the sender sees the PID to which it has sent.
+/// that process's mailbox, since forwarding counts as a send by the sending process. Such a transport returns the
+/// package if the send is refused; whichever PID its `Full` names, the sender sees the PID to which it has sent.
 pub trait Transport: Receiver {
     /// Accepts `message` from the process `from` of this node to the process `to` of the other. The default refuses.
     ///

@@ -55,8 +55,9 @@ impl Choices {
         Self { source, random: Random::new(0, CHOICES), made: Vec::new(), given }
     }
 
-    /// Chooses one of `actors`, which are ready in this order. `turn` is the number of the turn, and `touched` is what
-    /// the previous turn has touched. Returns `None` if everything that follows has been explored.
+    /// Chooses one of `actors`, which are in the order in which they became ready. `turn` is the number of the turn,
+    /// and `touched` is what the previous turn has touched. Returns `None` if everything that follows has been
+    /// explored.
     pub(crate) fn actor(&mut self, actors: &[u32], turn: u64, touched: Touched) -> Option<usize> {
         if let ChoiceSource::Explored(explorer) = &mut self.source {
             let chosen = explorer.turn(actors, touched)?;

@@ -1,7 +1,7 @@
 //! Shrinks a failing schedule, so that few choices other than the dullest are left.
 //!
 //! First the end of the list is cut off, then blocks of choices are set to zero, in halves, quarters and so on (delta
-//! debugging: Zeller and Hildebrandt, 2002), while the same failure remains.
+//! debugging: Zeller and Hildebrandt, 2002), as long as the same failure remains.
 
 /// Maximum number of runs.
 const MOST: usize = 2_000;

@@ -88,7 +88,7 @@ pub(crate) struct ChildSlot {
     inside: AtomicUsize,
     queue: Mutex<ChildQueue>,
     pub(super) status: Mutex<ChildStatus>,
-    /// What follows when its process ends, according to the supervisor's plan.
+    /// What follows when the child's process ends, according to the supervisor's plan.
     pub(super) after: Mutex<AfterExit>,
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
@@ -317,9 +317,9 @@ impl ChildSlot {
         self.make_dead_letters(unwanted, reason);
     }
 
-    /// Marks the child as not coming back: waiting messages become dead letters, and their callers get the reason.
-    /// Returns the waits for its end, to be notified once its name is free. If its process still exists, that process
-    /// notifies them.
+    /// Marks the child as not to be restarted automatically: waiting messages become dead letters, and their callers
+    /// get the reason. Returns the waits for its end, to be notified once its name is free. If its process still
+    /// exists, that process notifies them.
     pub(super) fn shut(&self, reason: &ExitReason) -> EndWaits {
         self.incarnation.store(0, Ordering::SeqCst);
         let mut queue = lock(&self.queue);

@@ -1,6 +1,7 @@
 //! Children on other nodes: where they start, and how their supervisor learns of their ends.
 //!
-//! A start on another node takes time, and its answer may be lost. So the supervisor does not wait for it in its step:
+//! A start on another node takes time, and its answer may be lost. So the supervisor does not wait for the answer in
+//! its step:
 //!
 //! 1. the child's closure asks the [`Placement`] for a node and passes the request on, with a [`StartReport`];
 //! 2. the supervisor's plan keeps the child in its phase *starting* until the report arrives or the time limit passes;
@@ -75,7 +76,8 @@ impl ChildStart {
 pub struct StartReport(Option<Arc<ChildRun>>);
 
 impl StartReport {
-    /// Reports that the process was started. It is killed if the supervisor has given up waiting for it, or has ended.
+    /// Reports that the process was started. The process is killed if the supervisor has given up waiting for it, or
+    /// has ended.
     pub fn started(mut self, pid: Pid) -> EndReport {
         if let Some(run) = &self.0 {
             run.report_start(Ok(pid));
@@ -140,7 +142,7 @@ impl ChildSpawn {
     /// Starts the child on another node: on that of a cluster's `RemoteNode`, or, given the `Cluster` itself, on any
     /// node that exports its type, chosen anew for each restart.
     ///
-    /// The supervisor treats it like a child of its own node. The loss of its node is a failure with
+    /// The supervisor treats the child like one on its own node. The loss of the child's node is a failure with
     /// [`ExitReason::NodeLost`], and a start that is impossible counts as a failed start. The process ends when its
     /// supervisor does; when the session between the two nodes ends, the process is killed, whatever signals it traps.
     /// Its unhandled messages are not passed to its successor; those sent while it is down are, if

@@ -114,7 +114,7 @@ impl FirstRequest {
 }
 
 impl PartnerFailure {
-    /// Makes the process fail with the partner; if it traps exits, notifies it of the failure instead.
+    /// Makes the process fail together with the partner; if it traps exits, notifies it of the failure instead.
     pub(super) fn pass_to(self, process: Pid) {
         let Self { partner, by, reason } = self;
         let Some(process) = process.resolve() else { return };

@@ -84,7 +84,7 @@ pub(super) fn short(name: &'static str) -> &'static str {
     name[..end].rfind("::").map_or(name, |start| &name[start + 2..])
 }
 
-/// A user's text, on one line and not too long.
+/// A user's text, put on one line and shortened.
 struct ShortText<'a>(&'a str);
 
 impl fmt::Display for ShortText<'_> {

@@ -72,7 +72,7 @@ impl Supervisor {
         Self::of(Strategy::OneForOne)
     }
 
-    /// Describes a supervisor that, when one child fails, stops all in reverse order and starts them again.
+    /// Describes a supervisor that, when one child fails, stops all children in reverse order and starts them again.
     pub fn one_for_all() -> Self {
         Self::of(Strategy::OneForAll)
     }
@@ -84,8 +84,8 @@ impl Supervisor {
     }
 
     /// Describes a supervisor that restarts only the child that failed, and whose children are added and removed while
-    /// it runs: see [`Tree::start`]. They start without waiting for each other, and are stopped all at once. A child
-    /// that will not be restarted is removed.
+    /// it runs: see [`Tree::start`]. The children start without waiting for each other, and are stopped all at once. A
+    /// child that will not be restarted is removed.
     pub fn dynamic() -> Self {
         Self::of(Strategy::Dynamic)
     }

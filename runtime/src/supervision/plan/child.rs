@@ -19,7 +19,7 @@ pub enum Restart {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildRules {
     pub(crate) restart: Restart,
-    /// Time that the child has to end when it is told to. Zero kills it at once; [`Duration::MAX`] never kills it.
+    /// Time that the child may take to end when it is told to. Zero kills it at once; [`Duration::MAX`] never kills it.
     pub(crate) stop_within: Duration,
 }
 

@@ -95,7 +95,7 @@ pub(crate) enum SupervisorEvent {
     Due(TimerOf, u64),
     /// A request to stop the child and keep it down.
     StopChild(Id),
-    /// A request to start the child: anew if it is running, at once if it is down.
+    /// A request to restart the child if it is running, or to start it at once if it is down.
     RestartChild(Id),
     /// A request to end the supervisor with this reason.
     StopAll(ExitReason),
