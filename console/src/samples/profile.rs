@@ -58,7 +58,7 @@ pub(crate) struct Profile {
     since: BTreeMap<usize, Since>,
     /// Indexed by worker: what the worker ran in the last samples, oldest first.
     lanes: Vec<VecDeque<Option<&'static str>>>,
-    /// How many seconds a message waited, by the last measurement, and when it was measured.
+    /// How many seconds a message waited, according to the last measurement, and when that was taken.
     waits: HashMap<Pid, (f64, Instant)>,
     rates: HashMap<Pid, u64>,
     messages: HashMap<Pid, u64>,

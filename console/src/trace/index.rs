@@ -309,7 +309,7 @@ impl Index {
         }
     }
 
-    /// Returns the time of a point. After the last event, that is the end.
+    /// Returns the time of a point; for a point after the last event, the time of the end.
     pub(super) fn at(&self, point: Point) -> u64 {
         self.times.get(point.0.get() as usize - 1).copied().unwrap_or(self.length)
     }

@@ -98,7 +98,7 @@ fn handles(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the functions that start the process, and make messages for it, by the names of methods.
+/// Returns the functions that start the process, and make messages for it, by method name.
 fn by_name(block: &ProcessImpl) -> TokenStream {
     let (private, protocols) = (block.self_type.private(), &block.protocols);
     let (entry, inputs, found) = (local("entry"), local("inputs"), local("found"));

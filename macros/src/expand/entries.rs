@@ -109,7 +109,7 @@ pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
         .collect()
 }
 
-/// Returns the match arm of the start by name.
+/// Returns the match arm that starts the process at this entry by name.
 pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Option<TokenStream> {
     if !entry.method.sound {
         return None;

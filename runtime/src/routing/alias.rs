@@ -30,7 +30,7 @@ pub(crate) const DEPTH: usize = 8;
 /// user code, and so take as long as that code does: for a pool, the key and `Clone` of a message, the hook, and
 /// wakers. (The exception is a pointer, whose target is determined by user code.)
 pub(crate) trait AliasTarget: Send + Sync {
-    /// Returns the process that messages go to now, if that is one process at a time.
+    /// Returns the process that messages go to now, if they go to one process at a time.
     fn now(&self) -> Option<Pid>;
 
     /// Like [`now`](Self::now), for a sender that reports when it is done: see [`left`](Self::left).
@@ -302,7 +302,7 @@ impl Pid {
         self.follow(|target| target.life())
     }
 
-    /// Returns the process that messages to an alias go to now, if that is one process at a time.
+    /// Returns the process that messages to an alias go to now, if they go to one process at a time.
     #[cold]
     pub(crate) fn serving(self) -> Option<Self> {
         self.follow(|target| target.now())

@@ -1,4 +1,4 @@
-//! What this node's processes send over connections to other nodes, besides messages: links, monitors, joins and
+//! Everything but messages that this node's processes send over connections to other nodes: links, monitors, joins and
 //! controls.
 
 use super::connection::{Connection, post};
@@ -48,7 +48,7 @@ impl Way {
     }
 }
 
-/// Sends a message from a process of this node to a process of another. If it cannot be sent, it is answered here.
+/// Sends a message from a process of this node to a process of another node. If it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     Way::between(from.node(), to.node()).send(from, to, message);
 }

@@ -349,7 +349,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router that knows only this node. For tests: sends use the [router of the program](Self::of_program).
+    /// Creates a router that knows only this node. Meant for tests, since sends use the [router of the
+    /// program](Self::of_program).
     pub fn new() -> Self {
         Self::from(this_node())
     }

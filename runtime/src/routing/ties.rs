@@ -1,4 +1,5 @@
-//! The ties between processes of this node and those of one other, which end when the connection is lost.
+//! The ties between processes of this node and those of one other node. They end when the connection to that node is
+//! lost.
 //!
 //! Each process keeps its half of a link. [`Ties`] is a shadow of the local halves, updated by each link message that
 //! passes in either direction. It may list a tie that its process has ended in the meantime; the process then ignores

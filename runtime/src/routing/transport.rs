@@ -45,9 +45,9 @@ pub enum ControlMessage {
 /// # Order
 ///
 /// Messages, link messages and controls of one process are passed on in the order in which it sends them, one call
-/// after the other. The notice of its end follows everything that it sent while it was alive. A transport that keeps
-/// this order for each pair of processes, and delivers on the other node from one thread at a time, preserves the order
-/// that the processes have within one node. There is no order between different senders.
+/// after the other. The notice of the process's end follows everything that it sent while it was alive. A transport
+/// that keeps this order for each pair of processes, and delivers on the other node from one thread at a time,
+/// preserves the order that the processes have within one node. There is no order between different senders.
 ///
 /// # A lost connection
 ///
@@ -74,7 +74,8 @@ pub enum ControlMessage {
 /// that process's mailbox, since forwarding counts as a send by the sending process. Such a transport returns the
 /// package if the send is refused; whichever PID its `Full` names, the sender sees the PID to which it has sent.
 pub trait Transport: Receiver {
-    /// Accepts `message` from the process `from` of this node to the process `to` of the other. The default refuses.
+    /// Accepts `message` from the process `from` of this node to the process `to` of the other node. The default
+    /// refuses.
     ///
     /// # Errors
     /// Returns the message if it cannot be sent. A link or monitor that it requests then fails as if the connection

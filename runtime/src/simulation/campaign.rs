@@ -129,7 +129,8 @@ impl Simulation {
         self
     }
 
-    /// Sets how many turns a run may take, and how many timers may fire without a turn. The default is a million.
+    /// Sets how many turns a run may take, and how many timers may fire without a turn. Both limits are a million by
+    /// default.
     pub fn max_turns(mut self, turns: u64) -> Self {
         self.case.max_turns = turns;
         self

@@ -1,4 +1,4 @@
-//! The exploration of all schedules of a small test, each once.
+//! Explores all schedules of a small test, each once.
 //!
 //! Turns of two processes commute unless both touch the same process, since processes share nothing else. So among the
 //! orders that differ only in turns that commute, it is enough to explore one. A depth-first search with *sleep sets*

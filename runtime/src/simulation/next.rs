@@ -92,7 +92,7 @@ impl SimRun {
         if state.is_ending { ENDING_TURNS } else { self.case.max_turns }
     }
 
-    /// Moves everything from the queues of the hosts' workers to the list of what is ready.
+    /// Moves everything from the queues of the hosts' workers to the list of ready processes and threads.
     pub(super) fn sweep(&self, state: &mut State) {
         if self.has_workers(state) {
             return;

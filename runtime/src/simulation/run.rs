@@ -1,9 +1,9 @@
 //! One run of a test: which process goes next, on which thread, and at what time.
 //!
 //! The host is an ordinary one without threads. After each turn, everything that production code has queued for its
-//! workers is moved (*swept*) from their queues into one list of what is ready, and a [choice](super::choices) decides
-//! what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock leaps to
-//! the next timer. If there is no timer either, the test is stuck.
+//! workers is moved (*swept*) from their queues into one list of ready processes and threads, and a
+//! [choice](super::choices) decides what comes next: a process, for a time slice, or a thread that has waited. If
+//! nothing is ready, the clock leaps to the next timer. If there is no timer either, the test is stuck.
 //!
 //! With several workers nothing is swept: the choice is which worker goes next, and the scheduler decides what it runs.
 //!

@@ -31,8 +31,8 @@ impl Sim {
         Self { run, host }
     }
 
-    /// Returns the simulation that the calling thread is part of, if it is part of one: for libraries that replace
-    /// their threads and clocks in a simulated test.
+    /// Returns the simulation that the calling thread is part of, if it is part of one. Meant for libraries that
+    /// replace their threads and clocks in a simulated test.
     pub fn current() -> Option<Self> {
         with_current(|run| {
             let run = run?;
@@ -95,8 +95,9 @@ impl Sim {
         node.scheduler().kill_all(&self.run.used_slots());
     }
 
-    /// Returns whether a fault with this probability happens, for a library's own faults, such as a network that loses
-    /// messages. Always false in a test without faults. Shrinking a failing schedule removes these faults where it can.
+    /// Returns whether a fault with this probability happens. Meant for a library's own faults, such as a network that
+    /// loses messages. Always false in a test without faults. Shrinking a failing schedule removes these faults where
+    /// it can.
     pub fn chance(&self, probability: f64) -> bool {
         self.run.chance(probability)
     }

@@ -4,7 +4,7 @@ use crate::env::chance::Random;
 use std::collections::BTreeMap;
 
 /// How the schedules of a test are chosen. With [`Portfolio`](Schedules::Portfolio), the default, each seed draws its
-/// strategy, so none has to be guessed.
+/// strategy, so the author of a test need not guess one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedules {
@@ -22,7 +22,7 @@ pub enum Schedules {
     /// Random with rare preemption: most of the time, the process that ran last continues, or the one that it has
     /// woken. Finds failures that need one process to get far ahead of another.
     Rare,
-    /// All schedules, one after the other: for small tests. Each time slice takes one event.
+    /// All schedules, one after the other. Meant for small tests. Each time slice takes one event.
     Exhaustive,
 }
 

@@ -139,8 +139,8 @@ pub struct SpawnElsewhere<'a> {
 }
 
 impl ChildSpawn {
-    /// Starts the child on another node: on that of a cluster's `RemoteNode`, or, given the `Cluster` itself, on any
-    /// node that exports its type, chosen anew for each restart.
+    /// Starts the child on another node. Given a cluster's `RemoteNode`, the child starts on that node; given the
+    /// `Cluster` itself, it starts on any node that exports its type, chosen anew for each restart.
     ///
     /// The supervisor treats the child like one on its own node. The loss of the child's node is a failure with
     /// [`ExitReason::NodeLost`], and a start that is impossible counts as a failed start. The process ends when its

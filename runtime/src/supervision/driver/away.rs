@@ -92,7 +92,8 @@ impl SupervisorProcess {
         }
     }
 
-    /// Gives up unanswered starts, because the supervisor ends. The processes that they start are killed when reported.
+    /// Gives up on unanswered starts, because the supervisor is ending. The processes that they start are killed when
+    /// reported.
     pub(super) fn abandon_starts(&mut self) {
         if self.members.values().all(|member| member.starting.is_none()) {
             return;
