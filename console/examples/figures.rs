@@ -4,7 +4,7 @@
 //! `cargo run --release --package postroom-console --example figures -- 100000`
 //!
 //! Messages are sent like those of the probe in `benches/compare`: a thread sends one every millisecond without waiting
-//! for any, so a pause of the runtime delays all messages sent during the pause.
+//! for the earlier ones, so a pause of the runtime delays all messages sent during the pause.
 
 use postroom::prelude::*;
 use postroom_console::Console;

@@ -23,8 +23,8 @@ impl Act {
         }
     }
 
-    /// Returns false if the process is not alive in this program. Processes of other nodes cannot be acted on from
-    /// here.
+    /// Performs the action and logs it. Returns false if the process is not alive in this program. Processes of other
+    /// nodes cannot be acted on from here.
     pub(crate) fn perform(self, pid: Pid, taps: &Taps, peer: SocketAddr) -> bool {
         let Some(info) = pid.info() else { return false };
         let is_told = match self {

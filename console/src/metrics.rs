@@ -1,7 +1,7 @@
 //! The figures of a runtime, as text in the format of Prometheus and for the `metrics` facade.
 //!
 //! Metric names are stable. Label values are the runtime's name, type names and constants in this file, so the source
-//! of the program bounds their number; a PID, a name or a label of a process is never one.
+//! of the program bounds their number; a PID, a name or a label of a process is never a label value.
 
 use crate::api::{DEPTHS, Sight, TypeTotals, by_type, thread_state};
 use crate::methods::method_of;
@@ -245,7 +245,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
 /// Reports the figures of a host to the recorder that the program has installed for the crate `metrics`. Histograms are
 /// left out, since that crate accepts only single observations.
 ///
-/// Call it as often as the figures should be updated, for example before each scrape or every ten seconds.
+/// Call this function as often as the figures should be updated, for example before each scrape or every ten seconds.
 #[cfg(feature = "metrics")]
 pub fn publish_metrics(host: &Host) {
     let name = host.name();

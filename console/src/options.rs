@@ -57,14 +57,16 @@ impl Builder {
         self
     }
 
-    /// Accepts requests whose `Host` is this one, such as the name of a proxy in front, with the port if it is not 80.
-    /// Other names are refused, since any web page can make its own host name resolve to this machine.
+    /// Accepts requests whose header `Host` has this value, such as the name of a proxy in front of the console, with
+    /// the port if it is not 80. Other names are refused, since any web page can make its own host name resolve to this
+    /// machine.
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
-    /// Allows authorized users to stop, kill and tap processes. Each such action is logged with the client's address.
+    /// Allows authorized users to stop, kill and tap processes, and to make recordings. Each such action is logged with
+    /// the client's address.
     pub fn controls(mut self, may_act: bool) -> Self {
         self.may_act = may_act;
         self
@@ -73,7 +75,7 @@ impl Builder {
     /// Starts the console. It runs until it is dropped.
     ///
     /// # Errors
-    /// [`ConsoleError`], whose text says how to fix the problem. The program can continue without a console.
+    /// Returns a [`ConsoleError`], whose text says how to fix the problem. The program can continue without a console.
     pub fn start(self) -> Result<Console, ConsoleError> {
         let failed = |source| ConsoleError::Listen { address: self.listen.clone(), source };
         let addresses: Vec<SocketAddr> = self.listen.to_socket_addrs().map_err(failed)?.collect();

@@ -54,7 +54,7 @@ impl Site {
         }
     }
 
-    /// Answers a request. Calls `is_watch` if the response is a watch, which takes long.
+    /// Answers a request. Calls `is_watch` if the response is a watch, which lasts long.
     pub(crate) async fn answer(
         &self,
         request: &Request<Incoming>,

@@ -1,4 +1,4 @@
-//! Access control: the token, and checks on where a request comes from.
+//! Access control: the token, and checks of the host that a request addresses and of its origin.
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use std::fmt::Write as _;

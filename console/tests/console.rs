@@ -423,7 +423,7 @@ fn only_loopback_is_listened_on_unless_it_is_said() {
     assert!(Console::of(&runtime).listen("0.0.0.0:0").allow_remote().start().is_err());
     let path = scratch("remote");
     let console = Console::of(&runtime).listen("0.0.0.0:0").allow_remote().token_file(&path).start().unwrap();
-    // Which names lead to this address is not known, so each one must be allowed explicitly.
+    // The console cannot know which names lead to this address, so each name must be allowed explicitly.
     let answer = raw(SocketAddr::from(([127, 0, 0, 1], console.address().port())), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(answer.status, 421);
     let taken = Console::of(&runtime).listen(console.address().to_string()).allow_remote().token_file(&path).start();

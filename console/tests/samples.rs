@@ -288,7 +288,8 @@ fn a_message_is_timed_when_someone_asks() {
     });
 }
 
-/// The thread of a pinned process is asked as well. The request stays pending while the process has no message.
+/// The thread of a pinned process is asked for times as well. The request stays pending while the process has no
+/// message.
 #[test]
 fn a_message_of_a_pinned_process_is_timed() {
     soon(|| {

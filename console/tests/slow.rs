@@ -234,7 +234,7 @@ fn a_slow_callee_two_levels_deep_is_found_there() {
     });
 }
 
-/// Without the slower of two concurrent calls, the other one still takes its time.
+/// Without the slower of two concurrent calls, the other one would still take as long as it did.
 #[test]
 fn what_went_on_beside_the_critical_path_bounds_what_a_remedy_saves() {
     Simulation::new("beside").seeds(SEEDS).without_faults().run(|sim| {

@@ -225,7 +225,7 @@ fn a_hostile_debug_costs_its_answer_alone() {
                     assert!(shown["text"].as_str().unwrap().starts_with("Pair {"), "{shown}");
                 }
             }
-            // The process is alive, and has not noticed.
+            // The process is alive, and its `Debug` has not affected it.
             assert!(pair.count().wait().is_ok());
         }
     });

@@ -152,7 +152,7 @@ fn processes_are_sorted_filtered_and_counted() {
         let labels = |query: &str| column(&ask(&console, &format!("/api/processes?{query}")), "label");
         let by_messages = ["clerk 1", "clerk 3", "clerk 0"];
         assert_eq!(labels("sort=messages&type=Clerk&count=3"), by_messages);
-        // How many messages a step handles is not deterministic.
+        // The number of messages that a step handles is not deterministic.
         let by_steps = column(&ask(&console, "/api/processes?sort=steps&type=Clerk"), "steps");
         assert!(
             by_steps.len() == 4 && by_steps.is_sorted_by(|more, fewer| more.as_u64() >= fewer.as_u64()),
@@ -160,7 +160,7 @@ fn processes_are_sorted_filtered_and_counted() {
         );
         let first = &ask(&console, "/api/processes")["rows"][0];
         assert!(first["type"] == "Printer" && is_queued(&first["mailbox"]), "sorted by mailbox: {first}");
-        // A process is found by each text that it has.
+        // A process is found by its name, its type, the place where it was spawned, or its PID.
         let pid = first["pid"].as_str().unwrap().trim_matches(['<', '>']);
         for filter in ["THE+printer", "Print", "views.rs", pid] {
             let found = ask(&console, &format!("/api/processes?filter={filter}"));

@@ -167,7 +167,7 @@ pub fn message(_: TokenStream, item: TokenStream) -> TokenStream {
 /// |---|---|---|
 /// | `Cancel` | the process is told to end | it ends only when it calls `ctx.stop()` |
 /// | `Down` | a monitored process has ended | |
-/// | `Exit` | a linked process has failed | it traps exits: it does not fail as well |
+/// | `Exit` | a linked process has failed | it traps exits, and does not fail as well |
 ///
 /// The method takes `&mut self` or `&self`, optionally the context, and the signal. It returns nothing, and can be
 /// `async`.

@@ -40,7 +40,7 @@ struct End {
     reason: String,
     /// The method in which the process failed.
     method: Option<String>,
-    /// The linked processes and those that monitored it.
+    /// The processes that were linked with it, and those that monitored it.
     told: Vec<Pid>,
     supervised: bool,
 }

@@ -1,7 +1,7 @@
 //! The views: parsed requests, and the values that are returned as JSON.
 //!
-//! The rows of a view are read one by one while the program runs, so they are not a snapshot. PIDs are serialized as
-//! text.
+//! The rows of a view are read one by one while the program runs, so they are not a consistent snapshot. PIDs are
+//! serialized as text.
 
 mod incidents;
 mod overview;

@@ -107,7 +107,7 @@ pub(super) struct ProcessRow {
     messages: u64,
     steps: u64,
     waits_for: Option<Wait>,
-    /// How many seconds a message waits in the mailbox, by a recent measurement.
+    /// How many seconds a message waits in the mailbox, according to a recent measurement.
     wait: Option<f64>,
     /// Share of one processor, sampled over the last minute.
     cpu: f64,

@@ -19,8 +19,8 @@ const LONGEST_CHAIN: usize = 64;
 #[derive(Serialize)]
 pub(super) struct ProcessView {
     row: ProcessRow,
-    /// Why the process waits: the process that it waits for, then the one which that process waits for, and so on to
-    /// the end.
+    /// Why the process waits: first the process that it waits for, then the process that this one waits for, and so on
+    /// to the end.
     chain: Vec<Link>,
     /// Whether the chain leads back to itself, in which case none of its processes can continue.
     is_cycle: bool,
@@ -124,7 +124,7 @@ pub(super) fn tree(host: Host) -> Tree {
         // A process whose parent has ended is a root.
         children.entry(info.parent.filter(|parent| alive.contains(parent))).or_default().push(info);
     }
-    // Sort processes that have children first, since those without may be many.
+    // Processes that have children are sorted first, since those without may be many.
     let is_leaf = |info: &&ProcessInfo| !children.contains_key(&Some(info.pid));
     let ordered = |parent: Option<Pid>| {
         let mut of_it = children.get(&parent).cloned().unwrap_or_default();

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Time limit for a process to describe itself: other requests wait for this one.
+/// Time limit for a process to describe itself, so that a view of a process in a long step does not take long.
 const WITHIN: Duration = Duration::from_millis(100);
 
 #[derive(Default, Serialize)]

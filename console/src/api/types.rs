@@ -29,7 +29,7 @@ pub(crate) struct TypeTotals {
     /// Messages waiting in all mailboxes of the type.
     pub(crate) queued: u64,
     pub(crate) longest_mailbox: u64,
-    /// For each of [`DEPTHS`], the number of mailboxes that are no longer.
+    /// For each of [`DEPTHS`], the number of mailboxes whose length does not exceed it.
     #[serde(skip)]
     pub(crate) depths: [u64; DEPTHS.len()],
 }

@@ -58,7 +58,7 @@ pub(crate) const BOUNDS: [f64; 8] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.
 /// A cumulative histogram for metrics, whose counts only grow.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Buckets {
-    /// For each of [`BOUNDS`], the number of durations that are no longer.
+    /// For each of [`BOUNDS`], the number of durations that do not exceed it.
     pub(crate) counts: [u64; BOUNDS.len()],
     pub(crate) count: u64,
     /// Sum of the durations in seconds.

@@ -1,4 +1,5 @@
-//! Measurements that cost something only while someone looks: a statistical profile, and how long messages wait.
+//! Measurements that have a cost only while someone uses the console: a statistical profile, and how long messages
+//! wait.
 //!
 //! * `histogram`: histograms of durations;
 //! * `profile`: the statistics computed from the samples, without a clock or a thread;

@@ -58,7 +58,7 @@ pub(crate) struct Profile {
     since: BTreeMap<usize, Since>,
     /// Indexed by worker: what the worker ran in the last samples, oldest first.
     lanes: Vec<VecDeque<Option<&'static str>>>,
-    /// How many seconds a message waited, by the last measurement, and when it was measured.
+    /// How many seconds a message waited, according to the last measurement, and when that was taken.
     waits: HashMap<Pid, (f64, Instant)>,
     rates: HashMap<Pid, u64>,
     messages: HashMap<Pid, u64>,
@@ -169,7 +169,7 @@ impl Profile {
         }
     }
 
-    /// Records how long a message to a process has waited. The wait is over.
+    /// Records how long a message to a process has waited, when the wait is over.
     pub(super) fn waited(&mut self, at: Instant, process: &'static str, pid: Pid, waited: Duration) {
         let key = name_of(&self.now.waiting, process);
         self.now.waiting.entry(key).or_default().add(waited);

@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_millis(10);
 const ROUND: Duration = Duration::from_secs(1);
 /// How long the threads continue after the last request for the profile.
 const LASTS: Duration = Duration::from_secs(60);
-/// Number of longest mailboxes, in which waits are measured first.
+/// Number of the longest mailboxes, in which waits are measured first.
 const LONGEST: usize = 100;
 /// Number of other mailboxes of each type in which waits are measured.
 const OF_EACH_TYPE: usize = 32;
@@ -225,7 +225,8 @@ mod tests {
         soon(sample_while_someone_looks);
     }
 
-    /// Sets how long it samples after a request, to forever or to zero, so that no thread has to meet a deadline.
+    /// Sets how long the sampler continues after a request, to forever or to zero, so that no thread has to meet a
+    /// deadline.
     fn set_lasts(samples: &Samples, lasts: Duration) {
         lock(&samples.shared.state).lasts = lasts;
         samples.shared.changed.notify_all();

@@ -129,7 +129,7 @@ impl Analysis {
     /// Breaks down the time of a message, through all processes that it waited for.
     ///
     /// # Errors
-    /// [`ExplainError::NoSuchMessage`], if the recording contains no send with this flow.
+    /// Returns [`ExplainError::NoSuchMessage`] if the recording contains no send with this flow.
     pub fn explain(&self, flow: u32) -> Result<Explanation, ExplainError> {
         let unknown = ExplainError::NoSuchMessage { flow };
         let (index, message) = self.message(flow).ok_or(unknown)?;

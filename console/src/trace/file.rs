@@ -77,7 +77,8 @@ impl<'a> Trace<'a> {
     /// Writes the trace to a file and returns its size in bytes. An existing file is replaced only by a complete trace.
     ///
     /// # Errors
-    /// [`TraceError`], if the trace is too large or the file cannot be written. No partial file is left behind.
+    /// Returns a [`TraceError`] if the trace is too large or the file cannot be written. No partial file is left
+    /// behind.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64, TraceError> {
         let path = path.as_ref();
         let mut name = OsString::from(path);
@@ -100,7 +101,8 @@ impl<'a> Trace<'a> {
     /// Writes the trace, in chunks of about 64 KiB, and returns its size in bytes.
     ///
     /// # Errors
-    /// [`TraceError`], if the trace is too large or the writer fails. Part of the trace may have been written by then.
+    /// Returns a [`TraceError`] if the trace is too large or the writer fails. Part of the trace may have been written
+    /// by then.
     pub fn write(&self, writer: impl Write) -> Result<u64, TraceError> {
         let legend = Legend::from(self.recording);
         let out = BufWriter::with_capacity(64 << 10, writer);

@@ -94,7 +94,7 @@ pub(super) struct ThreadSlice {
     pub(super) process: Number,
 }
 
-/// The index of a recording or of one of its samples. Takes about as much memory as that does.
+/// The index of a recording or of one of its samples. Takes about as much memory as the recording or sample.
 #[derive(Debug)]
 pub(super) struct Index {
     times: Vec<u64>,
@@ -113,7 +113,7 @@ pub(super) struct Index {
     length: u64,
 }
 
-/// Sets the end of the last of several times, if it has none yet.
+/// Sets the end of the last of several periods, if that period has no end yet.
 fn close(last: Option<&mut Option<Point>>, point: Point) {
     if let Some(ended) = last {
         ended.get_or_insert(point);
@@ -309,7 +309,7 @@ impl Index {
         }
     }
 
-    /// Returns the time of a point. After the last event, that is the end.
+    /// Returns the time of a point; for a point after the last event, the time of the end.
     pub(super) fn at(&self, point: Point) -> u64 {
         self.times.get(point.0.get() as usize - 1).copied().unwrap_or(self.length)
     }

@@ -343,7 +343,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.changed = self.survey.receivers.clone();
     }
 
-    /// Writes something that has happened on a thread.
+    /// Writes an instant for an event that happened on a thread.
     fn instant(
         &mut self,
         thread: u32,
@@ -354,7 +354,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.packets.event((TrackEventKind::Instant, self.now, track_of(thread)), category, name, details)
     }
 
-    /// Writes something that has happened to a process on a thread.
+    /// Writes an instant for an event that happened to a process on a thread.
     fn instant_of(&mut self, thread: u32, name: &str, process: Pid) -> Result<(), Refused> {
         let pid = process.to_string();
         self.instant(thread, "event", name, Details { text: Some(("pid", &pid)), ..Details::default() })

@@ -1,7 +1,7 @@
 //! The console's recording: made on request, listed, explained and downloaded.
 //!
-//! There is one recording at a time; the next one replaces it. Indexing and writing the file take long, so they run on
-//! separate threads, and the console's thread keeps answering.
+//! There is one recording at a time; the next one replaces it. Indexing and writing the file take a long time, so they
+//! run on separate threads, and the console's thread keeps answering.
 
 use super::explain::{Analysis, Explanation, TypeTimes};
 use super::file::{Trace, TraceError};

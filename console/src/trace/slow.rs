@@ -14,8 +14,8 @@ use super::index::{Handling, Index, Number, Point, Slice, Suspension, TracedMess
 use super::moment::Then;
 use super::part::{Cause, Interval, TracedProcess, sum};
 
-/// Maximum depth of the walk, in nested calls and full mailboxes. Chains are short; the end of a longer one becomes a
-/// single part.
+/// Maximum depth of the walk, in nested calls and full mailboxes. Chains are usually shorter; the rest of a longer one
+/// becomes a single part.
 const MAX_DEPTH: usize = 64;
 /// Maximum number of intervals in an explanation. It bounds time and memory, and is more than anyone reads.
 const MAX_INTERVALS: usize = 50_000;
@@ -58,7 +58,7 @@ impl<'a> Walk<'a> {
         let name = self.index.legend.name(message.of);
         let cause = Cause::Message { to: by, message: name };
         let stop = match () {
-            // The message may have been handled, and the record of that lost.
+            // The message may have been handled, and the record of its handling lost.
             () if message.began.is_none() && self.index.legend.lost > 0 => Some(Cause::Unknown),
             () if self.path.contains(&flow) => Some(Cause::Cycle),
             () if self.is_deep() => Some(Cause::Remainder),
@@ -230,8 +230,8 @@ impl<'a> Walk<'a> {
         told.push(Interval::leaf(Cause::Timer { process, message }, begin, due));
     }
 
-    /// Adds a gap in which the process waited for an answer, with the time since the send of its call, but not from
-    /// before `from`. Returns where that begins.
+    /// Adds a gap in which the process waited for an answer, together with the time since the call was sent, but no
+    /// time before `from`. Returns where the added time begins.
     fn called(&mut self, gap: &Gap, from: Point, flow: u32, answered: Point, told: &mut Vec<Interval>) -> Point {
         let answered = answered.min(gap.end);
         self.then_ready(gap, answered, told);
@@ -279,8 +279,8 @@ impl<'a> Walk<'a> {
     fn wake(&self, process: Number, last: Option<Slice>, next: Option<&Slice>, gap: Point) -> Option<GapEnd> {
         let known = self.index.process(process);
         let first = known.wakes.partition_point(|(point, _)| *point < gap);
-        // A slice that follows another one on its thread begins with the timestamp of that one's end, so the event that
-        // made the process ready may appear to come slightly later.
+        // A slice that follows another one on its thread begins with the timestamp of that slice's end, so the event
+        // that made the process ready may appear to come slightly later.
         let until = next.map(|slice| slice.ended.unwrap_or(slice.began));
         if let Some(&(point, wake)) = known.wakes.get(first)
             && until.is_none_or(|until| point <= until)

@@ -1,5 +1,5 @@
-//! Attributes as they apply, including those in `cfg_attr`: an attribute macro receives the attributes of its item
-//! before the compiler evaluates conditions.
+//! The attributes that apply to an item, including those in `cfg_attr`: an attribute macro receives the attributes of
+//! its item before the compiler evaluates conditions.
 //!
 //! Rule: `#[cfg_attr(when, a, b)]` is read as `#[cfg_attr(when, a)] #[cfg_attr(when, b)]`, each of which goes where `a`
 //! or `b` would; and `#[cfg_attr(when, cfg(there))]` as `#[cfg(any(not(when), there))]`.

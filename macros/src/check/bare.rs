@@ -1,4 +1,4 @@
-//! A type or a value without what may wrap it: the invisible group of a `macro_rules` fragment, and parentheses.
+//! Unwraps types and values: removes the invisible group of a `macro_rules` fragment, and parentheses.
 
 use syn::{Expr, GenericArgument, PathArguments, Type, TypePath};
 
@@ -29,7 +29,7 @@ pub(crate) fn bare_value(value: Expr) -> Expr {
     }
 }
 
-/// Returns the path, if the type is one.
+/// Returns the path, if the type is a path.
 pub(crate) fn path(ty: &Type) -> Option<&TypePath> {
     match bare(ty) {
         Type::Path(path) => Some(path),

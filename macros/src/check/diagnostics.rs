@@ -1,8 +1,8 @@
 //! Errors in user code.
 //!
-//! Rule: all errors are reported at once, each at the wrong tokens. The first line says what is wrong, the `help` line
-//! what to write instead; its code, pasted over the marked tokens, compiles (tests/ui checks that). The user's item is
-//! emitted in any case, so that nothing else in the program breaks.
+//! Rule: all errors are reported at once, each at the tokens that are wrong. The first line says what is wrong, and the
+//! `help` line says what to write instead; the code in the `help` line, pasted over the marked tokens, compiles
+//! (tests/ui checks that). The user's item is emitted in any case, so that nothing else in the program breaks.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;

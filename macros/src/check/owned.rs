@@ -94,7 +94,7 @@ fn unsized_text(target: &Type) -> Option<Type> {
     })
 }
 
-/// Replaces references and lifetimes in the arguments of a path, such as `Option<&str>` or `Cow<'a, str>`. A
+/// Replaces references and lifetimes in the arguments of a path, such as `Option<&str>` or `Cow<'a, str>`.
 /// `Box<dyn Trait>` and other owners of unsized types stay as they are.
 fn owned_path(path: &TypePath) -> Option<Type> {
     let mut path = path.clone();

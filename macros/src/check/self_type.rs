@@ -71,7 +71,8 @@ impl SelfType {
     pub(crate) fn make_remote(&mut self, diagnostics: &mut Diagnostics) {
         self.remote = true;
         if self.generics.params.is_empty() {
-            // Without the feature, which is reported elsewhere, the runtime lacks items that the generated code needs.
+            // Without the feature, whose absence is reported elsewhere, the runtime lacks items that the generated code
+            // needs.
             self.travels = cfg!(feature = "serde");
             return;
         }
@@ -114,8 +115,8 @@ fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStre
     quote_spanned!(at=> #private::probe::PlacementOf::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
-/// Returns the bound that the type has its `#[process]`, all at one span. All generated code is under this bound, so
-/// that the compiler reports a missing attribute once.
+/// Returns the bound that the type itself has the attribute `#[process]`, with all tokens at one span. All generated
+/// code is under this bound, so that the compiler reports a missing attribute once.
 fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     let at = ident.span().resolved_at(Span::call_site());
     let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);

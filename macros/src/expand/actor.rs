@@ -44,13 +44,14 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the span of the type's name in the user's `impl`, which generated code has for errors about the process as a
-/// whole.
+/// Returns the span of the type's name in the user's `impl`. Generated code has this span, so that errors about the
+/// process as a whole are shown there.
 fn whole(block: &ProcessImpl) -> Span {
     block.self_type.ident.span().resolved_at(Span::call_site())
 }
 
-/// Returns the constants that list what the process has.
+/// Returns the constants that list the process's entries, messages, protocols and signals, and say whether it has async
+/// methods.
 fn constants(block: &ProcessImpl) -> TokenStream {
     let (self_type, private) = (&block.self_type, block.self_type.private());
     let infos = block.entries.iter().map(|entry| entries::info(entry, self_type));
@@ -97,7 +98,7 @@ fn handles(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the functions that start the process, and make messages for it, by the names of methods.
+/// Returns the functions that start the process, and make messages for it, by method name.
 fn by_name(block: &ProcessImpl) -> TokenStream {
     let (private, protocols) = (block.self_type.private(), &block.protocols);
     let (entry, inputs, found) = (local("entry"), local("inputs"), local("found"));
@@ -133,7 +134,7 @@ fn by_name(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the functions that handle a message, and say of it whether that is async and what it contains.
+/// Returns the functions that handle a message, tell whether its handling is async, and show its content.
 fn delivery(block: &ProcessImpl) -> TokenStream {
     let (self_type, serves) = (&block.self_type, serves(block));
     let (krate, private) = (&self_type.krate, self_type.private());
@@ -212,8 +213,8 @@ fn away(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// Returns the type by which each listed protocol is served. Its tokens have the span of the protocol's name, so that a
-/// missing implementation is reported once.
+/// Returns, for each listed protocol, the type that serves it. The tokens have the span of the protocol's name, so that
+/// a missing implementation is reported once.
 fn serves(block: &ProcessImpl) -> Vec<TokenStream> {
     let (private, ty) = (block.self_type.private(), &block.self_type.ty);
     let serves = |path| respan(quote!(<#ty as #private::Serves<(dyn #path + 'static)>>), place(path));

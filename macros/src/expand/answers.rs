@@ -113,7 +113,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Returns the span of the protocol's name, for errors about it as a whole.
+    /// Returns the span of the protocol's name, for errors about the protocol as a whole.
     fn place(&self) -> Span {
         place(&self.protocol)
     }
@@ -298,7 +298,8 @@ impl Answers {
         let (names, types): (Vec<_>, Vec<_>) = fields.iter().map(|(name, ty, _)| (*name, *ty)).unzip();
         let answer = (self.named(method, "Answer"), self.named(method, "Error"));
         let handled = deliver::handled(method, &MethodOwner::own(), &private, &answer, true);
-        // These tokens have the spans of the arguments, for errors about types that differ from the protocol's.
+        // These tokens have the spans of the arguments, so that errors about types that differ from the protocol's are
+        // shown there.
         let carried =
             argument::typed_span(&fields).unwrap_or_else(|| method.ident.span()).resolved_at(Span::call_site());
         let expected = quote_spanned!(carried=> (#(#types,)*));

@@ -172,7 +172,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
     let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
     let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer(self_type));
     let inputs = method.parameters();
-    // These tokens have the span of the user's method, for errors about calling it.
+    // These tokens have the span of the user's method, so that errors about calling it are shown there.
     let at = name.span().resolved_at(Span::call_site());
     let (gives, body) = match &method.arguments.reply {
         Some(Reply::Stream { ident, item, .. }) => {

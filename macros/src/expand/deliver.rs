@@ -115,14 +115,15 @@ pub(crate) fn handled(
     if !method.is_async {
         return body;
     }
-    // These tokens have the span of the method's name, for errors about a value that cannot be held across an await.
+    // These tokens have the span of the method's name, so that errors about a value that cannot be held across an await
+    // are shown there.
     let at = name.span().resolved_at(Span::call_site());
     let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
     quote!(#private::Dispatched::Pending(#kept))
 }
 
-/// Returns the method's answer as an `Outcome` of the expected types. It has the span of the return type, for errors
-/// about another type.
+/// Returns the method's answer as an `Outcome` of the expected types. It has the span of the return type, so that an
+/// error about a wrong type is shown there.
 fn outcome(method: &Method, private: &TokenStream, (answer, error): &(TokenStream, TokenStream)) -> TokenStream {
     let at = match &method.returns {
         ReturnType::Type(_, ty) => ty.span(),

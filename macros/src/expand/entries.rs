@@ -57,7 +57,7 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
         let init = init(entry, self_type);
         quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
     };
-    // These tokens have the span of the user's method, for errors about calling it.
+    // These tokens have the span of the user's method, so that errors about calling it are shown there.
     let function = quote_spanned!(name.span().resolved_at(Span::call_site())=>
         #vis fn #name(&self, #inputs) -> ::core::result::Result<#started, #krate::SpawnError> { #body });
     quote! {
@@ -109,7 +109,7 @@ pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
         .collect()
 }
 
-/// Returns the match arm of the start by name.
+/// Returns the match arm that starts the process at this entry by name.
 pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Option<TokenStream> {
     if !entry.method.sound {
         return None;
@@ -145,7 +145,7 @@ fn init(entry: &Entry, self_type: &SelfType) -> TokenStream {
     let (private, process, name, names) =
         (self_type.private(), &self_type.ty, &entry.method.ident, entry.method.names());
     let passed = entry.method.ctx(&ctx);
-    // These tokens have the span of the method's name, for errors about its return type.
+    // These tokens have the span of the method's name, so that errors about its return type are shown there.
     let at = name.span().resolved_at(Span::call_site());
     let run = quote_spanned!(at=> #private::InitOutcome::into_init(<#process>::#name(#this, #passed #(#names),*)));
     let krate = &self_type.krate;

@@ -36,8 +36,8 @@ pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
 /// Returns the message type, whose fields are the arguments.
 fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: &SelfType) -> TokenStream {
     let (vis, marked) = (lints::generated_visibility(&message.method.vis), &message.method.marked);
-    // An attribute for functions rejects the word `struct`. The word has the span of that attribute, where the error
-    // belongs.
+    // An attribute for functions causes an error at the word `struct`. So the word has the span of that attribute,
+    // where the error belongs.
     let is_other = |attribute: &&Attribute| !attribute.path().is_ident("derive") && !attribute.path().is_ident("serde");
     let at = marked.of_message.iter().find(is_other).map_or_else(Span::call_site, |attribute| attribute.span());
     let structure = quote_spanned!(at.resolved_at(Span::call_site())=> struct);

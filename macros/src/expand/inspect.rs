@@ -69,7 +69,8 @@ fn arm(shape: &Shape<'_>, f: &Ident) -> TokenStream {
     }
 }
 
-/// Returns the function that shows a message of these or of the `protocols`, or nothing if none may be shown.
+/// Returns the function that shows one of these `messages` or a message of the `protocols`; returns no tokens if none
+/// of them may be shown.
 pub(crate) fn messages(messages: &[Message], protocols: &[Path], private: &TokenStream) -> TokenStream {
     if protocols.is_empty() && !messages.iter().any(|message| message.inspect) {
         return TokenStream::new();

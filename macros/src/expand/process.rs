@@ -50,8 +50,8 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     }
 }
 
-/// Returns an item that each block defines, because two blocks would generate everything twice. The compiler's first
-/// error about that shows the item's name.
+/// Returns an item that each block defines. Two blocks would generate everything twice, and the compiler's first error
+/// about that shows the name of this item.
 fn only_once(self_type: &SelfType) -> TokenStream {
     let name = format_ident!(
         "__postroom_{}_has_two_process_impls_write_one",
@@ -65,7 +65,7 @@ fn only_once(self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// Removes our attributes and keeps the methods. Without a valid type nothing is generated.
+/// Removes our attributes and keeps the methods. Used when the type is invalid, so that nothing is generated.
 fn strip(item: &mut ItemImpl) {
     let krate = syn::parse_quote!(postroom);
     for item in &mut item.items {

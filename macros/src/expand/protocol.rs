@@ -68,7 +68,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     }
 }
 
-/// Removes our attributes and keeps the methods. Without a valid type nothing is generated.
+/// Removes our attributes and keeps the methods. Used when there is no valid type, so that nothing is generated.
 fn strip(item: &mut ItemTrait) {
     let krate = parse_quote!(postroom);
     for item in &mut item.items {

@@ -148,7 +148,8 @@ fn substitute(generics: &Generics, tokens: &TokenStream) -> TokenStream {
     out
 }
 
-/// Returns what stands in place of the parameter at `at`, or of the path that starts at it, and where that ends.
+/// Returns the replacement for the parameter, path or group that begins at `at`, and the position after the replaced
+/// tokens.
 fn substitution(generics: &Generics, tokens: &[TokenTree], at: usize, before: &Before) -> Option<(TokenStream, usize)> {
     let unit = || quote!(&'__postroom ());
     let end = at + 1;

@@ -55,7 +55,7 @@ fn is_handled_already(ty: &Type, method: &Method, others: &[Message], diagnostic
     true
 }
 
-/// Reports a generated type that another method has, too. Returns whether there is one.
+/// Reports a generated type whose name the type generated for another method has, too. Returns whether there is one.
 fn is_named_already(ident: &Ident, method: &Method, others: &[Message], diagnostics: &mut Diagnostics) -> bool {
     let same = others.iter().find(|other| other.own_type() == Some(ident));
     let Some(same) = same.filter(|same| same.method.ident != method.ident) else { return false };

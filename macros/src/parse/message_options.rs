@@ -10,7 +10,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Ident, Lit, LitStr, Meta, Token, Type};
 
-/// Maximum length of a name, which is the limit of nodes for the list that they exchange.
+/// Maximum length of a name: the limit that nodes set for the names in the list that they exchange.
 const LONGEST_NAME: usize = 1_024;
 
 #[derive(Default)]

@@ -185,7 +185,7 @@ pub(crate) struct ImplOptions {
     pub(crate) remote: bool,
 }
 
-/// Reads the options of an impl block. `of_protocol` says whether it is the block of a protocol.
+/// Reads the options of an impl block. `of_protocol` says whether the block implements a protocol.
 pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut Diagnostics) -> ImplOptions {
     let (mut krate, mut protocols, mut names_any_protocol) = (default_crate(), Vec::new(), false);
     let mut remote = false;

@@ -71,8 +71,8 @@ impl Output {
         }
     }
 
-    /// Returns whether the type has no values, other than `!`. The lint about unreachable code after a call needs to
-    /// know.
+    /// Returns whether the type is one without values, other than `!`. Code after a call that returns such a type
+    /// triggers the lint about unreachable code.
     pub(crate) fn is_endless(&self) -> bool {
         let Self::Asked(asked) = self else { return false };
         let ty = syn::parse2::<Type>(asked.ty.clone());
@@ -89,7 +89,8 @@ impl Output {
 }
 
 impl Asked {
-    /// Returns one of the two types. Its first and last tokens have the spans of the whole type's, for errors about it.
+    /// Returns one of the two types. Its first and last tokens have the spans of the first and last tokens of the whole
+    /// type, so that errors about it are shown there.
     pub(crate) fn part(&self, name: &str, private: &TokenStream) -> TokenStream {
         let Self { ty, is_result } = self;
         let mut spans = ty.clone().into_iter().map(|token| token.span().resolved_at(Span::call_site()));

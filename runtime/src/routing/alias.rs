@@ -1,12 +1,13 @@
-//! Aliases: PIDs that stand for the process that currently serves. Supervised children, pools and names have aliases.
+//! Aliases: PIDs that resolve to the process that currently serves. Supervised children, pools and names have aliases.
 //!
-//! An alias differs from a process's PID in its generation (see [`Pid::is_alias`]), which no slot ever has. A send
-//! finds that no such process is alive, as for an ended one, and only then checks for an alias. So messages to
-//! processes pay nothing.
+//! An alias differs from a process's PID in its generation (see [`Pid::is_alias`]), which no slot ever has. A send to
+//! an alias first finds no live process, as for an ended one, and only then looks for an alias. So messages that are
+//! sent directly to a live process pay nothing for aliases.
 //!
 //! Aliases have their own table, in chunks that double in size and are never moved or freed. An entry counts the
 //! aliases that it has held, and a PID contains that number, so no PID is given out twice. Each entry has its own lock,
-//! which is held while a reference is copied; the [`AliasTarget`] is called, and dropped, without it.
+//! which is held while a reference to the [`AliasTarget`] is cloned; the target is called, and dropped, without the
+//! lock.
 
 use super::hosts::{is_elsewhere, is_here, node_of};
 use crate::call::package::{Package, Undeliverable};
@@ -19,17 +20,17 @@ use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQu
 use crate::{env::world::World, exit::ExitReason, links::registrations::REGISTRATIONS, util::oneshot::Oneshot};
 use smallvec::SmallVec;
 
-/// Maximum length of a chain of aliases: a child that is a pool, in a tree that has a name, has three. A cycle of
-/// aliases ends here.
+/// Maximum length of a chain of aliases. A child that is a pool, in a tree that has a name, needs three. A lookup that
+/// runs into a cycle of aliases gives up at this depth.
 pub(crate) const DEPTH: usize = 8;
 
 /// The target of an alias.
 ///
 /// All methods are called without a lock, on the thread that sends or queries. Only [`take`](AliasTarget::take) may run
-/// user code, and take as long as that does: for a pool, the key and `Clone` of a message, the hook, and wakers. (The
-/// exception is a pointer, whose target is determined by user code.)
+/// user code, and so take as long as that code does: for a pool, the key and `Clone` of a message, the hook, and
+/// wakers. (The exception is a pointer, whose target is determined by user code.)
 pub(crate) trait AliasTarget: Send + Sync {
-    /// Returns the process that messages go to now, if that is one process at a time.
+    /// Returns the process that messages go to now, if they go to one process at a time.
     fn now(&self) -> Option<Pid>;
 
     /// Like [`now`](Self::now), for a sender that reports when it is done: see [`left`](Self::left).
@@ -40,8 +41,8 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Called when a sender is done with the process that `enter` returned.
     fn left(&self) {}
 
-    /// Takes a package when `now` is `None`, or when the process that `now` returned has ended even after `now` was
-    /// called again.
+    /// Takes a package when `now` returns `None`, or when repeated calls of `now` returned only processes that had
+    /// ended.
     ///
     /// # Errors
     /// Returns the package and the reason.
@@ -50,14 +51,15 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` apply to.
     fn life(&self) -> Option<Pid>;
 
-    /// Like [`life`](Self::life), for a caller that will register a wait for the end of that process. `None` if no
-    /// process takes waits: see [`hold`](Self::hold). Otherwise [`waits`](Self::waits) must follow.
+    /// Like [`life`](Self::life), for a caller that will register a wait for the end of that process. Returns `None` if
+    /// no process accepts waits: see [`hold`](Self::hold). Otherwise the caller must call [`waits`](Self::waits)
+    /// afterwards.
     fn enter_wait(&self) -> Option<Pid> {
         self.life()
     }
 
-    /// Returns its last ended process: another process may still be linked with it, or have the notice of its end in
-    /// its mailbox.
+    /// Returns the target's last process that has ended: another process may still be linked with it, or have the
+    /// notice of its end in the mailbox.
     fn ended(&self) -> Option<Pid> {
         None
     }
@@ -65,7 +67,7 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Called when a wait has been registered with the process that `enter_wait` returned.
     fn waits(&self) {}
 
-    /// Takes a request on behalf of its next process.
+    /// Takes a request on behalf of the target's next process.
     ///
     /// # Errors
     /// Returns the request if the target does not wait for a next process.
@@ -80,7 +82,7 @@ pub(crate) trait AliasTarget: Send + Sync {
     fn owner(&self) -> u16;
 
     /// Called after `take` has refused a package with `Full`. Returns a signal that fires when another attempt is
-    /// worthwhile; `None` if one already is, or if this target has no such signal.
+    /// worthwhile; `None` if an attempt is worthwhile already, or if this target has no such signal.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
     }
@@ -88,23 +90,23 @@ pub(crate) trait AliasTarget: Send + Sync {
 
 /// A request to a process, other than a message.
 pub(crate) enum Request {
-    /// To report its end.
+    /// Reports the end of the process.
     Join(Join),
     /// A message about links and monitors with the alias itself.
     Tie(SentLinkMessage),
-    /// To end after all earlier messages.
+    /// Ends the process after all earlier messages.
     Stop,
     Cancel(ExitReason),
     Kill,
 }
 
-/// The place to wait for the end of the process that a PID stands for.
+/// Where to wait for the end of the process that a PID resolves to.
 pub(crate) enum EndSource {
-    /// At this process. The last alias that led to it counts the wait as in transit until the source is dropped.
+    /// The process itself. The last alias that led to it counts the wait as in transit until the source is dropped.
     Process(Pid, Option<WaitingAt>),
-    /// At this alias, the last one in the chain, which has no process that takes a wait.
+    /// The last alias in the chain, which has no process that accepts a wait.
     Alias(Pid, Arc<dyn AliasTarget>),
-    /// Nowhere, because an alias was retired.
+    /// Nowhere, because an alias was retired, or the chain is longer than [`DEPTH`].
     Nothing,
 }
 
@@ -141,9 +143,9 @@ impl EndSource {
     }
 }
 
-/// Returns all names under which a process may be linked with the target of `pid`: the process behind it and, for each
-/// alias on the way, the alias itself, where a link waits for a process, and its previous process, which has ended. The
-/// process behind `pid` is the last.
+/// Returns all PIDs under which a process may be linked with the target of `pid`: each alias in the chain, where a link
+/// may wait for a process; the previous process of each alias, which has ended; and the process at the end of the
+/// chain, if there is one, which is the last element.
 pub(crate) fn names_of_links(pid: Pid) -> SmallVec<[Pid; 4]> {
     let (mut pid, mut names) = (pid, SmallVec::new());
     for _ in 0..=DEPTH {
@@ -159,7 +161,7 @@ pub(crate) fn names_of_links(pid: Pid) -> SmallVec<[Pid; 4]> {
     names
 }
 
-/// Passes a request to the first target behind an alias that takes it. Returns whether one did.
+/// Follows the chain of an alias, and passes the request to the first target that takes it. Returns whether one did.
 pub(crate) fn hold(pid: Pid, request: Request) -> bool {
     let (mut pid, mut request) = (pid, request);
     for _ in 0..=DEPTH {
@@ -174,8 +176,8 @@ pub(crate) fn hold(pid: Pid, request: Request) -> bool {
     false
 }
 
-/// Posts a link message to an alias of this program. If its target does not take the message, it is answered as for an
-/// ended process.
+/// Posts a link message to an alias of this program. If the alias has no target, or the target does not take the
+/// message, the message is answered as for an ended process.
 pub(crate) fn post_tie(to: Pid, sent: SentLinkMessage) {
     match target_of(to) {
         Some(target) => drop(target.hold(Request::Tie(sent))),
@@ -183,7 +185,7 @@ pub(crate) fn post_tie(to: Pid, sent: SentLinkMessage) {
     }
 }
 
-/// An owned alias. Dropping it retires the alias, unless that was done before: see [`retire`].
+/// An owned alias. Dropping it retires the alias, unless it has been retired already: see [`retire`].
 ///
 /// Its [`AliasTarget`] must not own it.
 pub(crate) struct Alias(Pid);
@@ -213,8 +215,8 @@ impl Drop for Alias {
     }
 }
 
-/// Retires an alias with this reason, unless that was done before. Later messages are refused as for an ended process,
-/// and the PID loses its names, its memberships in groups and its subscriptions.
+/// Retires an alias with this reason, unless it has been retired already. Later messages are refused as for an ended
+/// process, and the PID loses its names, its memberships in groups and its subscriptions.
 ///
 /// Must not be called under a lock, because watchers of the groups are notified.
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
@@ -231,7 +233,7 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     if reusable {
         FREE.push(pid.slot());
     }
-    // Dropped last, and without the lock, because it may own other aliases.
+    // The target is dropped last, and without the lock, because it may own other aliases.
     drop(target);
 }
 
@@ -247,7 +249,7 @@ pub(crate) fn target_of(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
 }
 
 /// Returns whether `pid` is a live process of this program, or an alias that was not retired. The answer is exact, and
-/// in one total order with the end: see `registrations`.
+/// in one total order with the end of the process or alias: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
     if !is_local_alias(pid) {
         return !is_elsewhere(pid) && TABLE.lives(pid);
@@ -272,12 +274,12 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     let process = pid.resolve().filter(|process| !is_elsewhere(*process))?;
     let slot = TABLE.living(process)?;
     let kind = slot.metadata.kind()?;
-    // The process may have ended since its kind was read, and its slot been reused.
+    // The process may have ended, and its slot may have been reused, before the kind was read.
     slot.is_living(process.generation()).then_some(kind)
 }
 
 impl Pid {
-    /// Returns the process that the PID stands for now: itself, or the target of an alias, if there is one.
+    /// Returns the process that the PID refers to now: the PID itself or, for an alias, its target, if it has one.
     ///
     /// Sending to the result saves the lookup of the alias. It is valid for one incarnation: after that a send is
     /// refused, and `resolve` must be called again.
@@ -300,7 +302,7 @@ impl Pid {
         self.follow(|target| target.life())
     }
 
-    /// Returns the process that messages to an alias go to now, if that is one process at a time.
+    /// Returns the process that messages to an alias go to now, if they go to one process at a time.
     #[cold]
     pub(crate) fn serving(self) -> Option<Self> {
         self.follow(|target| target.now())
@@ -330,7 +332,7 @@ struct AliasEntry {
 
 impl AliasEntry {
     /// Returns whether the last alias of the entry is this PID. A PID that was parsed from text may name another host
-    /// or node, and was then never given out.
+    /// or node; such a PID was never given out.
     fn is_of(&self, pid: Pid) -> bool {
         self.number == pid.number() && self.owner == pid.host_number() && self.node == Some(pid.node())
     }
@@ -338,7 +340,7 @@ impl AliasEntry {
 
 type AliasPlace = RwLock<AliasEntry>;
 
-/// The size of the first chunk, as a power of two; each further one is twice as large.
+/// The size of the first chunk, as a power of two; each further chunk is twice as large as the one before.
 const FIRST_BITS: u32 = 6;
 const CHUNKS: usize = (SLOT_BITS - FIRST_BITS + 1) as usize;
 

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 /// The right and the duty to answer the caller of a package, if it has one. Created by [`Package::take_apart`].
 ///
-/// If it is dropped without an answer, its caller gets the same error as for a dropped package: that the message was
-/// unhandled or, if the process that holds it is ending, the reason of that end and that the message was not delivered.
-/// A transport calls [`note_sent`](Self::note_sent) when it has sent the message; from then on the error is that the
-/// message may have been handled.
+/// If it is dropped without an answer, the caller gets the same error as for a dropped package: that the message was
+/// unhandled or, if the process that holds the answerer is ending, that the message was not delivered, with the reason
+/// of that end. A transport calls [`note_sent`](Self::note_sent) when it has sent the message; from then on the error
+/// is that the message may have been handled.
 #[must_use = "dropping it unanswered fails the call"]
 pub struct Answerer {
     caller: Option<Caller>,
@@ -36,8 +36,8 @@ impl Answerer {
         }
     }
 
-    /// Returns whether a caller waits for an answer. False for a message that was sent and not called; if it came
-    /// through a pool, the pool still takes the answer as the sign that it was handled.
+    /// Returns whether a caller waits for an answer. False for a message that was sent rather than called; if the
+    /// message came through a pool, the pool still takes the answer as a sign that it was handled.
     pub fn expects_answer(&self) -> bool {
         self.caller.as_ref().is_some_and(|caller| !caller.was_sent())
     }
@@ -139,7 +139,7 @@ impl Package {
         Self::from_parts(to, payload, None)
     }
 
-    /// Creates a package with a call whose caller is not in this program: for transports.
+    /// Creates a package with a call whose caller is outside this program. Meant for transports.
     ///
     /// `then` is called once, on the thread that answers, with the result for the caller: the value is the `Result` of
     /// the called method. If the package is refused, take it apart or drop it: `then` is called in that case, too. A
@@ -198,8 +198,8 @@ impl Package {
         Self::from_parts(to, payload, answerer.caller.take())
     }
 
-    /// Takes the package apart, for transports, which encode the message by its type. Returns its destination, the
-    /// message, and the right to answer its caller.
+    /// Takes the package apart. Returns its destination, the message, and the right to answer its caller. Meant for
+    /// transports, which encode the message by its type.
     ///
     /// Code that knows the type uses [`Package::answer`] instead.
     pub fn take_apart(self) -> (Pid, Payload, Answerer) {

@@ -1,12 +1,12 @@
 //! Connections to other nodes: a transport, and the links, monitors and joins that depend on it.
 //!
 //! * A message is recorded in the [`Ties`] before it is sent or posted, under the same lock as the check that the
-//!   connection is not lost. The loss takes the ties under that lock. So it either reports the tie of the message, or
-//!   comes first, in which case the message is answered here.
+//!   connection is not lost. The loss of the connection takes the ties under that lock. So the loss either reports the
+//!   tie of the message, or comes first, in which case the message is answered here.
 //! * A message from the other node that is posted while the connection is being lost could arrive after the notice of
 //!   the loss. So it is followed by a second notice, which has no effect if the first one arrived after the message.
 //!
-//! A process may reach a message of this connection when it is already tied to the other process over the next
+//! A process may handle a message of this connection only after it has been tied to the other process over the next
 //! connection. So the message is posted with its [`ConnectionId`], and only messages of a link's own connection can end
 //! the link. A message that establishes a link is therefore sent over the connection that its process has recorded, or
 //! answered here: see [`Way`](super::remote_links::Way).
@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Sends a message of a local process. Returns whether it was sent. A panic of the transport is contained, because
-    /// an exiting process may have to notify others as well.
+    /// an exiting process may have to notify other processes as well.
     pub(super) fn send(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
         let names = lock(&self.ties).as_mut().map(|ties| ties.sends(from, to, &message));
         let Some(names) = names else {
@@ -95,7 +95,7 @@ impl Connection {
             let to = if name.is_alias() { ties.meant(from, name, &message) } else { Some(name) };
             to.map(|to| (to, ties.receives(from, to, name, &message)))
         };
-        // Resolved without the lock, because that calls the target of the alias, which counts the message as in
+        // The alias is resolved without the lock, because resolving calls its target, which counts the message as in
         // transit.
         let source;
         let (to, from) = match noted {
@@ -122,7 +122,7 @@ impl Connection {
         true
     }
 
-    /// Ends the connection, and notifies all processes that are tied to the other node. Has no effect the second time.
+    /// Ends the connection, and notifies all processes that are tied to the other node. A second call has no effect.
     pub(super) fn lose(&self) {
         let ties = lock(&self.ties).take();
         for (from, to, message) in ties.map(Ties::lost).unwrap_or_default() {

@@ -34,15 +34,16 @@ impl Numbers {
     }
 }
 
-/// All hosts so far.
+/// The hosts that exist or have existed.
 static KNOWN: World<Numbers> = World::new(Numbers::new());
 /// The hosts that have begun to shut down.
 static DOWN: World<Numbers> = World::new(Numbers::new());
 /// The hosts whose number is in use.
 static IN_USE: World<Numbers> = World::new(Numbers::new());
 
-/// Returns a number for a new host, which no other host uses until it is [released](release), unless all numbers are in
-/// use. Numbers repeat after 65,535 hosts. PIDs stay unique by slot and generation, which all hosts of a program share.
+/// Returns a number for a new host. Unless all numbers are in use, no other host gets it until it is
+/// [released](release). Numbers repeat after 65,535 hosts. PIDs stay unique by slot and generation, which all hosts of
+/// a program share.
 pub(crate) fn new_host() -> u16 {
     static NEXT: World<AtomicU16> = World::new(AtomicU16::new(0));
     let number = next_free(&NEXT, &IN_USE);
@@ -69,7 +70,7 @@ pub(crate) fn release(number: u16) {
     IN_USE.remove(number);
 }
 
-/// The hosts that are nodes of their own, by number. Without simulations there are none.
+/// The nodes of the hosts that are nodes of their own, by host number. Empty in builds without simulations.
 fn logical() -> &'static RwLock<BTreeMap<u16, NodeId>> {
     static LOGICAL: World<OnceLock<RwLock<BTreeMap<u16, NodeId>>>> = World::new(OnceLock::new());
     LOGICAL.get_or_init(RwLock::default)
@@ -116,7 +117,7 @@ pub(crate) fn is_here(pid: Pid) -> bool {
 }
 
 /// Returns whether the process with this PID belongs to another node, although it may be in the table of slots. Costs
-/// nothing without logical nodes, when all processes in the table belong to one node.
+/// nothing in builds without logical nodes, where all processes in the table belong to one node.
 #[inline(always)]
 pub(crate) fn is_elsewhere(pid: Pid) -> bool {
     acting_node().is_some_and(|own| pid.node() != own)
@@ -127,7 +128,7 @@ pub(crate) fn is_known(number: u16) -> bool {
     number == HOSTLESS || KNOWN.contains(number)
 }
 
-/// Returns whether the host with this number, or the latest of several, has begun to shut down.
+/// Returns whether the host with this number, or the latest host if several have had it, has begun to shut down.
 pub(crate) fn is_down(number: u16) -> bool {
     DOWN.contains(number)
 }

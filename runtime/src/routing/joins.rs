@@ -1,4 +1,4 @@
-//! Joins of processes of other nodes. Each join is a monitor that belongs to a pseudo-process of the local node.
+//! Joins on processes of other nodes. Each join is a monitor that belongs to a pseudo-process of the local node.
 
 use crate::env::program::{HOSTLESS, this_node};
 use crate::env::world::World;
@@ -10,8 +10,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::util::panics::{Site, contain};
 use std::collections::BTreeMap;
 
-/// Returns the PID that monitors processes for the joins of a node. No process has it, since generations begin with
-/// one.
+/// Returns the PID that monitors processes for the joins of a node. No process has this PID, since generations begin
+/// with one.
 fn joiner(node: NodeId) -> Pid {
     Pid::new(node, HOSTLESS, 0, 0)
 }
@@ -55,7 +55,7 @@ impl RemoteJoins {
 }
 
 /// Registers a wait for the end of a process of another node. Returns the joiner, the number of its monitor, and the
-/// joins that were given up: their monitors are to be removed.
+/// joins that were given up, whose monitors the caller must remove.
 pub(super) fn register(to: Pid, join: Join) -> (Pid, u64, BTreeMap<u64, RemoteJoin>) {
     static NUMBER: World<AtomicU64> = World::new(AtomicU64::new(1));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ mod tests {
     use crate::{Package, sync::Arc};
     use std::time::Duration;
 
-    /// A transport that keeps the numbers of the monitors on the other node.
+    /// A transport that records the numbers of the monitors on the other node.
     #[derive(Default)]
     struct Way(Mutex<std::collections::BTreeSet<u64>>);
 

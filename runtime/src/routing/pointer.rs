@@ -8,8 +8,8 @@ use crate::slots::ProcessKind;
 use crate::sync::Arc;
 use crate::util::panics::{Site, contain};
 
-/// A PID that stands for a process, of this node or another, which may change at any time. Created by
-/// [`Host::pointer`](crate::Host::pointer). When this is dropped, the PID becomes like that of an ended process.
+/// A PID that resolves to a process of this node or another. The process may change at any time. Created by
+/// [`Host::pointer`](crate::Host::pointer). When the pointer is dropped, its PID behaves like that of an ended process.
 pub struct Pointer(Alias);
 
 impl Pointer {
@@ -17,7 +17,7 @@ impl Pointer {
         Self(Alias::new(Arc::new(PointerTarget { owner, now })))
     }
 
-    /// Returns the PID. A message to it goes to the process that it stands for when the message is sent.
+    /// Returns the PID. A message to it goes to the process that it resolves to when the message is sent.
     pub fn pid(&self) -> Pid {
         self.0.pid()
     }

@@ -1,4 +1,4 @@
-//! What this node's processes send over connections to other nodes, besides messages: links, monitors, joins and
+//! Everything but messages that this node's processes send over connections to other nodes: links, monitors, joins and
 //! controls.
 
 use super::connection::{Connection, post};
@@ -18,7 +18,7 @@ use crate::sync::{Arc, PoisonError};
 use crate::util::dispose::dispose;
 use crate::util::panics::{Site, contain};
 
-/// The way to another node: its connection, if it has one.
+/// The way to another node: the connection to it, if there is one.
 pub(crate) struct Way(Option<Arc<Connection>>);
 
 impl Way {
@@ -26,7 +26,7 @@ impl Way {
         Self(Router::with(here, |router| router.connection(there)))
     }
 
-    /// Returns the connection ID for a link that is made over it.
+    /// Returns the connection ID for a link that is made over this way.
     pub(crate) fn id(&self) -> ConnectionId {
         self.0.as_ref().map_or(ConnectionId::NONE, |connection| connection.id)
     }
@@ -48,7 +48,7 @@ impl Way {
     }
 }
 
-/// Sends a message from a process of this node to a process of another. If it cannot be sent, it is answered here.
+/// Sends a message from a process of this node to a process of another node. If it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     Way::between(from.node(), to.node()).send(from, to, message);
 }
@@ -86,13 +86,14 @@ pub(crate) fn send_join(to: Pid, join: Join) {
 }
 
 impl Router {
-    /// Connects `transport` to `node`. An earlier transport is [disconnected](Self::disconnect).
+    /// Connects `transport` to `node`. An earlier transport for that node is [disconnected](Self::disconnect).
     pub fn connect(&self, node: NodeId, transport: Arc<dyn Transport>) {
-        // First, so that processes with ties learn of the loss before anything arrives over the new connection.
+        // Disconnected first, so that processes with ties learn of the loss before anything arrives over the new
+        // connection.
         self.disconnect(node);
         let connection = Arc::new(Connection::new(transport, &Abroad));
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, connection);
-        // Outside the lock: the drop of a transport may connect another.
+        // Outside the lock, because dropping a transport may connect another one.
         if let Some(before) = before {
             before.lose();
         }
@@ -100,12 +101,12 @@ impl Router {
 }
 
 impl super::Node {
-    /// Delivers a link message from the process `from` of another node to the process `to` of this one. If that has
-    /// ended, the other process is notified through the transport for its node, as if by the process itself. Returns
-    /// false, and drops the message, if it is not for this node or comes from a node that is not connected.
+    /// Delivers a link message from the process `from` of another node to the process `to` of this one. If `to` has
+    /// ended, `from` is notified through the transport for its node, as if by `to` itself. Returns false, and drops the
+    /// message, if the message is not for this node or comes from a node that is not connected.
     ///
-    /// For each other node, call this and `deliver` from one thread at a time, in the order in which things were sent.
-    /// Connect a node again only when the last call for it has returned.
+    /// For each other node, call this and `deliver` from one thread at a time, in the order in which the messages were
+    /// sent. Connect a node again only after the last call for it has returned.
     pub fn post_link(self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
         if to.node() != self.id() {
             dispose(Site::ReasonDrop, message);

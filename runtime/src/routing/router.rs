@@ -54,8 +54,8 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends a message with a caller; a refusal also fails the caller. Always inlined, for the poll that sends a call.
-/// Other callers use a function that is not inlined.
+/// Sends a message with a caller; a refusal also fails the caller. Always inlined, so that the poll that sends a call
+/// contains it; other callers go through a function that is not inlined.
 ///
 /// # Errors
 /// Returns the message and the reason.
@@ -144,7 +144,8 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
     })
 }
 
-/// Delivers a package to the target of an alias. Returns it if `pid`, which refused it with `why`, is not an alias.
+/// Continues a delivery that `pid` has refused with `why`: if `pid` is an alias, delivers the package to its target.
+/// Returns the package if `pid` is not an alias or its mailbox is full.
 #[cold]
 fn deliver_on(pid: Pid, package: Package, why: RefusalReason) -> Result<(), Undeliverable> {
     if why == RefusalReason::Full {
@@ -171,7 +172,7 @@ trait Routable: Sized {
     fn into_package(self, to: Pid) -> Package;
     fn from_package(package: Package) -> Self;
 
-    /// Sends the message to another node, or to wherever packages for that PID go.
+    /// Routes the message as a package, usually to another node.
     fn abroad(self, to: Pid) -> Result<(), (Self, SendFailure)> {
         route(self.into_package(to)).map_err(|refused| (Self::from_package(refused.package), refused.reason))
     }
@@ -290,7 +291,7 @@ impl Receiver for Pid {
     }
 }
 
-/// A node of this program, which delivers to its processes what has come from other nodes.
+/// A node of this program. As a [`Receiver`], it delivers packages from other nodes to its processes.
 ///
 /// A program is one node. With the feature `test`, runtimes built with `Builder::logical_node` are additional nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -312,8 +313,8 @@ impl Node {
         self.0
     }
 
-    /// Runs `body` as code of this node: what it sends to processes of other nodes goes to this node's transports. For
-    /// code outside of processes, in a program with several nodes; it has no effect in other programs.
+    /// Runs `body` as code of this node: its sends to processes of other nodes go through this node's transports. Meant
+    /// for code outside of processes in a program with several nodes; it has no effect in other programs.
     pub fn enter<R>(self, body: impl FnOnce() -> R) -> R {
         as_node(self.0, body)
     }
@@ -328,7 +329,7 @@ impl Receiver for Node {
         if !hosts::is_known(pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
-        // A PID that names another host than that of the process in its slot was never given out.
+        // A PID whose host differs from that of the process in its slot was never given out.
         let living = TABLE.slot(pid.slot()).filter(|slot| !pid.is_alias() && slot.living() == Some(pid.generation()));
         if living.and_then(Resident::resident).is_some_and(|resident| resident.host_number() != pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
@@ -338,7 +339,7 @@ impl Receiver for Node {
     }
 }
 
-/// Routes what one node sends: to its own processes directly, to other nodes through their transports.
+/// Routes the sends of one node: to its own processes directly, to other nodes through their transports.
 #[derive(Clone)]
 pub struct Router {
     local: NodeId,
@@ -346,7 +347,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router that knows only this node. For tests: sends use the [router of the program](Self::of_program).
+    /// Creates a router that knows only this node. Meant for tests, since sends use the [router of the
+    /// program](Self::of_program).
     pub fn new() -> Self {
         Self::from(this_node())
     }
@@ -362,7 +364,7 @@ impl Router {
     }
 
     /// Returns the router that the sends of a node use: that of the program, or of a logical node. All clones share its
-    /// connections. A node that is not of this program sends nothing.
+    /// connections. Nothing is sent through the router of a node that is not one of this program's.
     pub fn of_node(local: NodeId) -> Self {
         if local == program_node() {
             return Self::of_program().clone();
@@ -400,9 +402,8 @@ impl Router {
         }
     }
 
-    /// Disconnects `node`: what is sent there is refused as [`SendFailure::UnknownNode`], and links, monitors and joins
-    /// with its processes end with [`ExitReason::NodeLost`](crate::ExitReason::NodeLost). Returns whether it was
-    /// connected.
+    /// Disconnects `node`: sends to it are refused as [`SendFailure::UnknownNode`], and links, monitors and joins with
+    /// its processes end with [`ExitReason::NodeLost`](crate::ExitReason::NodeLost). Returns whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         before.map(|before| before.lose()).is_some()
@@ -424,12 +425,12 @@ impl Router {
     }
 }
 
-/// Sends through transports on behalf of the code that the thread runs. If that is a process, it may be suspended.
+/// Sends through transports on behalf of the code that the thread runs. If that code is a process, it may be suspended.
 pub(crate) trait RemoteSender: Send + Sync {
     fn deliver(&self, transport: &dyn Transport, package: Package) -> Result<(), Undeliverable>;
 }
 
-/// The engine's implementation, once there is a host.
+/// The engine's implementation, which is set once there is a host.
 static SENDER: World<OnceLock<&'static dyn RemoteSender>> = World::new(OnceLock::new());
 
 pub(crate) fn set_remote_sender(sender: &'static dyn RemoteSender) {
@@ -446,7 +447,7 @@ fn send_through(transport: &dyn Transport, package: Package) -> Result<(), Undel
 /// Delivers a package for which there was no room, beyond the bound of its transport.
 ///
 /// # Errors
-/// Returns the package if there is no room for it even so, or if its node is no longer connected.
+/// Returns the package if there is no room for it even beyond the bound, or if its node is no longer connected.
 pub(crate) fn deliver_beyond(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
     match Router::with(this_node(), |router| router.connection(pid.node())) {
@@ -482,7 +483,8 @@ impl Receiver for Router {
         }
         match self.connection(pid.node()) {
             Some(connection) => send_through(connection.transport(), package).map_err(|refused| {
-                // The full mailbox may be that of a process of the transport, which the sender does not know.
+                // The full mailbox may be that of one of the transport's own processes, whose PID the sender does not
+                // know.
                 let Undeliverable { package, reason } = refused;
                 let reason = if matches!(reason, SendFailure::Full(_)) { SendFailure::Full(pid) } else { reason };
                 Undeliverable { package, reason }

@@ -1,4 +1,5 @@
-//! The ties between processes of this node and those of one other, which end when the connection is lost.
+//! The ties between processes of this node and those of one other node. They end when the connection to that node is
+//! lost.
 //!
 //! Each process keeps its half of a link. [`Ties`] is a shadow of the local halves, updated by each link message that
 //! passes in either direction. It may list a tie that its process has ended in the meantime; the process then ignores
@@ -9,9 +10,9 @@
 //! # Aliases
 //!
 //! A process may link with or monitor an alias of the other node, which only that node can resolve. On that node, the
-//! tie is with the process that the alias stands for at that moment, and the alias is recorded: messages from that
-//! process then have the alias as their sender, which is the name that the other process knows. (A `Down` is found by
-//! its number.) If the alias stands for no process, the tie may be with the alias itself, which counts as a local
+//! tie is with the process that the alias resolves to at that moment, and the alias is recorded: messages from that
+//! process then have the alias as their sender, which is the name that the other process knows. (A `Down` is identified
+//! by its number instead.) If the alias has no process, the tie may be with the alias itself, which counts as a local
 //! process here.
 
 use crate::exit::ExitReason;
@@ -32,7 +33,7 @@ pub(super) struct Ties {
     watchers: BTreeMap<(Pid, u64), Pid>,
     /// Local processes that are linked through an alias, by the alias and the other process.
     aliased: BTreeMap<(Pid, Pid), Pid>,
-    /// The aliases of these links, by the local process and the other one.
+    /// The aliases of the links in `aliased`, by the local process and the other one.
     aliases: BTreeMap<(Pid, Pid), BTreeSet<Pid>>,
 }
 
@@ -83,7 +84,8 @@ impl Ties {
         self.links.len() + self.unlinking.len() + self.watched.len() + self.watchers.len()
     }
 
-    /// Returns whether there is a link, or one whose end by the local process has not been acknowledged.
+    /// Returns whether there is a link, or one that the local process has ended and whose end has not been
+    /// acknowledged.
     fn is_linked(&self, link: (Pid, Pid)) -> bool {
         self.links.contains(&link) || self.unlinking.contains_key(&link)
     }
@@ -97,7 +99,7 @@ impl Ties {
     }
 
     /// Returns the local process with the tie that a message from `from` to the alias `to` refers to. `None` if the
-    /// message is for the process that the alias stands for now.
+    /// message is for the process that the alias resolves to now.
     pub(super) fn meant(&self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Option<Pid> {
         match message {
             LinkMessage::Link | LinkMessage::Watch(_) => None,
@@ -106,8 +108,8 @@ impl Ties {
         }
     }
 
-    /// Records a message to the local process `to`, which was addressed as `name`. Returns the name from which it
-    /// comes.
+    /// Records a message to the local process `to`, which was addressed as `name`. Returns the name from which the
+    /// message comes: for the notice of a monitor, the name that was monitored.
     pub(super) fn receives(&mut self, from: Pid, to: Pid, name: Pid, message: &LinkMessage<ExitReason>) -> Pid {
         let link = (to, from);
         match message {
@@ -142,7 +144,7 @@ impl Ties {
         from
     }
 
-    /// Ends all ties. Returns the messages that notify the local processes, with sender and receiver.
+    /// Ends all ties. Returns the messages that notify the local processes, each with its sender and its receiver.
     pub(super) fn lost(self) -> Vec<(Pid, Pid, LinkMessage<ExitReason>)> {
         let mut messages = Vec::new();
         for (local, other) in self.links {

@@ -34,9 +34,9 @@ pub enum ControlMessage {
 ///
 /// `deliver`, of the trait [`Receiver`], receives messages and calls. A transport takes a package apart with
 /// [`Package::take_apart`](crate::Package::take_apart), encodes the message by its type, and answers the caller, if
-/// there is one, when the answer comes back. On the other node it passes what has arrived to [`Node`](super::Node): a
-/// package made by [`Package::with_answer`](crate::Package::with_answer) to `deliver`, a link message to
-/// [`post_link`](super::Node::post_link), a control to [`control`](super::Node::control).
+/// there is one, when the answer comes back. On the other node, it passes everything that arrives to
+/// [`Node`](super::Node): packages, made by [`Package::with_answer`](crate::Package::with_answer), to `deliver`, link
+/// messages to [`post_link`](super::Node::post_link), and controls to [`control`](super::Node::control).
 ///
 /// All methods are called on the sending thread, usually inside a step of the sending process, and should enqueue and
 /// return. They may be called on several threads at once, and may send, call, connect and disconnect. A panic in
@@ -45,9 +45,9 @@ pub enum ControlMessage {
 /// # Order
 ///
 /// Messages, link messages and controls of one process are passed on in the order in which it sends them, one call
-/// after the other. The notice of its end follows everything that it sent while it was alive. A transport that keeps
-/// this order for each pair of processes, and delivers on the other node from one thread at a time, preserves the order
-/// that the processes have within one node. There is no order between different senders.
+/// after the other. The notice of the process's end follows everything that it sent while it was alive. A transport
+/// that keeps this order for each pair of processes, and delivers on the other node from one thread at a time,
+/// preserves the order that the processes have within one node. There is no order between different senders.
 ///
 /// # A lost connection
 ///
@@ -65,15 +65,17 @@ pub enum ControlMessage {
 ///
 /// If a transport implements [`queue`](Self::queue) and [`deliver_beyond`](Self::deliver_beyond), its senders are
 /// treated as those of a full local mailbox with a soft bound. Messages of a process are accepted beyond the bound, and
-/// the process is suspended after its step until there is room. If even that is too much, `send` waits inside the step,
-/// or fails with `Full` if the process cannot wait because it was told to end or its own mailbox is over its bound.
-/// `try_send`, and any send by a thread outside of processes, fails with `Full`; `send_wait` and `send_async` wait.
+/// the process is suspended after its step until there is room. If the transport refuses a message even beyond the
+/// bound, `send` waits inside the step, or fails with `Full` if the process cannot wait because it was told to end or
+/// its own mailbox is over its bound. `try_send`, and any send by a thread outside of processes, fails with `Full`;
+/// `send_wait` and `send_async` wait.
 ///
 /// A transport may forward each package, inside `deliver`, as a message to a process of its own. It is then bounded by
-/// that process's mailbox, since the forwarding is a send by the sending process. Such a transport returns the package
-/// if the send is refused; whichever PID its `Full` names, the sender sees the PID to which it has sent.
+/// that process's mailbox, since forwarding counts as a send by the sending process. Such a transport returns the
+/// package if the send is refused; whichever PID its `Full` names, the sender sees the PID to which it has sent.
 pub trait Transport: Receiver {
-    /// Accepts `message` from the process `from` of this node to the process `to` of the other. The default refuses.
+    /// Accepts `message` from the process `from` of this node to the process `to` of the other node. The default
+    /// refuses.
     ///
     /// # Errors
     /// Returns the message if it cannot be sent. A link or monitor that it requests then fails as if the connection
@@ -99,12 +101,12 @@ pub trait Transport: Receiver {
     }
 
     /// Accepts a package beyond the bound at which `deliver` refuses, from a process that is then suspended after its
-    /// step, or that is exiting. There should be a second bound, so that the memory stays bounded. The default calls
+    /// step, or that is exiting. There should be a second bound, so that memory stays bounded. The default calls
     /// `deliver`.
     ///
     /// # Errors
-    /// Returns the package with [`Full`](crate::error::SendFailure::Full) if that is too much as well; the sending step
-    /// then waits.
+    /// Returns the package with [`Full`](crate::error::SendFailure::Full) if there is no room even beyond the bound;
+    /// the sending step then waits.
     fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
         self.deliver(package)
     }

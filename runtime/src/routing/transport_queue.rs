@@ -6,7 +6,7 @@
 //! it records that under its lock and calls `set_room` afterwards. A sender that was refused joins the list under the
 //! lock of the queue, and only while the queue is full. Suppose that room appears between the refusal and the joining.
 //! Then `set_room` comes either before the joining, which finds that the queue is not full, or after it, and resumes
-//! the sender. The end of a connection is a `set_room` too: the next attempt to send detects the end.
+//! the sender. The end of a connection must call `set_room` too: the next attempt to send then detects the end.
 //!
 //! If the transport becomes full again before it calls `set_room`, that call marks a full queue as one with room. A
 //! sender that was refused then does not wait but retries, and is refused again, which marks the queue as full again.
@@ -14,7 +14,7 @@
 use crate::sync::{Arc, Mutex, lock};
 use std::collections::VecDeque;
 
-/// Something that waits for room in a queue of a transport: a suspended process, a thread or a task.
+/// A sender that waits for room in the queue of a transport: a suspended process, a thread or a task.
 pub(crate) trait RoomListener: Send {
     /// Resumes the listener, since there may be room. Returns whether it was still waiting.
     fn resume(self: Box<Self>) -> bool;
@@ -100,7 +100,7 @@ impl TransportQueue {
         };
         waiting.listeners.push_back(Box::new(listener));
         drop(waiting);
-        // Outside the lock, because a listener may contain a user's waker.
+        // Dropped outside the lock, because a listener may contain a user's waker.
         drop(unwanted);
         true
     }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(counts.load(Ordering::Relaxed), 5);
     }
 
-    /// Catches: room that is given to a listener that no longer waits, while others do.
+    /// Catches: room that is given to a listener that no longer waits, while others still wait.
     #[test]
     fn one_that_has_given_up_takes_no_room() {
         let (queue, counts) = (TransportQueue::new(), Arc::new(AtomicU64::new(0)));
@@ -167,7 +167,7 @@ mod tests {
         assert!(queue.wait(Counts(counts.clone(), 2, true)));
         assert!(queue.wait(Counts(counts, 3, true)));
         assert_eq!(queue.resume(1), 1);
-        // It takes no memory either.
+        // Listeners that have given up do not accumulate in memory either.
         (0..10_000).for_each(|number| _ = queue.wait(Counts(Arc::default(), number, false)));
         assert!(queue.waiting() < 100, "{}", queue.waiting());
     }

@@ -54,8 +54,8 @@ impl Seat {
 /// Threads that drive runs, one after the other. They end when this is dropped.
 ///
 /// The drivers belong to one simulation. If they were shared, user thread-locals would pass from one test to another,
-/// whose runs would then depend on earlier ones. For a simulation of one seed, this costs the start of a thread, which
-/// is about 30 µs of 180.
+/// whose runs would then depend on earlier ones. For a simulation of one seed, this costs the start of a thread, about
+/// 30 µs of 180 µs.
 #[derive(Default)]
 pub(crate) struct Drivers {
     idle: Mutex<Vec<Arc<Seat>>>,

@@ -105,13 +105,13 @@ impl Simulation {
         Self { case, seeds: SEEDS, first: 0, only: None, replay: None }
     }
 
-    /// Sets the number of runs, each with its own seed. The first run is made in any case.
+    /// Sets the number of runs, each with its own seed. The first run takes place even if `seeds` is zero.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
         self
     }
 
-    /// Sets the first seed, which is zero by default. The others follow it.
+    /// Sets the first seed, which is zero by default. The other seeds are the numbers after it.
     pub fn first_seed(mut self, seed: u64) -> Self {
         self.first = seed;
         self
@@ -129,7 +129,8 @@ impl Simulation {
         self
     }
 
-    /// Sets how many turns a run may take, and how many timers may fire without a turn. The default is a million.
+    /// Sets how many turns a run may take, and how many timers may fire without a turn. Both limits are a million by
+    /// default.
     pub fn max_turns(mut self, turns: u64) -> Self {
         self.case.max_turns = turns;
         self
@@ -149,8 +150,8 @@ impl Simulation {
 
     /// Replays the smallest failing schedule of a trace file, which [`FailedRun::trace`] names, and runs nothing else.
     /// The environment variable `POSTROOM_REPLAY` does the same for the test that wrote the file. If the program has
-    /// changed, the replay follows the schedule while the same processes take the same turns, and reports where it
-    /// departed.
+    /// changed, the replay follows the schedule as long as the same processes take the same turns, and reports where it
+    /// departed from it.
     pub fn replay(mut self, trace: impl Into<PathBuf>) -> Self {
         self.replay = Some(trace.into());
         self
@@ -166,7 +167,7 @@ impl Simulation {
     /// Runs the test.
     ///
     /// # Panics
-    /// With the text of the [`SimulationError`], if the test fails.
+    /// Panics with the text of the [`SimulationError`] if the test fails.
     #[track_caller]
     pub fn run<R: TestResult>(self, body: impl Fn(Sim) -> R + Send + Sync + 'static) {
         if let Err(error) = self.check(body) {
@@ -177,7 +178,7 @@ impl Simulation {
     /// Runs an async test, like [`run`](Self::run).
     ///
     /// # Panics
-    /// In the same case as [`run`](Self::run).
+    /// Panics if the test fails, like [`run`](Self::run).
     #[track_caller]
     pub fn run_async<F: Future<Output: TestResult>>(self, body: impl Fn(Sim) -> F + Send + Sync + 'static) {
         self.run(move |sim| block_on(body(sim)));
@@ -186,8 +187,9 @@ impl Simulation {
     /// Runs the test. Returns its coverage.
     ///
     /// # Errors
-    /// [`SimulationError`]: the first seed that fails, with the smallest failing schedule that was found; a test that
-    /// is not deterministic; a condition of `sometimes!` that never held; a replay that does not follow its schedule.
+    /// Returns a [`SimulationError`] for the first seed that fails, with the smallest failing schedule that was found;
+    /// for a test that is not deterministic; for a condition of `sometimes!` that never held; and for a replay that
+    /// does not follow its schedule.
     pub fn check<R: TestResult>(
         mut self,
         body: impl Fn(Sim) -> R + Send + Sync + 'static,
@@ -422,7 +424,7 @@ impl fmt::Debug for Simulation {
     }
 }
 
-/// Returns how many choices are other than the dullest.
+/// Returns the number of choices that are not the dullest alternative.
 fn needed(choices: &[u16]) -> usize {
     choices.iter().filter(|choice| **choice > 0).count()
 }
@@ -512,8 +514,8 @@ const BROKEN: &str = "the runtime contradicts itself, which is its fault and not
 /// The moment at which each run begins. It is always the same, since a program may print its times.
 const BEGINNING: Moment = Moment::of_days(36_500);
 
-/// The slots of former runners, for later ones. Each list stays together, because PIDs are in the order of slots, and
-/// slots that were leased later are higher.
+/// The slots of former runners, for later ones. Each list stays together, because PIDs are ordered by slot, and slots
+/// that were leased later have higher indices.
 static UNUSED_SLOTS: World<SegQueue<Vec<u32>>> = World::new(SegQueue::new());
 
 impl Drop for Runner {
@@ -538,7 +540,8 @@ impl Runner {
         self.make(choices, seed, is_listed.then(ExpectedTurns::default))
     }
 
-    /// Makes a run. With `listed`, its turns are listed, and it replays those while it can.
+    /// Makes a run. With `listed`, the run lists its turns, and compares them with those of `listed`: from the first
+    /// that differs, it stops replaying.
     fn make(&mut self, choices: Choices, seed: u64, listed: Option<ExpectedTurns>) -> Result<Ran, SimulationError> {
         let unsupported = |reason: String| SimulationError::Unsupported { test: self.case.name.clone(), reason };
         let clock = Clock::starting_at(BEGINNING);
@@ -575,7 +578,7 @@ impl Runner {
             runtimes.for_each(drop);
         } else {
             // A step waits for something that no process can provide, or the runtime can no longer be relied on. The
-            // hosts are left behind, with the thread of such a step.
+            // hosts are left behind, and so is the thread of such a step.
             self.slots.clear();
             runtimes.for_each(Host::leave_behind);
         }

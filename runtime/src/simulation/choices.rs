@@ -17,7 +17,7 @@ pub(crate) enum ChoiceSource {
     Drawn(TurnOrder),
     /// The choices of another run; zero after the last of them.
     Replayed,
-    /// Like `Replayed`, but each time slice takes one event, which is not a choice.
+    /// Like `Replayed`, but each time slice takes one event, so that its budget is not a choice.
     Exhaustive,
     /// The choices of the next path of a search; each time slice takes one event.
     Explored(Explorer),
@@ -55,8 +55,9 @@ impl Choices {
         Self { source, random: Random::new(0, CHOICES), made: Vec::new(), given }
     }
 
-    /// Chooses one of `actors`, which are ready in this order. `turn` is the number of the turn, and `touched` is what
-    /// the previous turn has touched. Returns `None` if everything that follows has been explored.
+    /// Chooses one of `actors`, which are in the order in which they became ready. `turn` is the number of the turn,
+    /// and `touched` is what the previous turn has touched. Returns `None` if everything that follows has been
+    /// explored.
     pub(crate) fn actor(&mut self, actors: &[u32], turn: u64, touched: Touched) -> Option<usize> {
         if let ChoiceSource::Explored(explorer) = &mut self.source {
             let chosen = explorer.turn(actors, touched)?;
@@ -68,8 +69,7 @@ impl Choices {
         Some(self.choose(actors.len(), |strategy, random| strategy.choose(actors, turn, random)))
     }
 
-    /// Chooses one of `count` alternatives: a worker, or a process or thread that is ready besides what the workers
-    /// hold.
+    /// Chooses one of `count` alternatives: a worker, or a process or thread that is ready but in no worker's queue.
     pub(crate) fn worker(&mut self, count: usize) -> usize {
         self.choose(count, |_, random| random.below(count))
     }
@@ -88,7 +88,7 @@ impl Choices {
         self.choose(2, |_, random| usize::from(random.unit() < probability)) == 1
     }
 
-    /// Chooses a part of a time, from zero to all of it, in 255 steps.
+    /// Chooses a part of `time`, from zero to all of it, in steps of 1/255.
     pub(crate) fn part_of(&mut self, time: Duration) -> Duration {
         if time.is_zero() {
             return time;
@@ -111,8 +111,8 @@ impl Choices {
         chosen
     }
 
-    /// Records a choice. A number above 65,535 is recorded as 65,535, and the list then replays another run; but a test
-    /// that ends never has so many alternatives.
+    /// Records a choice. A number above 65,535 is recorded as 65,535, so that the list would replay another run; but no
+    /// test that ends has that many alternatives.
     fn record(&mut self, chosen: usize) {
         self.made.push(u16::try_from(chosen).unwrap_or(u16::MAX));
     }
@@ -122,7 +122,7 @@ impl Choices {
         self.given.truncate(self.made.len());
     }
 
-    /// Returns the choices made.
+    /// Returns the choices made so far.
     pub(crate) fn made(&self) -> &[u16] {
         &self.made
     }
@@ -139,7 +139,7 @@ impl Choices {
 /// The random stream of a seed from which choices are drawn.
 const CHOICES: u64 = 1 << 40;
 
-/// The numbers of events that a time slice may take; the first is that of production.
+/// The numbers of events that a time slice may take; the first is the one used in production.
 const BUDGETS: [u32; 4] = [crate::process::slice::BUDGET, 1, 2, 8];
 
 #[cfg(test)]

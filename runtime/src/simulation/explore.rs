@@ -1,10 +1,10 @@
-//! The exploration of all schedules of a small test, each once.
+//! Explores all schedules of a small test, each once.
 //!
-//! Turns of two processes commute unless both touch the same process, since processes share nothing else. So of the
-//! orders that differ only in turns that commute, one is enough. A depth-first search with *sleep sets* (Godefroid,
-//! 1996) takes one: when a turn has been explored from a state, the other branches of that state do not take it until
-//! after a turn with which it does not commute. "Touches the same receiver" is transitive, which makes the reduction
-//! effective for actors (TransDPOR: Tasharofi et al., 2012).
+//! Turns of two processes commute unless both touch the same process, since processes share nothing else. So among the
+//! orders that differ only in turns that commute, it is enough to explore one. A depth-first search with *sleep sets*
+//! (Godefroid, 1996) explores just one: when a turn has been explored from a state, the other branches of that state do
+//! not take it until after a turn with which it does not commute. "Touches the same receiver" is transitive, which
+//! makes the reduction effective for actors (TransDPOR: Tasharofi et al., 2012).
 //!
 //! A turn touches its process, the processes that it sends to, answers or signals, and *everything* if it spawns, ends,
 //! or changes names or groups. Memory that processes share without the runtime is not considered.

@@ -1,7 +1,8 @@
 //! Faults that a test requests, drawn from its seed.
 //!
-//! Each is *active* in a run with a probability of a quarter, so that most runs show few faults at once (swarm testing:
-//! Groce et al., 2012; FoundationDB's BUGGIFY), and then happens with the probability that the test gave.
+//! Each fault is *active* in a run with a probability of a quarter, so that most runs have few kinds of faults at once
+//! (swarm testing: Groce et al., 2012; FoundationDB's BUGGIFY). An active fault happens with the probability that the
+//! test gave.
 
 use super::choices::Choices;
 use crate::sync::simulated::Mishap;
@@ -46,7 +47,7 @@ impl Faults {
         }
     }
 
-    /// Makes timers up to `late` late, if this fault is active in this run.
+    /// Delays timers by up to `late`, if this fault is active in this run.
     pub(crate) fn set_late(&mut self, choices: &mut Choices, late: Duration) {
         self.late = if self.are_wanted && choices.fault(ACTIVE) { late } else { Duration::ZERO };
     }
@@ -60,7 +61,7 @@ impl Faults {
         Some(choices.part_of(asked.most))
     }
 
-    /// Returns how late the next timers are.
+    /// Returns how late the next timers fire.
     pub(crate) fn lateness(&self, choices: &mut Choices) -> Duration {
         choices.part_of(self.late)
     }

@@ -43,7 +43,7 @@ impl SimRun {
         Host::of_scheduler(self.state().hosts.first()?.scheduler)
     }
 
-    /// Pauses a host for `time`. A host that is already paused stays so until the later of the two moments.
+    /// Pauses a host for `time`. A host that is already paused stays paused until the later of the two moments.
     pub(crate) fn pause(&self, host: Host, time: Duration) {
         let until = self.clock.moment().after(time);
         let state = &mut *self.state();

@@ -1,14 +1,15 @@
-//! The invariants of the runtime itself, which are checked after each run, whatever the test.
+//! The invariants of the runtime itself, which are checked after each run of any test.
 //!
-//! They reveal faults in the runtime that have no consequence in a short test: a lost token is a process that never
+//! They reveal faults in the runtime that have no consequence in a short test: a lost token means a process that never
 //! runs again, and a name that stays with an ended process is a leak.
 //!
 //! * Between turns each token is in one place: parked in its mailbox, or ready. A process that is parked as idle has
 //!   nothing to do; a suspended process waits for a mailbox that will have room; a process that awaits an answer waits
 //!   for a live process; and links, monitors and names belong to live processes, and are known on both sides.
-//! * When all processes have been killed, nothing of them is left.
+//! * When all processes have been killed, nothing remains of them.
 //!
-//! Each check was seen to fail, with a fault that no assertion of a test detects: `unasserted` in `tests/faults/list`.
+//! Each check has been seen to fail, with an injected fault that no assertion of a test detects: `unasserted` in
+//! `tests/faults/list`.
 
 use super::run::SimRun;
 use crate::api::runtime::Host;

@@ -1,12 +1,12 @@
 //! Detects timers that fire forever without a turn of any process. Without this check, such a run would never end.
 //!
-//! A timer that its own action sets again needs no process, so the bound of turns does not end the run. If it is due at
-//! the same moment, the bound of time does not either. All pending timers may fire at one moment, however many they
-//! are: only further timers count.
+//! A timer that its own action sets again needs no process, so the limit on turns does not end the run. If it is due
+//! again at the same moment, the limit on time does not end it either. Any number of pending timers may fire at one
+//! moment, so only further timers count.
 
 use std::collections::BTreeMap;
 
-/// The timers that have fired since the last turn, by the processes that they were for.
+/// The timers that have fired since the last turn, by the processes to which they sent something.
 #[derive(Default)]
 pub(crate) struct FiredTimers {
     count: u64,
@@ -29,7 +29,7 @@ impl FiredTimers {
         self.receiver = None;
     }
 
-    /// Prepares for timers that may fire now: earlier sends are not theirs.
+    /// Prepares for timers that may fire now: no earlier send is attributed to them.
     pub(crate) fn begin(&mut self) {
         self.receiver = None;
     }
@@ -67,8 +67,8 @@ impl FiredTimers {
         self.total
     }
 
-    /// Returns the processes for which the most timers fired, with the number of timers for each; `None` stands for
-    /// timers that have sent nothing.
+    /// Returns the processes for which the most timers fired, with the number of timers for each; the timers that have
+    /// sent nothing are under `None`.
     pub(crate) fn busiest(&self, most: usize) -> Vec<(Option<u32>, u64)> {
         let others = self.count - self.of.values().sum::<u64>();
         let of = self.of.iter().map(|(actor, count)| (Some(*actor), *count));

@@ -1,4 +1,4 @@
-//! What comes next in a run.
+//! The decision on what comes next in a run.
 
 use super::run::SimRun;
 use super::state::{Abort, NextTurn, PlayedHost, Ready, SimulatedHost, State, Until};
@@ -11,10 +11,11 @@ use crate::sync::Steal;
 use crate::sync::simulated::Mishap;
 use std::time::Duration;
 
-/// Simulation time that the processes of a run have to end, long enough for their calls and sleeps to time out.
+/// Simulation time within which the processes of a run must end. It is long enough for their calls and sleeps to time
+/// out.
 const ENDING: Duration = Duration::from_secs(24 * 3600);
 
-/// Number of turns that the processes of a run have to end.
+/// Number of turns within which the processes of a run must end.
 const ENDING_TURNS: u64 = 100_000;
 
 impl SimRun {
@@ -68,7 +69,8 @@ impl SimRun {
         }
     }
 
-    /// Returns whether the run has taken too long, which it records, or whether its timers fire endlessly.
+    /// Returns whether the run has taken too long, or its timers fire endlessly. A run that has taken too long is
+    /// recorded as aborted.
     fn is_over(&self, state: &mut State, now: Moment) -> bool {
         if state.fired.are_endless() {
             return true;
@@ -90,7 +92,7 @@ impl SimRun {
         if state.is_ending { ENDING_TURNS } else { self.case.max_turns }
     }
 
-    /// Moves everything from the queues of the hosts' workers to the list of what is ready.
+    /// Moves everything from the queues of the hosts' workers to the list of ready processes and threads.
     pub(super) fn sweep(&self, state: &mut State) {
         if self.has_workers(state) {
             return;
@@ -111,8 +113,8 @@ impl SimRun {
         }
     }
 
-    /// Returns whether the scheduler decides what each worker runs. It does not while processes are ended, since the
-    /// order of their ends is not a choice.
+    /// Returns whether the scheduler decides what each worker runs. It does not while processes are being ended, since
+    /// the order of their ends is not a choice.
     fn has_workers(&self, state: &State) -> bool {
         self.workers > 1 && !state.is_ending
     }

@@ -17,9 +17,9 @@ pub struct Coverage {
     pub turns: u64,
     /// Number of different schedules.
     pub schedules: u64,
-    /// Whether these schedules represent all possible ones: the test is proved for every order of its processes' turns.
-    /// (Orders that differ only in turns that commute are one schedule. Runs that turned out to repeat a schedule in
-    /// this sense count in `runs`.)
+    /// Whether these schedules represent all possible ones, so that the test is proved for every order of its
+    /// processes' turns. (Orders that differ only in turns that commute are one schedule. `runs` includes the runs that
+    /// turned out to repeat a schedule in this sense.)
     pub is_exhaustive: bool,
     /// For each condition of [`sometimes!`](crate::test::sometimes), the number of runs in which it held.
     pub sometimes: BTreeMap<&'static str, u64>,
@@ -72,7 +72,7 @@ pub enum SimulationError {
     Departed {
         /// The name of the test.
         test: String,
-        /// Where it departed.
+        /// Where the replay departed.
         departure: Departure,
     },
     /// A trace cannot be replayed.
@@ -134,7 +134,7 @@ impl fmt::Display for Departure {
 pub struct FailedRun {
     /// The name of the test.
     pub test: String,
-    /// The seed; with the same build it fails again.
+    /// The seed. With the same build, the run fails with it again.
     pub seed: u64,
     /// The number of the run, from 1, and the planned number of runs.
     pub run: (u64, u64),

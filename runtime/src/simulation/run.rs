@@ -1,17 +1,18 @@
 //! One run of a test: which process goes next, on which thread, and at what time.
 //!
 //! The host is an ordinary one without threads. After each turn, everything that production code has queued for its
-//! workers is moved (*swept*) from their queues into one list of what is ready, and a [choice](super::choices) decides
-//! what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock leaps to
-//! the next timer. If there is no timer either, the test is stuck.
+//! workers is moved (*swept*) from their queues into one list of ready processes and threads, and a
+//! [choice](super::choices) decides what comes next: a process, for a time slice, or a thread that has waited. If
+//! nothing is ready, the clock leaps to the next timer. If there is no timer either, the test is stuck.
 //!
 //! With several workers nothing is swept: the choice is which worker goes next, and the scheduler decides what it runs.
 //!
 //! Only the thread with the baton runs the code of the test, of a process, or [`SimRun::drive`], so no thread waits for
 //! a lock here.
 //!
-//! What is ready and what waits is in [`state`](super::state); [`next`](super::next) chooses. The hosts of a run are in
-//! [`hosts`](super::hosts), and what the runtime asks of it in [`simulator`](super::simulator).
+//! [`state`](super::state) contains what is ready and what waits, and [`next`](super::next) chooses among it. The hosts
+//! of a run are in [`hosts`](super::hosts), and the functions that the runtime calls are in
+//! [`simulator`](super::simulator).
 
 use super::baton::{Drive, Drivers, Instruction, Seat, SimThread};
 use super::choices::Choices;
@@ -69,7 +70,7 @@ pub(crate) struct Aborted;
 pub(crate) struct Ran {
     pub(crate) failure: Option<Panic>,
     pub(crate) made: Vec<u16>,
-    /// The rest of the search, if the run is part of a search and there is more.
+    /// The rest of the search, if the run is part of a search that is not complete.
     pub(crate) explorer: Option<Explorer>,
     /// Whether the run was cut short because everything that followed had been explored.
     pub(crate) is_redundant: bool,
@@ -166,7 +167,7 @@ impl SimRun {
         self.clock.moment().since(self.began)
     }
 
-    /// Makes the calling thread one of the run while `body` runs.
+    /// Makes the calling thread part of the run while `body` runs.
     pub(crate) fn within<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
         let (simulator, clock) = (simulated::enter(Some(self.clone())), use_clock(self.clock.clock_override()));
         let _left = defer(|| {
@@ -191,7 +192,7 @@ impl SimRun {
         is_clean
     }
 
-    /// Makes all drivers leave, whatever is left to do, when the runtime can no longer be relied on.
+    /// Makes all drivers leave, whatever is left to do. Called when the runtime can no longer be relied on.
     pub(crate) fn abandon(&self) {
         self.end_body();
         self.dismiss();
@@ -249,9 +250,9 @@ impl SimRun {
         slots
     }
 
-    /// Returns the slots of the processes whose tokens the simulation holds, because they are ready or not run for a
-    /// while. Returns `None` if a step waits on its stack: the step holds the token of its process, and the token of
-    /// each process that it is about to spawn.
+    /// Returns the slots of the processes whose tokens the simulation holds, because they are ready or slowed. Returns
+    /// `None` if a step waits on its stack: the step holds the token of its process, and the token of each process that
+    /// it is about to spawn.
     pub(crate) fn ready_slots(&self) -> Option<Vec<u32>> {
         let state = &mut *self.state();
         self.sweep(state);
@@ -279,7 +280,7 @@ impl SimRun {
         state.faults.add(&mut state.choices, rule);
     }
 
-    /// Makes timers up to `late` late.
+    /// Delays timers by up to `late`.
     pub(crate) fn set_late(&self, late: Duration) {
         let state = &mut *self.state();
         state.faults.set_late(&mut state.choices, late);
@@ -345,7 +346,7 @@ impl SimRun {
 impl Drive for SimRun {
     fn drive(self: Arc<Self>, seat: &Arc<Seat>) {
         self.state().members.push(SimThread::of_this_thread(seat.clone()));
-        // The report of a failed run contains the panic.
+        // Panics are not printed here, because the report of a failed run contains them.
         silence(true);
         self.within(|| as_simulated_thread(|| self.take_turns(seat)));
         let id = current_thread().id();

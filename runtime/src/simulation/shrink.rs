@@ -1,13 +1,13 @@
-//! Shrinks a failing schedule to few choices other than the dullest.
+//! Shrinks a failing schedule, so that few choices other than the dullest are left.
 //!
 //! First the end of the list is cut off, then blocks of choices are set to zero, in halves, quarters and so on (delta
-//! debugging: Zeller and Hildebrandt, 2002), while the same failure remains.
+//! debugging: Zeller and Hildebrandt, 2002), as long as the same failure remains.
 
 /// Maximum number of runs.
 const MOST: usize = 2_000;
 
-/// Number of turns and timers in total after which no further run begins. A run that never ends takes as many as the
-/// test allows, each time.
+/// Number of turns and timers in total after which no further run begins. Each attempt that never ends takes as many as
+/// the test allows.
 const MOST_WORK: u64 = 3_000_000;
 
 /// A shrunk schedule.
@@ -17,8 +17,8 @@ pub(crate) struct Shrunk {
     pub(crate) tries: usize,
 }
 
-/// Shrinks `choices`. `fails` runs a list, and returns whether it fails in the same way, and how many turns and timers
-/// it took.
+/// Shrinks `choices`. `fails` runs a list of choices, and returns whether it fails in the same way, and how many turns
+/// and timers it took.
 pub(crate) fn shrink(choices: Vec<u16>, mut fails: impl FnMut(&[u16]) -> (bool, u64)) -> Shrunk {
     let (mut best, mut tries, mut work) = (choices, 0, 0_u64);
     let mut attempt = |candidate: Vec<u16>, best: &mut Vec<u16>, tries: &mut usize| {

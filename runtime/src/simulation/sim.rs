@@ -31,8 +31,8 @@ impl Sim {
         Self { run, host }
     }
 
-    /// Returns the simulation that the calling thread is part of, if it is part of one: for libraries that replace
-    /// their threads and clocks in a simulated test.
+    /// Returns the simulation that the calling thread is part of, if it is part of one. Meant for libraries that
+    /// replace their threads and clocks in a simulated test.
     pub fn current() -> Option<Self> {
         with_current(|run| {
             let run = run?;
@@ -45,8 +45,9 @@ impl Sim {
         self.host
     }
 
-    /// Adds a node to the simulation: a separate host, built like that of the test, whose processes reach the others
-    /// only through what is connected to its router. See `Builder::logical_node`; the test itself observes all nodes.
+    /// Adds a node to the simulation: a separate host, built like that of the test, whose processes reach other nodes
+    /// only through the transports that are connected to its router. See `Builder::logical_node`; the test itself
+    /// observes all nodes.
     ///
     /// `postroom_cluster::testing` creates whole nodes of a cluster, with a broker between them: see the guide's page
     /// "Test a cluster".
@@ -73,7 +74,7 @@ impl Sim {
     /// ```
     ///
     /// # Panics
-    /// If the test's builder fails to build the host.
+    /// Panics if the test's builder fails to build the host.
     #[track_caller]
     pub fn node(&self) -> Host {
         match self.run.add_node() {
@@ -94,14 +95,15 @@ impl Sim {
         node.scheduler().kill_all(&self.run.used_slots());
     }
 
-    /// Returns whether a fault with this probability happens, for a library's own faults, such as a network that loses
-    /// messages. Always false in a test without faults. Shrinking a failing schedule removes these faults where it can.
+    /// Returns whether a fault with this probability happens. Meant for a library's own faults, such as a network that
+    /// loses messages. Always false in a test without faults. Shrinking a failing schedule removes these faults where
+    /// it can.
     pub fn chance(&self, probability: f64) -> bool {
         self.run.chance(probability)
     }
 
-    /// Returns a random delay of at most `most`, for something that is late. Like [`chance`](Self::chance), zero in a
-    /// test without faults.
+    /// Returns a random delay of at most `most`, for a library's own late events. The delay is zero in a test without
+    /// faults.
     pub fn delay(&self, most: Duration) -> Duration {
         self.run.delay(most)
     }
@@ -111,10 +113,11 @@ impl Sim {
         self.run.elapsed()
     }
 
-    /// Advances the time by `duration`, timer by timer. All processes become idle before each step and at the end.
+    /// Advances the time by `duration`, timer by timer. All processes become idle before each step of the clock and at
+    /// the end.
     ///
     /// # Panics
-    /// If it is called inside a process.
+    /// Panics if it is called inside a process.
     #[track_caller]
     pub fn advance(&self, duration: Duration) {
         if let Err(error) = self.run.clock.advance(duration) {
@@ -128,7 +131,7 @@ impl Sim {
     /// Creates a probe: see [`Probe`].
     ///
     /// # Panics
-    /// If all slots for processes are in use.
+    /// Panics if all slots for processes are in use.
     #[track_caller]
     pub fn probe<M: Send + 'static>(&self) -> Probe<M> {
         match Probe::new(self.host) {
@@ -189,7 +192,7 @@ impl Sim {
         self.ask::<C>(Mishap::LateCommand, probability, most);
     }
 
-    /// Makes timers up to `most` late, in a quarter of the runs. Timers are never early.
+    /// Delays timers by up to `most`, in a quarter of the runs. Timers are never early.
     pub fn late_timers(&self, most: Duration) {
         self.run.set_late(most);
     }

@@ -1,4 +1,4 @@
-//! What the runtime asks of the run that it belongs to.
+//! The functions of a run that the runtime calls, as an implementation of [`Simulator`].
 
 use super::baton::{Instruction, is_this};
 use super::run::{Aborted, SimRun};

@@ -65,7 +65,7 @@ pub(super) struct Waiting {
 /// Something that is ready to continue.
 pub(super) enum Ready {
     Process(Token),
-    /// A process that was not run for a while and may run now.
+    /// A process that was slowed and may run now.
     Slowed(Token),
     Thread(ThreadId),
 }
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// Makes everything ready that waits for a moment that has come.
+    /// Makes ready everything that waits for a moment that has come.
     pub(super) fn wake(&mut self, now: Moment) {
         for waiting in &mut self.waiting {
             if matches!(waiting.until, Until::Unparked(deadline) if deadline <= now) {

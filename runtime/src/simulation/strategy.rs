@@ -1,10 +1,10 @@
-//! Strategies, which decide who goes next.
+//! Strategies, which decide which process goes next.
 
 use crate::env::chance::Random;
 use std::collections::BTreeMap;
 
 /// How the schedules of a test are chosen. With [`Portfolio`](Schedules::Portfolio), the default, each seed draws its
-/// strategy, so none has to be guessed.
+/// strategy, so the author of a test need not guess one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedules {
@@ -22,7 +22,7 @@ pub enum Schedules {
     /// Random with rare preemption: most of the time, the process that ran last continues, or the one that it has
     /// woken. Finds failures that need one process to get far ahead of another.
     Rare,
-    /// All schedules, one after the other: for small tests. Each time slice takes one event.
+    /// All schedules, one after the other. Meant for small tests. Each time slice takes one event.
     Exhaustive,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum TurnOrder {
     Pct(Priorities),
 }
 
-/// One turn in this many is drawn.
+/// One turn in this many is drawn at random.
 const RARE: usize = 16;
 
 /// The lengths of runs that [`Schedules::Pct`] assumes, as powers of two: the length of a run is not known in advance.

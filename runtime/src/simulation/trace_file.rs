@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of turns in a file, from the first one. The choices are complete.
+/// Maximum number of turns in a file, counted from the first one. The list of choices is always complete.
 const SHOWN: usize = 100_000;
 
 /// Maximum length of a test's name in the name of a file, in bytes: file systems allow 255 for the whole name.
@@ -96,7 +96,7 @@ fn event(phase: &str, name: &str, mut track: Value, rest: Value) -> Value {
     track
 }
 
-/// Replaces characters that are not allowed everywhere in the name of a file.
+/// Replaces characters that some file system does not allow in the name of a file.
 fn file_name(test: &str) -> String {
     let name = test.replace("::", ".");
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };

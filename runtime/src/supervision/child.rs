@@ -6,7 +6,7 @@ use crate::api::child_spawn::{AnyRegistry, KnownType, Spawned};
 use crate::{ChildSpawn, Pid, slots::ProcessKind};
 use std::{error::Error, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-/// The default time that a child has to end when it is told to.
+/// The default time that a child may take to end when it is told to.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// A child of a supervisor: its name, how it is started, and when it is restarted.
@@ -70,8 +70,8 @@ pub(super) struct StartedChild {
 struct StartedOnce;
 
 impl<S: Spawned> Child<S> {
-    /// Describes a permanent child that has five seconds to end when it is told to; a [`Tree`](super::Tree) has as long
-    /// as its own children take. The child's unhandled messages become dead letters when it ends.
+    /// Describes a permanent child that may take five seconds to end when it is told to; a [`Tree`](super::Tree) may
+    /// take as long as its own children do. The child's unhandled messages become dead letters when it ends.
     ///
     /// An error or a panic of `start` counts as a failure of the child, and is retried.
     pub fn new<E>(name: impl Into<Arc<str>>, mut start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static) -> Self
@@ -148,7 +148,7 @@ impl<S> Child<S> {
         self.restart(Restart::Permanent)
     }
 
-    /// Restarts the child when it fails or cannot start, but not when it ends normally, is stopped or shut down.
+    /// Restarts the child when it fails or cannot start, but not when it ends normally or is stopped or shut down.
     pub fn transient(self) -> Self {
         self.restart(Restart::Transient)
     }
@@ -158,15 +158,15 @@ impl<S> Child<S> {
         self.restart(Restart::Temporary)
     }
 
-    /// Sets how long the child has to end when its supervisor tells it to, before it is killed. Zero kills it without
-    /// telling it; [`Duration::MAX`] never kills it.
+    /// Sets how long the child may take to end when its supervisor tells it to, before it is killed. Zero kills it
+    /// without telling it first; [`Duration::MAX`] never kills it.
     pub fn stop_within(mut self, deadline: Duration) -> Self {
         self.spec.rules.stop_within = deadline;
         self
     }
 
     /// Passes unhandled messages of a failed child to its successor, and also up to 1,024 messages that are sent to its
-    /// address while it is down; calls stay pending. The message that it was handling is not delivered again.
+    /// address while it is down; calls stay pending. The message that the child was handling is not delivered again.
     ///
     /// Each message to its address then costs two additional atomic operations on a shared cache line.
     pub fn keep_messages(self) -> Self {
@@ -174,8 +174,8 @@ impl<S> Child<S> {
     }
 
     /// Like [`keep_messages`](Self::keep_messages), with another limit for messages sent while the child is down:
-    /// further ones are refused as [`Full`](crate::error::SendFailure::Full). The limit does not apply to its mailbox,
-    /// which is passed on whole.
+    /// further ones are refused as [`Full`](crate::error::SendFailure::Full). The limit does not apply to the child's
+    /// mailbox, which is passed on whole.
     pub fn keep_at_most(mut self, messages: usize) -> Self {
         self.spec.keeps = Some(messages);
         self

@@ -1,5 +1,5 @@
-//! Messages and requests that wait behind a child's address, and the process that they are for: the part of the child's
-//! slot that is under a lock.
+//! The part of a child's slot that is under a lock: the messages and requests that wait behind the child's address, and
+//! the process that they are for.
 
 use super::held::{EndWaits, FirstRequest};
 use crate::sync::MutexGuard;
@@ -10,7 +10,7 @@ pub(super) struct ChildQueue {
     pub(super) state: SlotState,
     /// The process that serves, or that is ending.
     pub(super) process: Option<Pid>,
-    /// The last process that takes no more waits for its end.
+    /// The last process that has declared that it takes no more waits for its end.
     pub(super) ended: Option<Pid>,
     /// Whether the child has ever had a process.
     pub(super) has_begun: bool,
@@ -92,7 +92,7 @@ impl ChildQueue {
     }
 
     pub(super) fn hold_stop(&mut self) -> bool {
-        // Also while a process is given the waiting items: the stop comes after them.
+        // The stop also waits while a process is being given the waiting items, since it comes after them.
         let is_getting = self.has_process() && self.state != SlotState::Up;
         if !self.waits_to_begin() && !is_getting {
             return false;
@@ -106,7 +106,7 @@ impl ChildQueue {
 
 pub(super) fn wake_waiters(mut queue: MutexGuard<'_, ChildQueue>) {
     let waiters = std::mem::take(&mut queue.waiters);
-    // Outside the lock, since wakers may do anything.
+    // Signalled outside the lock, since wakers may run any code.
     drop(queue);
     waiters.iter().for_each(|waiter| _ = waiter.put(()));
 }

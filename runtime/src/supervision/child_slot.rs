@@ -20,8 +20,8 @@
 //! 2. the process declares that under the lock ([`ending`](ChildSlot::ending)), then waits until none is on its way, as
 //!    for senders of messages, and only then empties its mailbox for the last time;
 //! 3. so a wait that was passed on is in that mailbox, and any other wait stays here;
-//! 4. the process takes the waits that are here before it notifies anyone of its end ([`settle`](ChildSlot::settle)): a
-//!    waiter that is notified and waits again waits for the next process.
+//! 4. the process takes the waits that are here before it notifies anyone of its end ([`settle`](ChildSlot::settle)),
+//!    so a waiter that is notified and waits again waits for the next process.
 //!
 //! A process that was not spawned through the supervisor's `ChildSpawn`, such as a pool's, does not take part in this:
 //! a wait that is passed on as it ends is notified that there is no process. For a process on another node, all waits
@@ -88,7 +88,7 @@ pub(crate) struct ChildSlot {
     inside: AtomicUsize,
     queue: Mutex<ChildQueue>,
     pub(super) status: Mutex<ChildStatus>,
-    /// What follows when its process ends, according to the supervisor's plan.
+    /// What follows when the child's process ends, according to the supervisor's plan.
     pub(super) after: Mutex<AfterExit>,
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
@@ -132,7 +132,8 @@ impl ChildSlot {
     }
 
     /// Sets the serving process and sends it all waiting messages. If the process is on another node and the transport
-    /// has no room for all of them, returns the queue to wait at; the rest waits, in order, until this is called again.
+    /// has no room for all of them, returns the queue in which to wait for room; the rest waits, in order, until this
+    /// is called again.
     #[must_use = "the rest of the messages waits for another call"]
     pub(crate) fn up(&self, pid: Pid) -> Option<TransportQueue> {
         // Counted like other senders, so that the process waits for this hand-over if it ends meanwhile.
@@ -191,9 +192,9 @@ impl ChildSlot {
         }
     }
 
-    /// Passes a kept message on to the process. Returns it if it has to be kept on: there is no room, for which one can
-    /// wait at the queue, or the process has ended already. In that case, messages that were sent to it return as its
-    /// unhandled ones, ahead of this one.
+    /// Passes a kept message on to the process. Returns the message if it must still be kept: either there is no room,
+    /// in which case it is returned with the queue in which to wait for room, or the process has ended already. In the
+    /// latter case, the messages that were sent to the process come back as its unhandled messages, ahead of this one.
     fn pass_on(&self, pid: Pid, package: Package) -> Option<(Package, Option<TransportQueue>)> {
         let Undeliverable { package, reason } = redeliver(pid, package).err()?;
         let is_full = matches!(reason, SendFailure::Full(_));
@@ -208,13 +209,13 @@ impl ChildSlot {
         None
     }
 
-    /// Stops handing out the PID of a process that ends, both to senders and to those that wait for its end.
+    /// Stops handing out the PID of a process that ends, both to senders and to waits for its end.
     pub(crate) fn ending(&self, pid: Pid) {
         self.incarnation.store(0, Ordering::SeqCst);
         lock(&self.queue).ended = Some(pid);
     }
 
-    /// Called when a process has ended and no one has been notified. Returns the waits for its end that are held here.
+    /// Called when a process has ended, before anyone is notified. Returns the waits for its end that are held here.
     pub(super) fn settle(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> EndWaits {
         let mut queue = lock(&self.queue);
         (queue.ended, queue.has_begun) = (Some(pid), true);
@@ -231,7 +232,7 @@ impl ChildSlot {
         status.ended = pid;
         let before = status.last.replace(end);
         drop(status);
-        // Dropped without the lock, since it may hold a user's error.
+        // Dropped outside the lock, since it may contain a user's error.
         dispose(Site::ReasonDrop, before);
     }
 
@@ -283,7 +284,7 @@ impl ChildSlot {
 
     pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
-        // A process's own tick is not for its successor, whose timers send their own.
+        // A tick of the process's own timer is not passed to its successor, whose timers send their own ticks.
         if self.keeps.is_none() || queue.state == SlotState::Shut || package.is_tick() {
             return Err(package);
         }
@@ -316,9 +317,9 @@ impl ChildSlot {
         self.make_dead_letters(unwanted, reason);
     }
 
-    /// Marks the child as not coming back: waiting messages become dead letters, and their callers get the reason.
-    /// Returns the waits for its end, to be notified once its name is free. If its process still exists, that process
-    /// notifies them.
+    /// Marks the child as not to be restarted automatically: waiting messages become dead letters, and their callers
+    /// get the reason. Returns the waits for its end, to be notified once its name is free. If its process still
+    /// exists, that process notifies them.
     pub(super) fn shut(&self, reason: &ExitReason) -> EndWaits {
         self.incarnation.store(0, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
@@ -353,8 +354,8 @@ impl ChildSlot {
         }
     }
 
-    /// Keeps a package for the next process; the process `ended` no longer serves. Returns the package, without a
-    /// reason if another process already serves.
+    /// Keeps a package for the next process; the process `ended` no longer serves. Returns the package if it is not
+    /// kept, without a reason if another process serves already.
     fn keep(&self, package: Package, ended: Option<Pid>) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
         let mut queue = lock(&self.queue);
@@ -427,7 +428,7 @@ impl AliasTarget for ChildSlot {
             // The child may have come up since the sender looked.
             if let Some(pid) = self.enter() {
                 ended = Some(pid);
-                // Done even if a transport panics; otherwise the end of the process would wait for this sender.
+                // Called even if a transport panics; otherwise the end of the process would wait for this sender.
                 let left = defer(|| self.left());
                 // The process may be on another node.
                 let sent = route(package.readdressed(pid));
@@ -462,7 +463,7 @@ impl AliasTarget for ChildSlot {
         if !takes_waits || !is_here(process) {
             return None;
         }
-        // Under the lock: see the comment at the top of this file.
+        // Counted under the lock: see the comment at the top of this file.
         self.inside.fetch_add(1, Ordering::SeqCst);
         Some(process)
     }
@@ -524,7 +525,7 @@ impl AliasTarget for ChildSlot {
     }
 }
 
-/// Delivers a package that was accepted before to a process, however full its mailbox is. Returns the package if the
+/// Delivers a package that was accepted earlier, however full the mailbox of the process is. Returns the package if the
 /// process has ended, or if it is on another node and the transport cannot take the package, even beyond its bound.
 fn redeliver(pid: Pid, package: Package) -> Result<(), Undeliverable> {
     let to = package.to();

@@ -68,7 +68,7 @@ pub(super) struct SupervisorProcess {
     numbers: BTreeMap<u64, TimerOf>,
     /// The timers of starts on other nodes, by their tags.
     start_limits: BTreeMap<u64, (Id, TimerKey)>,
-    /// The last of these tags.
+    /// The last tag that was given to such a timer.
     last_limit: u64,
     /// Events that have not been passed to the plan.
     happened: VecDeque<SupervisorEvent>,
@@ -137,7 +137,7 @@ impl SupervisorProcess {
             let before = failure.as_ref().map_or(0, |(id, _)| self.plan.restarts(*id));
             let was_ending = self.plan.is_ending();
             let actions = self.plan.on(now, event, chance);
-            // Before the actions, since a child that is told to end by one of them may end at once.
+            // Published before the actions, since a child that is told to end by one of them may end at once.
             match self.plan.is_ending() && !was_ending {
                 true => self.members.keys().for_each(|id| self.show_after(*id)),
                 false => about.into_iter().for_each(|id| self.show_after(id)),
@@ -151,7 +151,7 @@ impl SupervisorProcess {
             if self.plan.is_ending() {
                 self.abandon_starts();
             }
-            // After the actions, since a child that is shown as stopping must have been told to stop.
+            // Published after the actions, since a child that is shown as stopping must have been told to stop.
             about.into_iter().for_each(|id| self.show(id));
             if self.plan.is_small() {
                 let ids: Vec<Id> = self.members.keys().copied().collect();
@@ -287,7 +287,7 @@ impl SupervisorProcess {
         }
     }
 
-    /// Publishes what follows when the child's process ends, see [`Restart::is_over`](super::plan::Restart::is_over),
+    /// Publishes what follows when the child's process ends (see [`Restart::is_over`](super::plan::Restart::is_over))
     /// and how often the child was restarted.
     fn show_after(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
@@ -300,7 +300,7 @@ impl SupervisorProcess {
         if let Some(SupervisedChild { slot, pid, .. }) = self.members.get(&id) {
             let phase = self.plan.phase(id);
             let mut status = lock(&slot.status);
-            // Otherwise the end of its process is published already, and is passed to the plan next.
+            // Otherwise the end of the child's process has been published already, and is passed to the plan next.
             if pid.is_some() || !phase.is_some_and(Phase::is_alive) {
                 status.state = ChildState::of(phase);
             }

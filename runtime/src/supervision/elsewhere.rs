@@ -1,6 +1,7 @@
 //! Children on other nodes: where they start, and how their supervisor learns of their ends.
 //!
-//! A start on another node takes time, and its answer may be lost. So the supervisor does not wait for it in its step:
+//! A start on another node takes time, and its answer may be lost. So the supervisor does not wait for the answer in
+//! its step:
 //!
 //! 1. the child's closure asks the [`Placement`] for a node and passes the request on, with a [`StartReport`];
 //! 2. the supervisor's plan keeps the child in its phase *starting* until the report arrives or the time limit passes;
@@ -23,8 +24,8 @@ use std::{error::Error, fmt, marker::PhantomData, time::Duration};
 /// notice that a node is lost, which is what usually ends such a wait.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
-/// A place where children of a supervisor can be started, other than its own host: one node of a cluster, or any. The
-/// argument of [`ChildSpawn::on`]; implemented by libraries that connect nodes.
+/// A place where children of a supervisor can be started, other than its own host: one node of a cluster, or any node.
+/// The argument of [`ChildSpawn::on`]; implemented by libraries that connect nodes.
 pub trait Placement {
     /// Chooses where a process of type `process` starts. Called in a step of the supervisor, for each start.
     ///
@@ -42,7 +43,7 @@ pub enum Place {
     Elsewhere {
         /// The name of the node, as shown in trees.
         node: Arc<str>,
-        /// Function that passes the request on, and returns at once. The answer goes to the request's report.
+        /// Passes the request on, and returns at once. The answer goes to the request's report.
         start: Box<dyn FnOnce(ChildStart)>,
     },
 }
@@ -75,7 +76,8 @@ impl ChildStart {
 pub struct StartReport(Option<Arc<ChildRun>>);
 
 impl StartReport {
-    /// Reports that the process was started. It is killed if the supervisor has given up waiting for it, or has ended.
+    /// Reports that the process was started. The process is killed if the supervisor has given up waiting for it, or
+    /// has ended.
     pub fn started(mut self, pid: Pid) -> EndReport {
         if let Some(run) = &self.0 {
             run.report_start(Ok(pid));
@@ -137,11 +139,11 @@ pub struct SpawnElsewhere<'a> {
 }
 
 impl ChildSpawn {
-    /// Starts the child on another node: on that of a cluster's `RemoteNode`, or, given the `Cluster` itself, on any
-    /// node that exports its type, chosen anew for each restart.
+    /// Starts the child on another node. Given a cluster's `RemoteNode`, the child starts on that node; given the
+    /// `Cluster` itself, it starts on any node that exports its type, chosen anew for each restart.
     ///
-    /// The supervisor treats it like a child of its own node. The loss of its node is a failure with
-    /// [`ExitReason::NodeLost`], and a start that cannot be done is a failed start. The process ends when its
+    /// The supervisor treats the child like one on its own node. The loss of the child's node is a failure with
+    /// [`ExitReason::NodeLost`], and a start that is impossible counts as a failed start. The process ends when its
     /// supervisor does; when the session between the two nodes ends, the process is killed, whatever signals it traps.
     /// Its unhandled messages are not passed to its successor; those sent while it is down are, if
     /// [kept](super::Child::keep_messages).

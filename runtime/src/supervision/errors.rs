@@ -113,14 +113,14 @@ pub enum ChildError {
     Unsupervised,
 }
 
-/// Lets closures that start a supervisor as a child ask for a sibling with `?`.
+/// Lets closures that start a supervisor as a child use `?` when they ask for a sibling.
 impl From<ChildError> for SupervisorError {
     fn from(error: ChildError) -> Self {
         Self::Spawn(error.into())
     }
 }
 
-/// Lets closures that start a child ask for a sibling with `?`; the error makes the child's start fail.
+/// Lets closures that start a child use `?` when they ask for a sibling; the error makes the child's start fail.
 impl From<ChildError> for SpawnError {
     fn from(error: ChildError) -> Self {
         Self::Init(InitError::failed(error))
@@ -136,8 +136,8 @@ fn are(has: &[String], count: usize) -> String {
     }
 }
 
-/// The error that ends a supervisor whose children fail more often than allowed: its exit reason is
-/// [`ExitReason::Error`] with this inside.
+/// The error that ends a supervisor whose children fail more often than allowed: its exit reason is an
+/// [`ExitReason::Error`] that contains this error.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "the child `{child}` ended ({reason}{}) after {}; no more than {} within {within:?} are allowed{}",

@@ -1,10 +1,10 @@
 //! Requests, other than messages, to a child that has no process.
 //!
-//! * Waits for its end: joins, links and monitors. They apply to the next process; when that ends, all that wait are
-//!   notified. For this, the child has its own half of the links ([`Links`]), which ends with the process.
+//! * Waits for its end: joins, links and monitors. They apply to the next process; when that process ends, all waiters
+//!   are notified. For this, the child has its own half of the links ([`Links`]), which ends with the process.
 //! * Requests to end that arrive before its first process, which gets them before its first message. (A `stop` waits
-//!   among the messages, since it comes after those before it.) Later requests apply only to the current process.
-//!   Between two processes, the requested end has already happened, so no request waits for the next process.
+//!   among the messages, since it takes effect after the messages before it.) Later requests apply only to the current
+//!   process. Between two processes, the requested end has already happened, so no request waits for the next process.
 //!
 //! A wait is passed to a process if there is one; see [`ChildSlot`](super::child_slot::ChildSlot) for the race with its
 //! end. A link with the child itself is not passed on, since the other end knows it by the child's alias. So a failure
@@ -64,7 +64,7 @@ impl EndWaits {
         let alias = sent.to();
         let (sender, back, Some(message)) = sent.open() else { return TieEffect::default() };
         let (_, ties) = self.ties.get_or_insert_with(|| (alias, Links::default()));
-        // Otherwise the failure of a partner would be the child's own end, which the child's process must decide.
+        // Otherwise the failure of a partner would end the child, which is for the child's process to decide.
         ties.trap(true);
         let (partner, by) = sender;
         let mut effect = TieEffect::default();
@@ -77,7 +77,7 @@ impl EndWaits {
         effect
     }
 
-    /// Notifies all waits of the end. Must not be called under a lock: they have wakers.
+    /// Notifies all waits of the end. Must not be called under a lock, since the waits have wakers.
     pub(super) fn tell(self, reason: &ExitReason) {
         if let Some((alias, ties)) = self.ties {
             let (_, messages) = ties.end(reason);
@@ -114,7 +114,7 @@ impl FirstRequest {
 }
 
 impl PartnerFailure {
-    /// Makes the process fail with the partner; if it traps exits, notifies it of the failure instead.
+    /// Makes the process fail together with the partner; if it traps exits, notifies it of the failure instead.
     pub(super) fn pass_to(self, process: Pid) {
         let Self { partner, by, reason } = self;
         let Some(process) = process.resolve() else { return };

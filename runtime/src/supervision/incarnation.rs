@@ -9,8 +9,8 @@ use crate::{ExitReason, NodeId, Package, Payload, Pid, slots::Slot};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The tag of notifications about children: of ends, of outcomes of starts on other nodes, and of room on the way
-/// there. Timers have smaller tags.
+/// The tag of notifications about children: their ends, the outcomes of starts on other nodes, and room on the way to
+/// other nodes. Timers have smaller tags.
 pub(super) const ENDED: u64 = u64::MAX;
 
 pub(super) struct ChildEnded {
@@ -22,10 +22,10 @@ pub(super) struct ChildEnded {
 
 /// The party that updates the published state of the child after an end.
 pub(super) enum Settled {
-    /// The guardian has done so already, and may have removed the child.
+    /// The guardian, which has done so already, and may have removed the child.
     Done { is_removed: bool },
-    /// The supervisor must do so, since it alone knows whether the process is the child. The second field is the type
-    /// of the message that the process was handling, if known.
+    /// The supervisor, since it alone knows whether the process is the child. The second field is the type of the
+    /// message that the process was handling, if known.
     Left(Arc<ChildRun>, Option<&'static str>),
 }
 
@@ -96,7 +96,7 @@ impl RoomListener for RoomWait {
     }
 }
 
-/// The outcome of a start on another node. If the supervisor does not take the process, it is killed.
+/// The outcome of a start on another node. If the supervisor does not take the process, the process is killed.
 pub(super) struct StartedElsewhere {
     run: Arc<ChildRun>,
     /// `None` after it was taken.
@@ -135,8 +135,8 @@ impl ChildRun {
         Arc::new(Self { id, slot, registry, listener, settled: Mutex::new(None), spawned, disowned, elsewhere })
     }
 
-    /// Updates everything that others see of the child, before others are notified of the end. A dynamic child that
-    /// does not come back is removed.
+    /// Updates everything that is visible of the child, before anyone is notified of the end. A dynamic child that will
+    /// not be restarted is removed.
     fn settle_end(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> SettledEnd {
         let waits = self.slot.settle(pid, reason, handling);
         let restart = lock(&self.slot.status).restart;
@@ -198,7 +198,7 @@ impl ChildRun {
     }
 
     /// Reports the end of a process without a guardian, such as one on another node. It counts as the child's end only
-    /// if the supervisor has taken the process: if its start was answered too late, the child may have another one.
+    /// if the supervisor has taken the process: if its start was answered too late, the child may have another process.
     pub(super) fn report_end(self: &Arc<Self>, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
         self.notify_ended(pid, reason, Settled::Left(Arc::clone(self), handling));
     }

@@ -1,7 +1,8 @@
 //! Supervisors: processes that restart failed children, and stop them in order.
 //!
 //! A [`Supervisor`] specifies its children, their order, and the strategy for failures. Spawning it returns a [`Tree`],
-//! which prints, stops, and accepts further children; `.child(…)` returns addresses that stay valid across restarts.
+//! which can be printed and stopped, and accepts further children; `.child(…)` returns addresses that stay valid across
+//! restarts.
 
 // From the bottom up:
 // * `plan`: the decisions of a supervisor as a pure state machine, with backoff and restart intensity;

@@ -1,11 +1,12 @@
 //! The children of a supervisor as others see them: their slots by name, and their states.
 //!
-//! The supervisor's process writes it; handles of the tree read it. The registry of a supervisor that is itself a child
-//! outlives the process: its successor finds the slots of its children there, so their addresses stay valid.
+//! The supervisor's process writes the registry; handles of the tree read it. The registry of a supervisor that is
+//! itself a child outlives the process: its successor finds the slots of its children there, so their addresses stay
+//! valid.
 //!
-//! A child's alias is valid as long as a supervisor can start the child: also while the child is down, and while its
-//! supervisor is down, if that is itself a child. When no supervisor can start the child any more, the alias is
-//! retired, even if handles of the tree remain; it then has no names and is in no group.
+//! A child's alias is valid as long as a supervisor can start the child, even while the child is down, or while its
+//! supervisor is down, if that supervisor is itself a child. When no supervisor can start the child any more, the alias
+//! is retired, even if handles of the tree remain; it then has no names and is in no group.
 
 use super::child_slot::{ChildSlot, Subtree};
 use super::{errors::ChildError, plan::Strategy, status::ChildState};
@@ -60,7 +61,7 @@ impl ChildRegistry {
             children.add(slot.clone(), alias);
             begun.push(slot);
         }
-        // Outside the lock, since waiting messages are passed to a user's hook.
+        // The rest is done outside the lock, since waiting messages are passed to a user's hook.
         drop(children);
         for ChildEntry { slot, alias, .. } in before.into_values() {
             let reason = slot.last_reason(&ExitReason::NoProcess);
@@ -109,7 +110,7 @@ impl ChildRegistry {
             }
             children.entries.keys().cloned().collect()
         };
-        // Outside the lock, since there may be many names.
+        // The error is built outside the lock, since there may be many names.
         Err(unknown(name, &known))
     }
 

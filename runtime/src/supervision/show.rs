@@ -18,7 +18,7 @@ pub struct ChildInfo {
     pub address: Pid,
     /// PID of the current process; `None` while the child is down.
     pub pid: Option<Pid>,
-    /// Name of the node that the child runs on, or last ran on, if that is [another](crate::ChildSpawn::on).
+    /// Name of the node that the child runs on, or last ran on, if that is [another node](crate::ChildSpawn::on).
     pub node: Option<Arc<str>>,
     /// Current state of the child.
     pub state: ChildState,
@@ -84,7 +84,7 @@ pub(super) fn short(name: &'static str) -> &'static str {
     name[..end].rfind("::").map_or(name, |start| &name[start + 2..])
 }
 
-/// A user's text, on one line and not too long.
+/// A user's text, put on one line and shortened.
 struct ShortText<'a>(&'a str);
 
 impl fmt::Display for ShortText<'_> {

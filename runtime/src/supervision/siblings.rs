@@ -49,8 +49,8 @@ impl ChildSpawn {
     /// ```
     ///
     /// # Errors
-    /// The same as for [`Tree::child`](super::Tree::child), and [`ChildError::Alone`] if this process is not a
-    /// supervisor's child, such as a member of a pool. If the closure returns the error, the child's start fails.
+    /// Returns the same errors as [`Tree::child`](super::Tree::child), and [`ChildError::Alone`] if this process is not
+    /// a supervisor's child, such as a member of a pool. If the closure returns the error, the child's start fails.
     pub fn sibling<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
         address_of(&*self.registry_of_siblings(name)?, name)
     }
@@ -59,7 +59,8 @@ impl ChildSpawn {
     /// restarts.
     ///
     /// # Errors
-    /// [`ChildError::Unknown`] if there is no such child, and [`ChildError::Alone`] as for [`sibling`](Self::sibling).
+    /// Returns [`ChildError::Unknown`] if there is no such child, and [`ChildError::Alone`] as
+    /// [`sibling`](Self::sibling) does.
     pub fn sibling_pid(&self, name: &str) -> Result<Pid, ChildError> {
         Ok(self.registry_of_siblings(name)?.find(name)?.1)
     }

@@ -50,7 +50,7 @@ use std::{collections::BTreeSet, error::Error, fmt, panic::Location, time::Durat
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// By default it allows five restarts within ten seconds, with the delays of [`Backoff::default`].
+/// By default, a supervisor allows five restarts within ten seconds, with the delays of [`Backoff::default`].
 #[must_use = "nothing is started until `.spawn(…)`"]
 pub struct Supervisor {
     strategy: Strategy,
@@ -72,20 +72,20 @@ impl Supervisor {
         Self::of(Strategy::OneForOne)
     }
 
-    /// Describes a supervisor that, when one child fails, stops all in reverse order and starts them again.
+    /// Describes a supervisor that, when one child fails, stops all children in reverse order and starts them again.
     pub fn one_for_all() -> Self {
         Self::of(Strategy::OneForAll)
     }
 
-    /// Describes a supervisor that, when one child fails, stops the children after it in reverse order, and starts all
-    /// of these again.
+    /// Describes a supervisor that, when one child fails, stops the children after it in reverse order, and then starts
+    /// the failed child and those children again.
     pub fn rest_for_one() -> Self {
         Self::of(Strategy::RestForOne)
     }
 
     /// Describes a supervisor that restarts only the child that failed, and whose children are added and removed while
-    /// it runs: see [`Tree::start`]. They start without waiting for each other, and are stopped all at once. A child
-    /// that will not be restarted is removed.
+    /// it runs: see [`Tree::start`]. The children start without waiting for each other, and are stopped all at once. A
+    /// child that will not be restarted is removed.
     pub fn dynamic() -> Self {
         Self::of(Strategy::Dynamic)
     }
@@ -140,7 +140,7 @@ impl Supervisor {
     /// stop it.
     ///
     /// # Errors
-    /// [`SupervisorError::Duplicate`] if two children have the same name, [`SupervisorError::Childless`] and
+    /// Returns [`SupervisorError::Duplicate`] if two children have the same name, [`SupervisorError::Childless`] and
     /// [`SupervisorError::Window`] for a supervisor that could do nothing, and [`SupervisorError::Spawn`] if its
     /// process cannot be spawned, for example because its name is taken.
     #[track_caller]

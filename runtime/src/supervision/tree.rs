@@ -90,7 +90,8 @@ impl Tree {
     /// `Storage`.
     ///
     /// # Errors
-    /// [`ChildError`] if there is no such child, if it has another type, or if it does not implement the protocol.
+    /// Returns a [`ChildError`] if there is no such child, if it has another type, or if it does not implement the
+    /// protocol.
     pub fn child<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
         address_of(&self.registry, name)
     }
@@ -98,7 +99,7 @@ impl Tree {
     /// Returns the alias of a child, whatever its type.
     ///
     /// # Errors
-    /// [`ChildError::Unknown`] if there is no such child.
+    /// Returns [`ChildError::Unknown`] if there is no such child.
     pub fn child_pid(&self, name: &str) -> Result<Pid, ChildError> {
         self.registry.find(name).map(|(_, pid)| pid)
     }
@@ -106,7 +107,7 @@ impl Tree {
     /// Returns the tree of a child that is a supervisor. Like an address, the tree stays valid across restarts.
     ///
     /// # Errors
-    /// [`ChildError`] if there is no such child, or if it is not a supervisor.
+    /// Returns a [`ChildError`] if there is no such child, or if it is not a supervisor.
     pub fn tree(&self, name: &str) -> Result<Self, ChildError> {
         let (slot, pid) = self.registry.find(name)?;
         match ChildRegistry::of(&slot) {
@@ -120,10 +121,11 @@ impl Tree {
     }
 
     /// Adds a child to a [`dynamic`](super::Supervisor::dynamic) supervisor, and returns its address at once: the child
-    /// is started on a worker, and earlier messages wait for it. A start that fails is retried like any other failure.
+    /// is started on a worker, and messages that are sent before it has started wait for it. A start that fails is
+    /// retried like any other failure.
     ///
     /// # Errors
-    /// [`ChildError`] if the supervisor is not dynamic or has ended, or if another child has the name.
+    /// Returns a [`ChildError`] if the supervisor is not dynamic or has ended, or if another child has the name.
     pub fn start<S>(&self, child: Child<S>) -> Result<Address<S::Process>, ChildError>
     where
         S: Spawned<Process: Actor>,
@@ -135,7 +137,7 @@ impl Tree {
     /// alias.
     ///
     /// # Errors
-    /// The same as for [`Tree::start`].
+    /// Returns the same errors as [`Tree::start`].
     pub fn start_any<S>(&self, child: Child<S>) -> Result<Pid, ChildError> {
         self.begin(child.spec)
     }
@@ -159,11 +161,11 @@ impl Tree {
         Ok(pid)
     }
 
-    /// Stops a child. It stays down, and a dynamic child is removed. Returns without waiting: `join` the child's PID
-    /// first to wait for its end, after which the name of a dynamic child is free.
+    /// Stops a child. The child stays down, and a dynamic child is removed. Returns without waiting: `join` the child's
+    /// PID first to wait for its end, after which the name of a dynamic child is free.
     ///
     /// # Errors
-    /// [`ChildError`] if there is no such child, or if the supervisor has ended.
+    /// Returns a [`ChildError`] if there is no such child, or if the supervisor has ended.
     pub fn stop_child(&self, name: &str) -> Result<(), ChildError> {
         let (slot, _) = self.registry.find(name)?;
         // The child may end by itself before the supervisor handles the request; then it must stay down, too.
@@ -171,11 +173,11 @@ impl Tree {
         self.ask(ChildRequest::Stop(slot))
     }
 
-    /// Stops a child and starts it again, or starts one that is down, without delay. It does not count as a failure and
-    /// affects no other child. Returns without waiting.
+    /// Stops a child and starts it again, or starts one that is down, without delay. The restart does not count as a
+    /// failure, and affects no other child. Returns without waiting.
     ///
     /// # Errors
-    /// The same as for [`Tree::stop_child`].
+    /// Returns the same errors as [`Tree::stop_child`].
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         let (slot, _) = self.registry.find(name)?;
         self.ask(ChildRequest::Restart(slot))
@@ -213,8 +215,8 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// The same as for [`Tree::stop_child`]; [`ChildError::NoTree`] and [`ChildError::Type`] if a process would replace
-    /// a supervisor, or vice versa.
+    /// Returns the same errors as [`Tree::stop_child`], and [`ChildError::NoTree`] or [`ChildError::Type`] if a
+    /// supervisor would replace a process, or vice versa.
     pub fn redefine<S, E>(
         &self,
         name: &str,
@@ -255,8 +257,9 @@ impl Tree {
         self.pid.stop()
     }
 
-    /// Waits for the end of the supervisor, which comes after that of its children: await it, or `wait` on a plain
-    /// thread. A supervisor that gave up ends with an error that holds a [`GaveUp`](super::GaveUp).
+    /// Waits for the end of the supervisor, which comes after the ends of its children. Await the result, or call
+    /// `wait` on a plain thread. A supervisor that gave up ends with an error that contains a
+    /// [`GaveUp`](super::GaveUp).
     pub fn join(&self) -> Ended {
         // If the supervisor had already ended, the registry has the reason.
         self.pid.join().or_known(self.registry.supervisor().1)

@@ -204,7 +204,7 @@ fn what_waits_when_nobody_is_left_is_dead_letters() {
     assert_eq!(runtime.statistics().dead_letters.ended, 1);
 }
 
-/// Catches: an error in an exit reason that is dropped by the thread of a cluster that delivers the reason to the
+/// Catches: an error, inside an exit reason, that is dropped by the cluster's thread that delivers the reason to the
 /// child.
 #[test]
 fn what_a_child_without_a_process_hears_of_an_end_is_not_dropped_on_a_thread_of_a_cluster() {

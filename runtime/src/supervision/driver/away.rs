@@ -8,7 +8,7 @@ use crate::{ExitReason, Pid, env::clock::Moment, sync::lock};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The reason of a start on another node that was not answered in time.
+/// The error of a start on another node that was not answered in time.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "node `{node}` has not answered the start within {within:?}; if it is busy, set a longer time with \
@@ -63,13 +63,13 @@ impl SupervisorProcess {
     }
 
     /// Directs the child's messages to this process. Messages for which the transport to another node has no room wait
-    /// in the slot until it has.
+    /// in the slot until there is room.
     pub(super) fn put_up(&mut self, id: Id, pid: Pid) {
         let (Some((_, listener)), Some(member)) = (self.own, self.members.get(&id)) else { return };
         let Some(queue) = member.slot.up(pid) else { return };
         let room = RoomAbroad { id, pid };
         if !queue.wait(RoomWait { listener, room }) {
-            // There is room already. Handled as another event, since the supervisor has other work to do.
+            // There is room already. The rest is sent on another event, since the supervisor has other work to do.
             listener.notify(room);
         }
     }
@@ -92,7 +92,8 @@ impl SupervisorProcess {
         }
     }
 
-    /// Gives up unanswered starts, because the supervisor ends. The processes that they start are killed when reported.
+    /// Gives up on unanswered starts, because the supervisor is ending. The processes that they start are killed when
+    /// reported.
     pub(super) fn abandon_starts(&mut self) {
         if self.members.values().all(|member| member.starting.is_none()) {
             return;

@@ -72,7 +72,7 @@ impl SupervisorProcess {
             member.slot.note_end(None, LastEnd { reason: reason.clone(), handling: None });
         }
         if self.host.scheduler().gate.is_closed() {
-            // Not a failure of the child: nothing can be started any more.
+            // This is not a failure of the child: nothing can be started any more.
             self.happened.push_back(SupervisorEvent::StopAll(ExitReason::Shutdown));
         }
         self.happened.push_back(SupervisorEvent::StartFailed(id, reason));

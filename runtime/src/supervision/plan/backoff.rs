@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// The delays are `min`, 2 × `min`, 4 × `min` and so on, at most `max`. Each is shortened at random, by up to half
 /// unless [`jitter`](Self::jitter) says otherwise, so that children that failed together do not return together. After
-/// a run of [`reset_after`](Self::reset_after) the delays start at `min` again.
+/// a run of at least [`reset_after`](Self::reset_after), the delays start at `min` again.
 ///
 /// ```
 /// use postroom::supervision::Backoff;
@@ -25,7 +25,7 @@ pub struct Backoff {
     reset_after: Duration,
 }
 
-/// The value of `jitter` that stands for [`Backoff::jitter`] of 1.0.
+/// The value of `jitter` that represents a [`Backoff::jitter`] of 1.0.
 const WHOLE: u16 = 1_024;
 
 impl Backoff {
@@ -39,7 +39,7 @@ impl Backoff {
         Self { min, max, jitter: WHOLE / 2, reset_after: max }
     }
 
-    /// Creates a backoff with the same delay each time, exactly.
+    /// Creates a backoff with exactly the same delay each time.
     pub fn constant(delay: Duration) -> Self {
         Self { jitter: 0, ..Self::exponential(delay, delay) }
     }
@@ -49,8 +49,8 @@ impl Backoff {
         Self::constant(Duration::ZERO)
     }
 
-    /// Sets the largest random reduction of a delay: from 0.0 for none to 1.0 for all of it. Values outside are
-    /// clamped, and NaN counts as 0.0.
+    /// Sets the largest random reduction of a delay: from 0.0 for none to 1.0 for all of it. Values outside of this
+    /// range are clamped, and NaN counts as 0.0.
     pub fn jitter(mut self, share: f64) -> Self {
         // NaN becomes zero here.
         self.jitter = (share.clamp(0.0, 1.0) * f64::from(WHOLE)) as u16;

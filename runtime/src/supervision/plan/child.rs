@@ -19,7 +19,7 @@ pub enum Restart {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildRules {
     pub(crate) restart: Restart,
-    /// Time that the child has to end when it is told to. Zero kills it at once; [`Duration::MAX`] never kills it.
+    /// Time that the child may take to end when it is told to. Zero kills it at once; [`Duration::MAX`] never kills it.
     pub(crate) stop_within: Duration,
 }
 
@@ -84,8 +84,8 @@ impl Restart {
         }
     }
 
-    /// Returns whether a child whose process has ended with `reason` stays down, if it is not in a group. It also stays
-    /// down in the plan, unless a later request starts it again.
+    /// Returns whether a child whose process has ended with `reason` stays down, if it is not in a group. The plan then
+    /// keeps it down, too, unless a later request starts it again.
     pub(crate) fn is_over(self, after: AfterExit, reason: &ExitReason) -> bool {
         match after {
             AfterExit::Stay => true,

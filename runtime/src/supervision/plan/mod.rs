@@ -1,5 +1,5 @@
-//! The decisions of a supervisor, as a pure state machine: events in, actions out. No clock (moments are passed in), no
-//! threads, no randomness (the jitter is drawn from a number that is passed in).
+//! The decisions of a supervisor, as a pure state machine: events in, actions out. It has no clock (moments are passed
+//! in), no threads, and no randomness (the jitter is drawn from a number that is passed in).
 //!
 //! * this file: events and actions, and the response to a failure;
 //! * [`child`]: the record of one child, and its phases; [`settle`]: the next actions in any state: stopping in reverse
@@ -41,8 +41,8 @@ use child::{AfterExit, PlannedChild};
 use intensity::Intensity;
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long the other children wait for a killed one. It ends when a worker next looks at it, unless its step never
-/// returns.
+/// How long the other children wait for a killed one. A killed child ends when a worker next looks at it, unless its
+/// step never returns.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The children that a failure affects.
@@ -71,11 +71,11 @@ impl Strategy {
     }
 }
 
-/// Identifies a child of one supervisor. IDs are ordered like the starts.
+/// Identifies a child of one supervisor. IDs are in the order in which the children start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id(pub(crate) u64);
 
-/// The purpose of a timer. There is one timer at a time for each.
+/// The purpose of a timer. There is at most one timer at a time for each purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TimerOf {
     Child(Id),
@@ -89,13 +89,13 @@ pub(crate) enum SupervisorEvent {
     Started(Id),
     StartFailed(Id, ExitReason),
     Ended(Id, ExitReason),
-    /// The dynamic child has ended and is removed already: see [`Restart::is_over`].
+    /// The dynamic child has ended and has already been removed: see [`Restart::is_over`].
     Removed(Id, ExitReason),
     /// The latest timer for this purpose, with this number, is due.
     Due(TimerOf, u64),
     /// A request to stop the child and keep it down.
     StopChild(Id),
-    /// A request to start the child: anew if it is running, at once if it is down.
+    /// A request to restart the child if it is running, or to start it at once if it is down.
     RestartChild(Id),
     /// A request to end the supervisor with this reason.
     StopAll(ExitReason),
@@ -224,7 +224,8 @@ impl SupervisorPlan {
         self.end.is_some()
     }
 
-    /// Handles an event of moment `now` and returns the actions, in order. `chance` is a uniformly random number.
+    /// Handles an event that happens at `now`, and returns the actions, in order. `chance` is a uniformly random
+    /// number.
     pub(crate) fn on(&mut self, now: Moment, event: SupervisorEvent, chance: u64) -> Vec<SupervisorAction> {
         match event {
             SupervisorEvent::Begin => {}
@@ -293,7 +294,7 @@ impl SupervisorPlan {
         let allowed = self.intensity.allow(now);
         let Some(child) = self.children.get_mut(&id) else { return };
         if !allowed {
-            // Kept to the end even if the child is dynamic, since the supervisor's exit reason names it.
+            // The child is kept to the end even if it is dynamic, since the supervisor's exit reason names it.
             child.phase = Phase::Over;
             let restarts = child.restarts;
             self.end = Some(SupervisorEnd::GaveUp { child: id, restarts, reason });

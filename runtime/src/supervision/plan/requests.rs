@@ -29,7 +29,7 @@ impl SupervisorPlan {
                 self.unset(TimerOf::Child(id));
                 self.wait(id, true);
             }
-            // Its start is already pending or under way.
+            // The child's start is already pending or under way.
             Phase::Waiting { .. } | Phase::Parked | Phase::Starting => child.after = AfterExit::Rules,
             Phase::Asked | Phase::Killed | Phase::Stuck => child.after = AfterExit::Again,
             Phase::Running => {

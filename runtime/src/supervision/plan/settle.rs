@@ -11,7 +11,7 @@ impl SupervisorPlan {
         }
         if let Some(RestartGroup { from, delay }) = self.group {
             self.stop_next(from, AfterExit::Group);
-            // Includes a child whose restart was requested, which belongs to the group.
+            // This includes a child whose restart was requested, since it belongs to the group.
             let group = self.children.range_mut(from..).map(|(_, child)| child);
             group.filter(|child| child.phase.is_waiting()).for_each(|child| child.phase = Phase::Parked);
             let mut group = self.children.range(from..).map(|(_, child)| child.phase);
@@ -58,7 +58,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Asks the running children from `from` on to end, the last first, each when the one after it is down.
+    /// Asks the running children from `from` on to end, beginning with the last, each when the one after it is down.
     fn stop_next(&mut self, from: Id, after: AfterExit) {
         let together = self.strategy == Strategy::Dynamic;
         let ids: Vec<Id> = self.children.range(from..).map(|(id, _)| *id).rev().collect();
@@ -103,7 +103,7 @@ impl SupervisorPlan {
 
     fn start_waiting(&mut self) {
         for id in std::mem::take(&mut self.waiting) {
-            // The child may have been stopped meanwhile.
+            // The child may have been stopped in the meantime.
             if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase.is_waiting()) {
                 child.start();
                 self.actions.push(SupervisorAction::Start(id));
@@ -111,7 +111,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Tells a running child to end, or kills it if it has no time to end.
+    /// Tells a running child to end, or kills it if its rules give it no time to end.
     pub(super) fn ask(&mut self, id: Id) {
         let within = self.child(id).rules.stop_within;
         if within.is_zero() {
