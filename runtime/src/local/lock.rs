@@ -174,7 +174,7 @@ impl BiasedLock {
 mod tests {
     use super::*;
 
-    /// Catches: a section behind a fence that relies on what `attention` said before the fence.
+    /// Catches: a section behind a fence that relies on the value of `attention` from before the fence.
     #[test]
     fn a_section_behind_a_fence_reads_attention_again() {
         let lock = BiasedLock::new();

@@ -2,7 +2,7 @@
 //! it is moved by loads and stores, along with a message or an answer.
 //!
 //! * [`lock`]: the biased lock under which the thread moves tokens, and others take them; [`tokens`]: the tokens;
-//! * [`cache`] and [`vacant_slots`]: two of the places that they are kept in;
+//! * [`cache`] and [`vacant_slots`]: two of the places in which they are kept;
 //! * [`send`]: messages to processes that the calling thread keeps; [`answer`]: answers to them;
 //! * [`evict`]: how a token is given up again.
 //!

@@ -129,7 +129,7 @@ impl ThreadContext {
                 host.unpark(next);
                 Passed::Gone
             }
-            // The permit was taken over, and this thread may have queued something before it knew: see `handoff`.
+            // The permit was taken over, and this thread may have queued something before it noticed: see `handoff`.
             HandedOff::HadNone => {
                 host.leave_behind(self.index, self.thread);
                 host.announce();

@@ -1,4 +1,4 @@
-//! Services of a host for the thread that calls it: dispatching commands to handlers, setting timers, and access to
+//! Services of a host for the thread that calls it: dispatching commands to handlers, setting timers, and accessing
 //! user code.
 
 use super::thread::with_current;
@@ -33,7 +33,7 @@ impl Scheduler {
         })
     }
 
-    /// Passes a command to its handler. Errors are answers too.
+    /// Passes a command to its handler. If that fails, the error is the answer.
     pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
         let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
         // Without the user code, both are dropped, which answers the command.
@@ -72,8 +72,8 @@ impl Scheduler {
         with_current(|context| context.filter(|context| ptr::eq(context.host, self)).map(|context| context.index))
     }
 
-    /// Runs foreign code that may take long, between two steps. Meanwhile the thread's permit can be taken over, as in
-    /// a step.
+    /// Runs foreign code, which may take long, between two steps. Meanwhile the thread's permit can be taken over, as
+    /// during a step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {
             let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);

@@ -36,7 +36,7 @@ pub(crate) fn inherited_values() -> Option<Values> {
 /// Sets the values that this thread passes on; returns the previous ones.
 pub(crate) fn replace_values(values: Option<Values>) -> Option<Values> {
     HAS_VALUES.set(values.is_some());
-    // Inaccessible in the destructors of a thread's own thread-locals, where nothing is inherited.
+    // The thread-local may be inaccessible in the destructors of others, where nothing is inherited.
     VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
 }
 

@@ -62,7 +62,8 @@ impl Scheduler {
         is_same
     }
 
-    /// Frees the record of a host that is shut down, if nothing is left of the host. Returns whether it did.
+    /// Frees the record of a host that is shut down, if nothing is left of the host. Returns whether the record was
+    /// freed.
     pub(crate) fn retire(&'static self) -> bool {
         let Some(_ending) = try_lock(&self.ending) else { return false };
         if !self.is_stopped() || self.gate.inside() > 0 || self.has_work() || !lock(&self.running).is_empty() {
@@ -106,7 +107,7 @@ impl Scheduler {
     }
 
     /// Turns the record into the host `next`, which is taken out of the option, unless a late thread still uses the
-    /// record. Returns whether it did.
+    /// record. Returns whether the record was renewed.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
         let ending = lock(&self.ending);
         if !self.idle.renew() {

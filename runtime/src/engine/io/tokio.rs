@@ -11,8 +11,8 @@
 //!
 //! A *fallback* thread drives it while no other thread does: before the host's threads start, and while all of them are
 //! in long steps. The fallback thread also ends the runtime, when the host's shutdown requests that: after the last
-//! process, since clean-up may still use its sockets. Ending it drops the remaining tasks, and waits briefly for the
-//! threads of `spawn_blocking`.
+//! process has ended, since its clean-up may still use sockets. Ending it drops the remaining tasks, and waits briefly
+//! for the threads of `spawn_blocking`.
 
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
@@ -132,7 +132,7 @@ impl Own {
             .thread_name(format!("{name}-blocking").replace('\0', " "))
             .on_thread_unpark(move || {
                 if let Some(block_on) = waited.upgrade() {
-                    // Checked by the future.
+                    // The future checks this flag.
                     block_on.has_waited.store(true, Ordering::Relaxed);
                     block_on.wake();
                 }
@@ -237,7 +237,7 @@ impl Driver for Own {
 }
 
 /// Becomes ready at `until`, or earlier if the timer is already set to an earlier moment. The timer is rarely reset:
-/// the deadlines of calls, the most common waits, move on with the time.
+/// the deadlines of calls, the most common waits, move forward with time.
 fn poll_timer(
     timer: &mut Option<(Pin<Box<Sleep>>, Instant)>,
     until: Instant,

@@ -52,12 +52,12 @@
 //! thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque was its own
 //! work, announced without a fence. If a spare thread got W, it searches. If a waiting thread got W, no thread slept at
 //! H1, and one that goes to sleep later sees what T had queued by then, since both take the lock. A4 has the fence for
-//! detached threads, which may have queued something before they knew that they are. (A thread that gives its permit to
-//! a waiting one has moved its work to where others look before it took the lock, and they take the lock later to go to
-//! sleep.) A thread that knows that it is detached puts what it wakes into the global queue. One that does not know yet
-//! (M2 is not seen at once) may put something into its deque, or keep it to itself, that M3 and the searcher of M4 have
-//! not seen. The watchdog finds it, since it keeps looking while there are detached threads; or T itself does, if it
-//! blocks first: it then finds that it has no permit to pass on, lists its deque, and announces.
+//! detached threads, which may have queued something before they knew that they are detached. (A thread that gives its
+//! permit to a waiting one has moved its work to where others look before it took the lock, and they take the lock
+//! later to go to sleep.) A thread that knows that it is detached puts what it wakes into the global queue. One that
+//! does not know yet (M2 is not seen at once) may put something into its deque, or keep it to itself, that M3 and the
+//! searcher of M4 have not seen. The watchdog finds it, since it keeps looking while there are detached threads; or T
+//! itself does, if it blocks first: it then finds that it has no permit to pass on, lists its deque, and announces.
 //!
 //! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is listed in a queue
 //! of the host, which is one of the shared queues (`find`).
@@ -67,7 +67,7 @@
 //! checks under the lock whether T is in a step, skips it. (Without that check, a watchdog that was preempted before M1
 //! detached a sleeper that had just been woken, which then counted as searching forever.)
 //!
-//! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, that is one more step at a time
+//! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, one step more runs at that time
 //! than there are permits.
 //!
 //! Source: Go passes its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`). There the queue belongs to the
@@ -300,8 +300,8 @@ impl Idle {
         }
     }
 
-    /// Returns what a parked or spare thread does now. The poller's sleep is limited by the next timer instead of by
-    /// `timed`.
+    /// Returns what a parked or spare thread must do next. The poller's sleep is limited by the next timer instead of
+    /// by `timed`.
     #[inline]
     pub(crate) fn look(&self, thread: usize, poller: bool) -> RestOutcome {
         let mut sleepers = lock(&self.sleepers);

@@ -41,9 +41,9 @@
 //!
 //! A thread that pushes to its own deque omits P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may miss the push: the other thread sleeps while there is work. No work is lost, since the pusher is
-//! awake and runs what is in its deque. Only help is lost, until the pusher pushes again and reads the counts, or
-//! announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps while its deque is
-//! not empty. Work that is stuck behind a step that does not end is announced by the
+//! awake and runs what is in its deque. Only the help of another thread is lost, until the pusher pushes again and
+//! reads the counts, or announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps
+//! while its deque is not empty. Work that is stuck behind a step that does not end is announced by the
 //! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (The fence would cost 20 cycles on each message that
 //! finds the run-next slot taken.)
 //!
@@ -73,8 +73,9 @@
 //! back, at least one thread is awake, since fewer are held back than there are permits. The first S1 by which more
 //! threads sleep than are held back is followed by a complete S3. So a push whose P3 came before that S1 is seen there,
 //! and a push whose P3 comes after it wakes a thread. Until there is such an S1, a thread is awake, that is, in a step
-//! or between two, and visits all queues. Only help is lost: behind a step that does not end, and when a process has
-//! waited for a tick, the watchdog ends the limit, and announces what is queued (watchdog:K1, watchdog:K2).
+//! or between two, and visits all queues. Only the help of another thread is lost: behind a step that does not end, and
+//! when a process has waited for a tick, the watchdog ends the limit, and announces what is queued (watchdog:K1,
+//! watchdog:K2).
 //!
 //! # The poller
 //!
@@ -139,7 +140,8 @@ pub(crate) struct Sleepers {
     pub(crate) permits: Permits,
 }
 
-/// The thread has become spare. If it gave its permit to a waiting thread, this is that thread, which must be woken.
+/// Shows that the thread has become spare. Contains the waiting thread that it gave its permit to, if it did; that
+/// thread must be woken.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the thread that got its permit must be woken"]
 pub(crate) struct BecameSpare(pub(crate) Option<usize>);
@@ -157,7 +159,7 @@ impl SleepWord {
         ((self.0 / HELD) & FIELD) as usize
     }
 
-    /// Returns whether new work is to wake a thread.
+    /// Returns whether new work should wake a thread.
     #[inline(always)]
     fn wakes(self) -> bool {
         self.sleeping() > self.held() && self.searching() == 0
@@ -235,7 +237,7 @@ impl Idle {
         if seen.wakes() { self.wake_sleeper(true) } else { None }
     }
 
-    /// Takes the last sleeper off the list; with `alone`, only if work is still to wake a thread
+    /// Takes the last sleeper off the list; with `alone`, only if work should still wake a thread
     /// ([`SleepWord::wakes`]).
     #[cold]
     fn wake_sleeper(&self, alone: bool) -> Option<usize> {
@@ -248,7 +250,7 @@ impl Idle {
         Some(thread)
     }
 
-    /// Called when a timer has been set that is due before all others. Returns the thread to wake for it, if any.
+    /// Returns the thread to wake, if any, after a timer has been set that is due before all others.
     #[must_use = "the thread must be woken"]
     pub(crate) fn timer_set(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
@@ -286,7 +288,7 @@ impl Idle {
         self.count(Ordering::SeqCst).searching() > 0
     }
 
-    /// Returns whether a sleeping thread is to wake for work that it sees (S3).
+    /// Returns whether a sleeping thread should wake for work that it sees (S3).
     pub(crate) fn wakes_for_work(&self) -> bool {
         self.count(Ordering::SeqCst).wakes()
     }
@@ -311,7 +313,8 @@ impl Idle {
         }
     }
 
-    /// Ends the limit, under the lock, since the threads of a host that stops look everywhere before they end.
+    /// Ends the limit, since the threads of a host that stops look everywhere before they end. Must be called under the
+    /// lock.
     pub(super) fn end_limit(&self) {
         let held = self.count(Ordering::Relaxed).held() as u64;
         self.counts.fetch_sub(held * HELD, Ordering::SeqCst);
@@ -365,8 +368,8 @@ impl Idle {
         result
     }
 
-    /// Called when a sleeper has found work: it counts as searching from now on, whichever thread took it off the list.
-    /// Returns false if it has lost its permit.
+    /// Ends the sleep of a thread that has found work: it counts as searching from now on, whichever thread took it off
+    /// the list. Returns false if it has lost its permit.
     pub(crate) fn end_sleep(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
@@ -386,7 +389,7 @@ impl Idle {
         body(&mut lock(&self.sleepers).permits)
     }
 
-    /// Writes the states of all threads to `places`, and returns the counts of idle permits. For the watchdog.
+    /// Writes the states of all threads to `places`, and returns the counts of idle permits. Called by the watchdog.
     pub(crate) fn sample(&self, places: &mut Vec<At>) -> IdleCounts {
         let sleepers = lock(&self.sleepers);
         places.clear();
@@ -405,7 +408,7 @@ impl Idle {
     }
 
     /// Returns whether the watchdog rests. The result is current for a thread that has got a permit since the rest
-    /// began, since both took the lock, and for a thread that has seen the former in the counts.
+    /// began, since both took the lock, and for a thread that has seen in the counts that such a thread is awake.
     #[inline]
     pub(crate) fn does_watchdog_rest(&self) -> bool {
         self.watchdog_rests.load(Ordering::Relaxed)

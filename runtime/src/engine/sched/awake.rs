@@ -132,14 +132,14 @@ mod tests {
     use std::mem::ManuallyDrop;
     use std::time::Duration;
 
-    /// A host with two workers, whose threads the test plays. One of them is held back.
+    /// A host with two workers, whose threads' roles the test plays. One of them is held back.
     struct Limited {
         /// Not dropped if an assertion fails, since the drop would wait for the threads.
         runtime: ManuallyDrop<Runtime>,
         host: &'static Scheduler,
         contexts: [ThreadContext; 2],
         scratches: [StepScratch; 2],
-        /// How the sleeping threads rest.
+        /// The kind of rest of each sleeping thread.
         rests: [Option<Rest>; 2],
         watch: AwakeWatch,
         now: Moment,
