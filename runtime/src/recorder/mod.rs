@@ -4,7 +4,7 @@
 //! While nothing is recorded, recording costs nothing, because each place that records is behind a branch that exists
 //! anyway:
 //! * slices and events within them: a bit of the thread's attention word, which it checks between two slices anyway,
-//!   sends it through a copy of the run loop (`engine/sched/recorded.rs`);
+//!   sends it through a variant of the run loop (`engine/sched/recorded.rs`);
 //! * sends, from any thread: while a host is recorded, the gate of its [owners of slots](crate::slots::SlotOwner) shows
 //!   no PID. So sends take the path for a process that has ended, which checks whether they are recorded;
 //! * spawns and exits: the flag for the presence of hooks; answers: the method table of the caller;

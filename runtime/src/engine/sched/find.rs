@@ -1,4 +1,4 @@
-//! Where a thread finds its next process.
+//! Finds the next process of a thread.
 //!
 //! The order is: the run-next slot (the thread may keep other processes meanwhile: `local`), the hot end of the
 //! thread's own deque, its permit's inject queue, the global queue (one process, plus a batch of at most [`BATCH`] more
@@ -326,7 +326,7 @@ impl ThreadContext {
         }
     }
 
-    /// Takes from what the permit's previous thread left behind, and from this thread's own queues.
+    /// Takes from the deque that the permit's previous thread left behind, and from this thread's own queues.
     fn take_own(&self) -> Option<Token> {
         let behind = self.behind.take().and_then(|behind| self.take_behind(behind));
         behind.or_else(|| self.thread.local.take_next_to_run()).or_else(|| self.pop()).or_else(|| self.take_inject())

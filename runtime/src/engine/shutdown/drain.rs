@@ -41,8 +41,8 @@
 //!
 //! An outside thread (one that sends, one of another host, one that advances a virtual clock) may hold a process in
 //! order to queue it: E2 sees that the process is not parked. It may also have taken a message out of the queue of a
-//! pool, to give it to a member: the pool's backlog counts as empty only when no thread acts for it. If the thread
-//! releases either between E1 and E3, a thread of the host unparks.
+//! pool, to give it to a member: the pool's backlog counts as empty only when no thread acts for the pool. If the
+//! thread releases either between E1 and E3, a thread of the host unparks.
 //!
 //! So the effects of sends that had returned by E1 are complete when E3 succeeds. Those of later sends may not be: such
 //! messages are accepted as usual, and if they come too late they are discarded and counted, as in any shutdown.

@@ -72,7 +72,7 @@ const NAMED: usize = 20;
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Scheduler {
-    /// Lets the host handle what is queued, then shuts it down, all within `deadline`.
+    /// Lets the host handle all queued work, then shuts it down, all within `deadline`.
     pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let (began, dead) = (instant_now(), self.dead(DeadLetterReason::Ended));
         // On a paused host nothing else would run the queued processes.
@@ -237,7 +237,7 @@ impl Scheduler {
         if !is_left() {
             return;
         }
-        // Checked again under the lock, which prevents the record's reuse (`reuse`).
+        // The condition is checked again under the lock, which prevents the record's reuse (`reuse`).
         let mut ending = lock(&self.ending);
         if !is_left() {
             return;

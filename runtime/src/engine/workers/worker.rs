@@ -44,7 +44,7 @@ const TICK: u16 = 4;
 /// The next time slice is one message long, and timed. Stays set until the thread has found a process for it.
 pub(crate) const TIMED: u16 = 32;
 
-/// The host is being recorded, or was when the thread last looked: see `recorder`.
+/// The host is being recorded, or was being recorded when the thread last checked: see `recorder`.
 pub(crate) const RECORDED: u16 = 16;
 
 const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | NOTIFIED;
@@ -60,7 +60,7 @@ pub(crate) struct Worker {
     pub(crate) local: LocalTokens,
     /// The process that the thread runs, even while that process blocks.
     pub(crate) running: RunningProcess,
-    /// What is left of its time slice, and its activity.
+    /// The rest of its time slice, and its activity.
     pub(crate) slice: TimeSlice,
     /// Lanes that belong to no process and stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
@@ -266,7 +266,8 @@ impl Worker {
         self.attention() & UNWATCHED != 0
     }
 
-    /// Returns when the step or visit that follows `steps` others began, if the thread has noted it. For the watchdog.
+    /// Returns when the step or visit that follows `steps` others began, if the thread has noted it. Called by the
+    /// watchdog.
     pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
         let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
