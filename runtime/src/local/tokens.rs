@@ -299,8 +299,8 @@ impl LocalTokens {
     }
 
     /// Returns whether the process in the slot `index` runs next; false if another thread is taking it. The thread that
-    /// runs the process, which may be one that takes it from here later, sees what this thread has done before the
-    /// call.
+    /// runs the process, which may be one that takes it from here later, sees everything that this thread has done
+    /// before the call.
     #[inline(always)]
     pub(crate) fn is_next(&self, index: u32) -> bool {
         // SAFETY: null, or a slot; slots are never freed.

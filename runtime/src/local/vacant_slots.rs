@@ -4,7 +4,7 @@
 //! thread that both ends and spawns processes saves both: it keeps the token and opens the next incarnation with it.
 //! These tokens are among those that a thread [keeps to itself](super::tokens), under the same lock.
 //!
-//! # What arrives late
+//! # Late arrivals
 //!
 //! No request reaches a kept slot, because a slot is not kept while a [requester](crate::slots::slot::requests) is
 //! about to push. A message can arrive: if its sender found the process alive and pushes after the end, it finds no

@@ -33,7 +33,7 @@ pub(crate) struct Memory {
     pub(crate) thread: usize,
 }
 
-/// The recorder of a host. Never freed, like the host's record.
+/// The recorder of a host. It is never freed, like the host's record.
 #[derive(Default)]
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
@@ -108,7 +108,7 @@ struct SampleTimes {
     open: usize,
     /// When the first open sample began.
     since: u64,
-    /// Beginning and end of the earlier samples, in order.
+    /// The beginnings and ends of the earlier samples, in order.
     over: VecDeque<(u64, u64)>,
 }
 

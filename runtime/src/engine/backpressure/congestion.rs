@@ -12,12 +12,12 @@ use crate::util::defer::defer;
 use std::cell::Cell;
 use std::ptr;
 
-/// What a send does at a full mailbox.
+/// The behaviour of a send to a full mailbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendMode {
     /// The sending process may be suspended.
     Normal,
-    /// A delayed send: it does not wait for room, but the mailbox may drop messages for it.
+    /// A delayed send: it does not wait for room, but a full mailbox that drops messages does so for it, too.
     Delayed,
     /// The message is returned if its sender would have to wait.
     Try,

@@ -33,10 +33,10 @@
 //!
 //! # Why
 //!
-//! *No list is left behind.* A receiver that runs at W4 has another step afterwards, which does W6, or takes the wake
-//! before it checks. A receiver that waits only for control is not woken at W4: it has taken nothing since it parked
-//! its token, and if it had caught up before that, W4 does W6 in its place. W3 and W8 make the same two accesses in
-//! opposite order, so one of them sees the other: no process stays on the list of an ended receiver.
+//! *No waiter is left on a list.* A receiver that runs at W4 has another step afterwards, which does W6, or takes the
+//! wake before it checks. A receiver that waits only for control is not woken at W4: it has taken nothing since it
+//! parked its token, and if it had made room before that, W4 does W6 in its place. W3 and W8 make the same two accesses
+//! in opposite order, so one of them sees the other: no process stays on the list of an ended receiver.
 //!
 //! *No wake is lost.* A wake that W7 takes before it checks came after SUSPENDED was cleared (W6); a later one prevents
 //! the token from being parked.
@@ -51,8 +51,8 @@
 //! * in all other cases, such as a receiver that waits for something that only the suspended process can do, a
 //!   suspended process is resumed for one step after [a second](suspend), which is counted and logged.
 //!
-//! So the memory of a mailbox is limited to its bound, plus what one step of each of its senders sends, which is at
-//! most twice the bound for a step that does not end.
+//! So the memory of a mailbox is limited to its bound, plus the messages that one step of each of its senders sends,
+//! which are at most twice the bound for a step that does not end.
 //!
 //! Locks: no thread holds the locks of two mailboxes at a time, or runs user code (a waker, a drop) under one.
 //!

@@ -52,7 +52,7 @@ pub(super) fn take_full_queue() -> Option<FullPlace> {
     FULL_QUEUE.take()
 }
 
-/// Where a process is suspended.
+/// The place at which a process is suspended.
 #[derive(Clone)]
 pub(crate) enum FullPlace {
     Mailbox {
@@ -81,8 +81,8 @@ impl FullPlace {
     }
 }
 
-/// The state of a slot, under a lock. Boxed, and allocated only while needed, since each of a million processes may be
-/// suspended once.
+/// The state of a slot, under a lock. It is boxed, and allocated only while needed, since each of a million processes
+/// may be suspended once.
 #[derive(Default)]
 pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
 
@@ -198,8 +198,9 @@ pub(crate) struct MailboxState {
     pub(crate) expected: u64,
     /// The number of the newest message seen so far.
     pub(crate) seen: u64,
-    /// While congested: the number of a recent message. A sender that cannot learn its predecessor's number uses this;
-    /// otherwise the length would be forgotten each time that a sender is preempted while numbering its message.
+    /// The number of a recent message, while the mailbox is congested. A sender that cannot learn its predecessor's
+    /// number uses this; otherwise the length would be forgotten each time that a sender is preempted while numbering
+    /// its message.
     pub(crate) known: u64,
     /// The process's own suspension.
     pub(crate) suspension: Option<SuspendedAt>,

@@ -153,7 +153,7 @@ fn begin_suspension(slot: &'static Slot, at: FullPlace, host: &'static Scheduler
         host.recorder.note(RecordKind::Suspend, incarnation(slot.index(), slot.last()), at, None);
     }
     state.suspension = Some(SuspendedAt { at, number, host, room, forced_release: None });
-    // Set under the lock, so that the mark is cleared only later, together with the suspension.
+    // The mark is set under the lock, so that it is cleared only later, together with the suspension.
     slot.note_suspended(true);
     drop(state);
     host.suspensions.add_shared(1);
@@ -343,7 +343,7 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
         (slot.resident().map(display), name(slot), at.pid().map(display), at.mailbox().and_then(name))
     });
     release(slot, slot.last(), suspension);
-    // Logged last, since a log subscriber is user code, which may block, or send to the process.
+    // This is logged last, since a log subscriber is user code, which may block, or send to the process.
     if let Some((pid, process, mailbox, receiver)) = forced {
         let lasted = FORCED_RELEASE_AFTER;
         crate::util::log::warn!(
@@ -382,7 +382,7 @@ fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
     }
 }
 
-/// Performs backpressure:W8 when the process has ended. Resumes all that are suspended at it, and ends its own
+/// Performs backpressure:W8 when the process has ended. Resumes all waiters for room in its mailbox, and ends its own
 /// suspension. Returns the messages of its queue, which become dead letters.
 pub(crate) fn end(slot: &'static Slot) -> VecDeque<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return VecDeque::new() };

@@ -5,8 +5,8 @@ use crate::local;
 use crate::slots::{TABLE, Token};
 
 /// Takes the token of a free slot: one that the calling thread keeps or, if there is none, a listed one. Returns `None`
-/// if all slots are in use. A kept slot with late messages is given back, which disposes of them: here they would wait
-/// for the first step of the process that is spawned, which may be long and may itself wait for their sender.
+/// if all slots are in use. A kept slot with late messages is given back, which disposes of them: otherwise they would
+/// wait for the first step of the process that is spawned, which may be long and may itself wait for their sender.
 #[inline]
 pub(crate) fn take_slot() -> Option<Token> {
     if let Some(local) = local::current() {
@@ -157,7 +157,7 @@ mod tests {
         go.send(()).expect("it waits");
     }
 
-    /// Left out of builds with the feature `spans`, in which every exit goes through the stages.
+    /// A test that is left out of builds with the feature `spans`, in which every exit goes through the stages.
     #[cfg(not(feature = "spans"))]
     mod late {
         use super::*;

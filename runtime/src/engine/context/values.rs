@@ -53,6 +53,7 @@ pub(crate) fn forget_values() {
 }
 
 pub(crate) fn set_values(values: Option<Values>) {
-    // Dropped after the cell is released: the last reference to a value runs a user's drop.
+    // The previous values are dropped after the cell is released: dropping the last reference to a value runs user
+    // code.
     drop(replace_values(values));
 }

@@ -50,7 +50,7 @@ pub struct AbnormalEnd {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeptStall {
-    /// The time at which the stall was detected, or had ended.
+    /// The time at which the stall, or its end, was detected.
     pub at: Instant,
     /// The label of the process.
     pub label: Option<Arc<str>>,

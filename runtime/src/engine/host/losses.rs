@@ -60,7 +60,7 @@ pub(crate) fn log_dead_letter(letter: &DeadLetter, limits: &LossLimits) {
     }
 }
 
-/// What is known about the sender or the receiver of a lost message.
+/// The type and the label of the sender or the receiver of a lost message, as far as they are known.
 #[derive(Default)]
 struct LostEnd {
     process: Option<&'static str>,

@@ -101,7 +101,7 @@ impl Drop for UserCode {
         let (handlers, hooks, reactor) =
             (std::mem::take(&mut self.handlers), std::mem::take(&mut self.hooks), self.reactor.take());
         notifiers::run(move || {
-            // Drop each part under its own guard.
+            // Each part is dropped under its own guard.
             handlers.into_each().for_each(drop_user_code);
             let Hooks { hooks, dead_letter, stall } = hooks;
             hooks.into_iter().for_each(drop_user_code);
@@ -130,7 +130,8 @@ pub(crate) struct Scheduler {
     slot_owner: OnceLock<&'static SlotOwner>,
     /// The record that the user's handles refer to, set by the builder.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
-    /// FIFO for all permits: processes woken from outside for the first time, and those that have used up their budget.
+    /// The FIFO queue of all permits: processes woken from outside for the first time, and those that have used up
+    /// their budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) permits: Box<[CachePadded<Permit>]>,
     /// The records of threads, with the indices that `sleep` uses.

@@ -9,8 +9,8 @@
 //!   ([`Scheduler::enter`]): from there on the record cannot be reused;
 //! * *calls by a handle* (`Host`): the handle also stores the generation, and refuses calls when the record has moved
 //!   on;
-//! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: it decides under a lock that
-//!   [`Scheduler::renew`] takes as well;
+//! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: the thread decides under a lock
+//!   that [`Scheduler::renew`] takes as well;
 //! * *timers*: their keys are never reused;
 //! * *counts that go up and down* (processes under the limit, those inside the gate): they are kept, since a late
 //!   thread will still count itself out.

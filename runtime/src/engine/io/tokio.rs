@@ -3,7 +3,7 @@
 //! That runtime is either the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives
 //! itself, or one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
 //! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way, processes run
-//! on Postroom's workers, and what they await is registered with Tokio, which wakes them.
+//! on Postroom's workers, and the sockets and timers that they await are registered with Tokio, which wakes them.
 //!
 //! Tokio's current-thread runtime may be driven by any thread, one at a time. A thread drives it by calling `block_on`
 //! with a future that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes
@@ -124,8 +124,9 @@ impl BlockOn {
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let block_on = Arc::new(BlockOn::default());
-        // Weak, since the waker in `BlockOn` holds Tokio's runtime, and with it this callback: a cycle would keep the
-        // reactor and its file descriptors forever. Driving threads hold the `BlockOn`, so no wait is missed.
+        // The reference is weak, since the waker in `BlockOn` holds Tokio's runtime, and with it this callback: a cycle
+        // would keep the reactor and its file descriptors forever. Driving threads hold the `BlockOn`, so no wait is
+        // missed.
         let waited = Arc::downgrade(&block_on);
         let runtime = Builder::new_current_thread()
             .enable_all()

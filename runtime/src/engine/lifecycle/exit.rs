@@ -101,8 +101,8 @@ fn pid_of(token: &Token) -> Pid {
     token.pid().unwrap_or_else(|| unreachable!("a process ends once"))
 }
 
-/// Performs all steps of the exit of a process that has left nothing behind; then its slot is vacant. Does not panic,
-/// since only code of the runtime follows `close`.
+/// Performs all steps of the exit of a process that has left nothing behind, after which its slot is vacant. Does not
+/// panic, since only code of the runtime follows `close`.
 ///
 /// # Errors
 /// The process has left something behind, or a process is notified of its end: only the first two steps have been
@@ -232,7 +232,7 @@ impl ExitingProcess {
             });
             self.stage(done, 8, Self::tell_bound);
             self.stage(done, 9, Self::tell_waiting);
-            // The remaining data may have the last references to user values, so each is dropped in a stage of its own.
+            // The remaining data may hold the last references to user values, so each is dropped in a stage of its own.
             self.stage(done, 10, |this| this.result = None);
             self.stage(done, 11, |this| this.cold_state = None);
             self.stage(done, 12, |_| crate::engine::context::values::forget_values());

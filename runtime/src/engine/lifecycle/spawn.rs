@@ -135,7 +135,7 @@ pub(crate) struct Environment {
     pub(crate) depth: usize,
 }
 
-/// A process for the workers, which starts on the spawner's thread.
+/// A process that runs on the workers, and starts on the spawner's thread.
 struct OnAnyWorker<P, F> {
     host: &'static Scheduler,
     process: P,
@@ -454,7 +454,7 @@ impl Scheduler {
     }
 }
 
-/// Ties a process that has not started to its spawner, which runs or starts on this thread.
+/// Ties a process, before it runs, to its spawner, which runs or starts on this thread.
 fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     crate::engine::context::own::with_own(|_, me, cold_state| {
         let (links, spawned) = (cold_state.links(), token.make_cold_state().links());

@@ -41,18 +41,18 @@
 //!
 //! A thread that pushes to its own deque omits P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may miss the push: the other thread sleeps while there is work. No work is lost, since the pusher is
-//! awake and runs what is in its deque. Only the help of another thread is lost, until the pusher pushes again and
-//! reads the counts, or announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps
-//! while its deque is not empty. Work that is stuck behind a step that does not end is announced by the
+//! awake and runs the processes in its deque. Only the help of another thread is lost, until the pusher pushes again
+//! and reads the counts, or announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find)
+//! steps while its deque is not empty. Work that is stuck behind a step that does not end is announced by the
 //! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (The fence would cost 20 cycles on each message that
 //! finds the run-next slot taken.)
 //!
 //! Nor does a thread announce a process that has used up its time slice, if the thread itself will run that process
 //! next, or right after the one in its run-next slot. This is the case if there is no other permit, or if its deque and
 //! the global queue are otherwise empty and time slices are used up here every [few
-//! microseconds](crate::engine::slice::run). A thread woken for the process would come too late to help, and would
-//! then move the receiver away from its senders. The same guarantees hold: the pusher looks at the global queue before
-//! it sleeps (S3) or becomes spare (handoff:A3, after which handoff:A4 announces), and the watchdog announces what is
+//! microseconds](crate::engine::slice::run). A thread woken for the process would come too late to help, and would then
+//! move the receiver away from its senders. The same guarantees hold: the pusher looks at the global queue before it
+//! sleeps (S3) or becomes spare (handoff:A3, after which handoff:A4 announces), and the watchdog announces the work
 //! queued there behind a step that does not end.
 //!
 //! A push to a run-next slot wakes no thread: the process runs on the same core in less time than a thread takes to
@@ -74,7 +74,7 @@
 //! threads sleep than are held back is followed by a complete S3. So a push whose P3 came before that S1 is seen there,
 //! and a push whose P3 comes after it wakes a thread. Until there is such an S1, a thread is awake, that is, in a step
 //! or between two, and visits all queues. Only the help of another thread is lost: behind a step that does not end, and
-//! when a process has waited for a tick, the watchdog ends the limit, and announces what is queued (watchdog:K1,
+//! when a process has waited for a tick, the watchdog ends the limit, and announces queued work (watchdog:K1,
 //! watchdog:K2).
 //!
 //! # The poller
@@ -112,7 +112,7 @@ pub(crate) struct Idle {
     pub(crate) sleepers: Mutex<Sleepers>,
     /// One more than the index of the highest thread record in use. Written under the lock.
     pub(crate) high: AtomicUsize,
-    /// How many async steps are queued for a thread to block on. Written under the lock.
+    /// Number of async steps that are queued until a thread can take their permit. Written under the lock.
     pub(crate) queued_steps: AtomicUsize,
     /// Whether the watchdog rests. Set under the lock, and cleared without it.
     watchdog_rests: AtomicBool,
@@ -135,7 +135,7 @@ pub(crate) struct Sleepers {
     pub(crate) poller: Option<usize>,
     /// Number of times that a thread has left the list.
     pub(crate) rises: u64,
-    /// Number of times that the list has come to contain all permits.
+    /// Number of times that the list has become complete, with a thread for each permit.
     lulls: u64,
     pub(crate) permits: Permits,
 }
@@ -197,7 +197,7 @@ impl Idle {
         }
     }
 
-    /// Resets the state for a new host, provided that there are no threads. Returns whether it did.
+    /// Resets the state for a new host, provided that there are no threads. Returns whether the state was reset.
     pub(crate) fn renew(&self) -> bool {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.is_empty() {
@@ -421,8 +421,8 @@ impl Idle {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns how often a thread has left the list, if all are on it. If two calls return the same number, all slept
-    /// in between.
+    /// Returns how often a thread has left the list, if the list has a thread for each permit. If two calls return the
+    /// same number, all slept in between.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)

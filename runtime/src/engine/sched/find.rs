@@ -109,7 +109,7 @@ impl ThreadContext {
         Some(self.after_rest(rest))
     }
 
-    /// Returns what to do with a process: run it, or time a message of it if the thread was asked to.
+    /// Returns the action for a process: running it or, if the thread was asked to, timing a message of it.
     pub(crate) fn run_or_time(&self, token: Token) -> Next {
         if self.thread.take_request_for_time() { Next::RunTimed(token) } else { Next::Run(token) }
     }

@@ -51,7 +51,7 @@ impl Scheduler {
     /// Starts a thread without a permit if a step with this need requires and may have one. Returns whether one was
     /// started.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
-        // Threads are started one at a time, so that their number never exceeds the limit.
+        // Threads are started one at a time, so that those being started never exceed the limit.
         let _growing = lock(&self.growing);
         let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
         if self.idle.with_permits(|permits| permits.counts()).threads

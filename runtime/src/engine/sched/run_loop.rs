@@ -91,7 +91,7 @@ impl ThreadContext {
         }
     }
 
-    /// Returns what to do after a time slice.
+    /// Returns the next action of the thread after a time slice.
     #[inline(always)]
     pub(crate) fn next(&self) -> Next {
         if self.thread.attention() != 0

@@ -21,7 +21,8 @@ pub(crate) enum Rest {
 }
 
 pub(crate) struct PermitRest {
-    /// Whether the thread looks at all queues once more (sleep:S3). While it is parked: whether it has a permit.
+    /// Whether the thread has yet to look at all queues once more (sleep:S3) or, while it is parked, whether it has a
+    /// permit.
     looks_again: bool,
     is_poller: bool,
     /// When the thread ends if it is still spare then. `None` until it is spare; `Some(None)` if that time is too far

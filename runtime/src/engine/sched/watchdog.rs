@@ -39,12 +39,12 @@
 //! G1, or announced. For announced work, sleep:P3 finds either a sleeper, which is woken and searches; or a searcher,
 //! which takes the work, or does sleep:F3 or sleep:S3 and announces it again if it is still there (including timers
 //! without a poller); or neither, which is G2. So while the flag is set, a searcher is about to look at queued work. A
-//! step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces what it
-//! queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a limited
-//! time.
+//! step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces the
+//! work that it queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a
+//! limited time.
 //!
-//! So an occasional message into an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs.
-//! In measurements, another thread that wakes every 2.5 ms, even in another program, added 1.5 to 2 µs.)
+//! So an occasional message to an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs. In
+//! measurements, another thread that wakes every 2.5 ms, even in another program, added 1.5 to 2 µs.)
 //!
 //! A model is in `tests/models`.
 

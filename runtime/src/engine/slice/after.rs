@@ -54,7 +54,7 @@ impl ThreadContext {
     }
 
     fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
-        // Usually false: most completions are answers to calls, not to yields.
+        // This is usually false: most completions are answers to calls, not to yields.
         let counts_yields =
             scratch.input.completions() > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
         if scratch.input.is_spent() {

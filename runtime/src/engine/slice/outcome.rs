@@ -52,7 +52,7 @@ pub(super) struct StepFacts {
     pub(super) has_yields: bool,
 }
 
-/// What follows a step.
+/// The action that follows a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepOutcome {
     /// Another step in this time slice: there is input, and budget.

@@ -90,9 +90,9 @@ impl ThreadContext {
     }
 
     /// Requeues a process with a deficit, or returns its token if it may run now. A signal for it does not wait. An
-    /// answer does, because a process that sends a thousand messages and then calls would never pay otherwise. Each
-    /// [`PASS`] that others have taken since the thread last saw such a process also counts as a time slice, so that
-    /// long time slices of others delay it no more than short ones.
+    /// answer does, because otherwise a process that sends a thousand messages and then calls would never pay off its
+    /// deficit. Each [`PASS`] that others have taken since the thread last saw such a process also counts as a time
+    /// slice, so that long time slices of others delay it no more than short ones.
     #[cold]
     fn defer_slice(&self, token: Token) -> Option<Token> {
         let mut token = self.thread.local.push_answer(token);

@@ -1,4 +1,4 @@
-//! The limit of awake threads, which the watchdog finds by trying. Uses no thread and no clock: the caller passes
+//! The limit of awake threads, which the watchdog finds by trial. Uses no thread and no clock: the caller passes
 //! samples.
 //!
 //! # Why
@@ -36,7 +36,7 @@
 //! before the change. A single tick is enough to return to the previous number if its rate is far below
 //! ([`FAR_BELOW`]).
 //!
-//! # What it costs
+//! # Costs
 //!
 //! A program that is fastest on all threads has fewer for a tick or two every 160 ms at first, and every 10 s later. A
 //! program with a limit has all threads for a tick or two every 80 ms. A limit that gains nothing lasts for 5 ms if a

@@ -8,7 +8,7 @@ use crate::slots::{Schedule, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, OnceLock, Ordering, lock, wait};
 use crate::util::oneshot::Oneshot;
 
-/// The record of a pinned process's thread. Never freed, like a host's: a late sender may read it.
+/// The record of a pinned process's thread. It is never freed, like a host's record, since a late sender may read it.
 pub(crate) struct PinnedThread {
     /// The record that every thread has, with the process that it runs and its counters.
     pub(crate) thread: Worker,
