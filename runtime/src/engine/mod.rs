@@ -1,4 +1,4 @@
-//! The scheduler: finds a process that is ready, runs a step of it, and carries out what the step asks for.
+//! The scheduler: finds a process that is ready, runs a step of it, and carries out the requests of the step.
 //!
 //! From the bottom up:
 //! * [`permits`]: which threads may run steps, how the others sleep, and how a permit passes between threads;

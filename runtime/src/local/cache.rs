@@ -9,9 +9,9 @@
 //! occupied, the token is parked.
 //!
 //! At each visit to the shared queues, the thread checks whether others have sent something to the process at its
-//! front. Until then the process waits, for as long as a few time slices of processes that send to each other. The
-//! thread cannot check its whole table every few steps, so a sender on another thread notifies the thread that has the
-//! process in its table:
+//! front. Until then the process waits, which takes no longer than a few time slices of processes that send to each
+//! other. The thread cannot check its whole table every few steps, so a sender on another thread notifies the thread
+//! that has the process in its table:
 //!
 //! * *cache*: the thread stores the token in its place, and the mark in the slot.
 //! * *push*: another thread pushes. *ask*: it looks for the mark and, if that is set, for the process in the table of

@@ -4,7 +4,7 @@ use crate::mailbox::lanes::ParkResult;
 use crate::slots::Token;
 use crate::slots::slot::words::ParkKind;
 
-/// What became of the token of a kept process.
+/// The result of giving up the token of a kept process.
 #[must_use = "the token may still be held"]
 pub(crate) enum Evicted {
     Parked,

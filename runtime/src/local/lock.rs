@@ -38,7 +38,7 @@ pub(crate) const LOST: u16 = 2;
 pub(crate) const UNWATCHED: u16 = 8;
 /// The tokens are being taken from the thread.
 const REVOKED: u16 = 64;
-/// Light barriers are not enough, or not yet, so each section has a fence.
+/// Light barriers do not work, or have not been prepared yet, so each section has a fence.
 const FENCED: u16 = 128;
 /// Something was sent to a process in the table of the cache.
 pub(crate) const NOTIFIED: u16 = 256;
@@ -74,8 +74,8 @@ impl BiasedLock {
         self.attention.fetch_and(!bits, order) & bits
     }
 
-    /// Performs *notify* of `cache`. When the thread [acknowledges](Self::acknowledge) the bit, it sees what was pushed
-    /// before.
+    /// Performs *notify* of `cache`. When the thread [acknowledges](Self::acknowledge) the bit, it sees everything that
+    /// was pushed before.
     pub(crate) fn notify(&self) {
         if self.attention.load(Ordering::SeqCst) & NOTIFIED == 0 {
             self.attention.fetch_or(NOTIFIED, Ordering::SeqCst);
@@ -174,7 +174,7 @@ impl BiasedLock {
 mod tests {
     use super::*;
 
-    /// Catches: a section behind a fence that relies on what `attention` said before the fence.
+    /// Catches: a section behind a fence that relies on the value of `attention` from before the fence.
     #[test]
     fn a_section_behind_a_fence_reads_attention_again() {
         let lock = BiasedLock::new();

@@ -2,13 +2,13 @@
 //! it is moved by loads and stores, along with a message or an answer.
 //!
 //! * [`lock`]: the biased lock under which the thread moves tokens, and others take them; [`tokens`]: the tokens;
-//! * [`cache`] and [`vacant_slots`]: two of the places that they are kept in;
+//! * [`cache`] and [`vacant_slots`]: two of the places in which they are kept;
 //! * [`send`]: messages to processes that the calling thread keeps; [`answer`]: answers to them;
 //! * [`evict`]: how a token is given up again.
 //!
 //! A process whose token is here while it has nothing to do is *kept*; the guide calls it warm.
 //!
-//! This module only saves time: whatever it cannot do is done by [`slots`](crate::slots), which does not depend on it.
+//! This module only saves time: [`slots`](crate::slots) does whatever this module cannot do, and does not depend on it.
 //! There the token of a kept process counts as held by its thread, and a mark in the slot shows that it is kept
 //! ([`LastPermit`](crate::slots::slot::words::LastPermit)). A sender that sees the mark after its push asks the
 //! [scheduler](crate::slots::Schedule::take_kept) for the token. A build with `--cfg postroom_no_local` keeps nothing

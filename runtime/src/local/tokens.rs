@@ -24,7 +24,7 @@
 //!
 //! An answer takes this path only while the control lane is empty, so it comes before anything that is pushed there
 //! later. There is one exception: if another thread takes the process at that moment, the answer may come after
-//! something that the same thread has sent later. No process notices, because processes that wait for control are
+//! something that the answering thread has sent later. No process notices, because processes that wait for control are
 //! futures, which are polled when all controls have been taken.
 //!
 //! # When
@@ -75,7 +75,7 @@ pub(crate) struct KeepsNothing(());
 
 #[cfg(loom)]
 impl KeepsNothing {
-    /// For models without these tokens.
+    /// Creates the proof in models without these tokens.
     pub(crate) fn in_a_model() -> Self {
         Self(())
     }
@@ -104,13 +104,13 @@ fn taken(token: *mut Slot) -> Option<Token> {
     NonNull::new(token).map(|slot| unsafe { Token::from_raw(slot) })
 }
 
-/// Returns a token that was not stored.
+/// Restores a token from the pointer that `into_raw` has returned.
 fn kept_out(token: *mut Slot) -> Token {
     // SAFETY: it came from `into_raw`.
     unsafe { Token::from_raw(NonNull::new_unchecked(token)) }
 }
 
-/// Exchanges the content of a place. For the holder of the lock.
+/// Exchanges the content of a place. Must be called by the holder of the lock.
 #[inline(always)]
 fn exchange<T>(place: &AtomicPtr<T>, content: *mut T) -> *mut T {
     let before = place.load(Ordering::Relaxed);
@@ -248,7 +248,7 @@ impl LocalTokens {
         Ok(())
     }
 
-    /// Takes the token of the process to run next, for other purposes than running it here.
+    /// Takes the token of the process to run next, for a purpose other than running it here.
     pub(crate) fn take_next(&self) -> Option<Token> {
         Some(self.push_answer(self.take_next_to_run()?))
     }
@@ -288,8 +288,8 @@ impl LocalTokens {
         Some(unsafe { NodeBox::from_raw(answer) })
     }
 
-    /// Pushes the answer for the process of `token`, if there is one, into its control lane. For a process that does
-    /// not run here, or not yet.
+    /// Pushes the answer for the process of `token`, if there is one, into its control lane. Needed for a process that
+    /// runs elsewhere or later.
     pub(crate) fn push_answer(&self, token: Token) -> Token {
         if let Some(answer) = self.take_answer(&token) {
             let claim = token.slot().lanes.push_control(answer);
@@ -299,8 +299,8 @@ impl LocalTokens {
     }
 
     /// Returns whether the process in the slot `index` runs next; false if another thread is taking it. The thread that
-    /// runs the process, which may be one that takes it from here later, sees what this thread has done before the
-    /// call.
+    /// runs the process, which may be one that takes it from here later, sees everything that this thread has done
+    /// before the call.
     #[inline(always)]
     pub(crate) fn is_next(&self, index: u32) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
@@ -310,7 +310,7 @@ impl LocalTokens {
     }
 
     /// Keeps the token of a process that has nothing to do: at the front of the cache, or in its table. If there is no
-    /// room for it and the process that it displaces, returns the token of the one to evict.
+    /// room for both it and the process that it displaces, returns the token of the one to evict.
     #[inline(always)]
     pub(crate) fn keep(&self, token: Token, kind: ParkKind, at_front: bool) -> Option<Token> {
         token.slot().permit.keep(Some(kind));
@@ -352,7 +352,7 @@ impl LocalTokens {
         result
     }
 
-    /// Moves a kept process into the table, if there is room. For the holder of the lock.
+    /// Moves a kept process into the table, if there is room. Must be called by the holder of the lock.
     #[inline(never)]
     fn put_into_table(&self, slot: *mut Slot) -> bool {
         // SAFETY: slots are never freed, and the token is here; the caller removes it from its previous place.
@@ -526,7 +526,7 @@ impl LocalTokens {
         if !self.has_any() {
             return Some(Revoked::default());
         }
-        // Nothing is allocated under the lock. Tokens that have arrived since and have no room stay.
+        // Nothing is allocated under the lock. Tokens that arrive after this point and find no room stay.
         let (mut vacant, mut cached) = (VacantSlots::room(), self.cache.room());
         let run_next = self.lock.revoke(|| {
             // SAFETY: within the lock.

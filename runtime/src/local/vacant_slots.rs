@@ -4,7 +4,7 @@
 //! thread that both ends and spawns processes saves both: it keeps the token and opens the next incarnation with it.
 //! These tokens are among those that a thread [keeps to itself](super::tokens), under the same lock.
 //!
-//! # What arrives late
+//! # Late arrivals
 //!
 //! No request reaches a kept slot, because a slot is not kept while a [requester](crate::slots::slot::requests) is
 //! about to push. A message can arrive: if its sender found the process alive and pushes after the end, it finds no
@@ -14,7 +14,7 @@
 //! which may be long and may itself wait for the caller. (Only a message that is pushed even later, by a sender that
 //! was preempted, is found by the new process, which refuses it because of its generation; its caller does not wait for
 //! the new process.) So no slot may stay here for long. At each tick of the watchdog the thread gives back those that
-//! were here at the tick before, and with each [flush](super::tokens) all of them.
+//! were here at the tick before, and at each [flush](super::tokens) it gives back all of them.
 //!
 //! If a step does not end, the watchdog takes these tokens, along with the one in the run-next slot. A thread that is
 //! not watched, or has lost its permit, keeps none.
@@ -35,7 +35,7 @@ pub(crate) const MOST: usize = 128;
 pub(super) struct VacantSlots {
     /// Number of kept slots. Any thread may read it; the value may already be out of date.
     count: AtomicUsize,
-    /// The minimum of `count` since the last tick: that many slots, the oldest ones, have been kept all the time.
+    /// The minimum of `count` since the last tick: that many slots, the oldest ones, have been kept ever since.
     fewest: AtomicUsize,
     tokens: OwnedCell<Vec<Token>>,
 }
@@ -45,7 +45,8 @@ unsafe impl Sync for VacantSlots {}
 
 impl VacantSlots {
     pub(super) fn none() -> Self {
-        // Has its full capacity from the start, so that it never grows under the lock: the allocator may be the user's.
+        // The list has its full capacity from the start, so that it never grows under the lock: the allocator may be
+        // the user's.
         let (count, fewest) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self { count, fewest, tokens: OwnedCell::new(Vec::with_capacity(MOST)) }
     }
@@ -100,8 +101,8 @@ impl VacantSlots {
         unsafe { self.change(take) }
     }
 
-    /// Called at a tick. Moves the tokens that have been kept since the last tick into `to`, which has
-    /// [room](Self::room) for all.
+    /// Moves the tokens that have been kept since the last tick into `to`, which has [room](Self::room) for all. Called
+    /// at each tick.
     ///
     /// # Safety
     /// The caller has the lock.

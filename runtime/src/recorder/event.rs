@@ -221,7 +221,7 @@ pub enum EventKind {
     TimerSet {
         /// The process that waits for the timer, if one does.
         process: Option<Pid>,
-        /// The due time, since the recording began.
+        /// The due time, as a duration since the recording began.
         due: Duration,
     },
     /// A timer fired.

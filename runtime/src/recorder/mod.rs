@@ -1,10 +1,11 @@
-//! The recorder, which logs what the threads of a host do, event by event, while a recording or a flight recorder runs.
+//! The recorder, which logs the actions of a host's threads, event by event, while a recording or a flight recorder
+//! runs.
 //!
 //! Each thread writes to its own [`ring`], so recording adds no contention. A record is a time, a kind and three words.
 //! While nothing is recorded, recording costs nothing, because each place that records is behind a branch that exists
 //! anyway:
 //! * slices and events within them: a bit of the thread's attention word, which it checks between two slices anyway,
-//!   sends it through a copy of the run loop (`engine/sched/recorded.rs`);
+//!   sends it through a variant of the run loop (`engine/sched/recorded.rs`);
 //! * sends, from any thread: while a host is recorded, the gate of its [owners of slots](crate::slots::SlotOwner) shows
 //!   no PID. So sends take the path for a process that has ended, which checks whether they are recorded;
 //! * spawns and exits: the flag for the presence of hooks; answers: the method table of the caller;
@@ -36,7 +37,7 @@
 //! outside the host keeps its ring until it next sends to a recorded host, or ends.
 //!
 //! * [`ring`]: the ring; [`kind`]: the kinds of records; [`track`]: the ring of a thread, and its clock;
-//! * [`session`]: the recordings of a host that run; [`note`]: writing to the ring of the calling thread;
+//! * [`session`]: the running recordings of a host; [`note`]: writing to the ring of the calling thread;
 //! * [`event`]: the public events; [`recording`]: their reconstruction from the records.
 
 pub(crate) mod event;

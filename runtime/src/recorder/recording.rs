@@ -38,7 +38,7 @@ pub struct RecordedThread {
 }
 
 impl RecordedThread {
-    /// Returns the name of the thread. That of a worker consists of the name of its host and its number.
+    /// Returns the name of the thread. The name of a worker consists of the name of its host and its number.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -114,7 +114,8 @@ impl Recording {
         let begins = samples.iter().map(|(began, _)| *began).filter(|at| within(at) && *at > from);
         let begins: Vec<u64> = begins.map(|at| at - from).collect();
         let ends: Vec<u64> = samples.iter().map(|(_, ended)| *ended).filter(within).map(|at| at - from).collect();
-        // Added before the records of the same moment, and the ends after them, because the sort is stable.
+        // The beginnings are added before the records, and the ends after them, so that they enclose records of the
+        // same moment: the sort is stable.
         let sampler = raw.len() as u32;
         builder.bound(sampler, &begins, RecordKind::SampleBegin);
         for track in raw {
@@ -367,7 +368,7 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
 /// The flows of the records so far, in chronological order.
 #[derive(Default)]
 struct Flows {
-    /// What became of the message of each flow, and its receiver, by number. `None`: the flow is an answer's.
+    /// The fate of the message of each flow, and its receiver, by number. The fate is `None` if the flow is an answer.
     fates: Vec<(Option<Fate>, u64)>,
     /// The flows that wait for their handling, by receiver and sequence number.
     sent: BTreeMap<(u64, u64), Vec<u32>>,
@@ -513,7 +514,7 @@ impl RecordedEvents<'_> {
                 EventKind::SampleEnded
             }
             RecordKind::Answer => EventKind::Answered { to: pid(process), flow },
-            // Without a flow it is the result of something else, such as a timer or a command.
+            // Without a flow, what was taken is the result of something else, such as a timer or a command.
             RecordKind::AnswerTaken => match flow {
                 Some(flow) => EventKind::AnswerTaken { process: pid(process), flow },
                 None => return,

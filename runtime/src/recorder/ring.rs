@@ -96,7 +96,7 @@ impl Ring {
     }
 
     /// Calls `keep`, in order, with each record from number `from` on that has not been overwritten. Returns the number
-    /// of records from there on that have been.
+    /// of records from there on that have been overwritten.
     pub(crate) fn read(&self, from: u64, mut keep: impl FnMut(Record)) -> u64 {
         // I4.
         let written = self.written.load(Ordering::Acquire);

@@ -23,7 +23,7 @@ pub(crate) const LEAST_THREAD_MEMORY: usize = 4096;
 /// Default memory for the ring of a thread in bytes.
 pub(crate) const THREAD_MEMORY: usize = 8 << 20;
 
-/// Maximum number of samples of a session whose times are kept: at two per second, some hours.
+/// Maximum number of samples of a session whose times are kept: enough for some hours at two per second.
 const MOST_SAMPLES: usize = 1 << 16;
 
 /// Memory that the rings may use, in total and for each thread.
@@ -33,7 +33,7 @@ pub(crate) struct Memory {
     pub(crate) thread: usize,
 }
 
-/// The recorder of a host. Never freed, like the host's record.
+/// The recorder of a host. It is never freed, like the host's record.
 #[derive(Default)]
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
@@ -77,7 +77,7 @@ impl Drop for DumpTrigger {
 }
 
 impl Dumps {
-    /// Passes the cause on, unless the last one is too recent. Never blocks.
+    /// Passes the cause on, unless the previous one was passed on too recently. Never blocks.
     fn trigger(&self, cause: DumpCause) {
         let now = instant_now();
         let mut last = lock(&self.last);
@@ -100,15 +100,15 @@ struct RecorderState {
     samples: u64,
 }
 
-/// The times at which slices and messages were recorded in a session. A recording that wants them keeps a sample open;
-/// overlapping samples of several recordings count as one.
+/// The times at which slices and messages were recorded in a session. A recording that includes them keeps a sample
+/// open; overlapping samples of several recordings count as one.
 #[derive(Default)]
 struct SampleTimes {
     /// Number of open samples.
     open: usize,
     /// When the first open sample began.
     since: u64,
-    /// Beginning and end of the earlier samples, in order.
+    /// The beginnings and ends of the earlier samples, in order.
     over: VecDeque<(u64, u64)>,
 }
 
@@ -262,14 +262,14 @@ impl Session {
         Some(track)
     }
 
-    /// Opens a sample: slices and messages are recorded until [`close`](Self::close) has been called as often as this.
-    /// The caller then arms threads and sends.
+    /// Opens a sample: slices and messages are recorded until [`close`](Self::close) has been called as often as
+    /// `open`. The caller then arms threads and sends.
     pub(crate) fn open(self: &Arc<Self>) {
         let mut state = lock(&self.recorder.state);
         let mut times = lock(&self.times);
         times.open += 1;
         if times.open == 1 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self)) {
-            // Before the threads record, so that all their records are within the sample.
+            // The time is read before the threads record, so that all their records are within the sample.
             times.since = self.clock.stamp();
             state.samples += 1;
             self.recorder.sample.store(state.samples, Ordering::SeqCst);

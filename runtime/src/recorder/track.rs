@@ -115,6 +115,6 @@ thread_local! {
 /// Releases those rings of the calling thread whose session is over.
 pub(crate) fn forget_old_tracks() {
     CURRENT.set(ptr::null());
-    // Inaccessible while the thread destroys its thread-locals.
+    // `TRACKS` may be inaccessible while the thread destroys its thread-locals.
     let _ = TRACKS.try_with(|tracks| tracks.borrow_mut().0.retain(|track| track.clock.is_current()));
 }

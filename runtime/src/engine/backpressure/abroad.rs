@@ -1,14 +1,14 @@
-//! Senders to other nodes whose transport has no room: suspended as at a mailbox with a soft bound.
+//! Senders to other nodes whose transport has no room: they are suspended as at a mailbox with a soft bound.
 //!
 //! The messages of a process are accepted beyond the bound of the transport, and its thread notes the transport's
 //! queue, as [`congestion`](super::congestion) does for a mailbox. After the step the process is suspended there
 //! ([`suspend`](super::suspend)): it is listed in the queue instead of at a slot, under the queue's lock.
-//! [`transport_queue`](crate::routing::transport_queue) argues why no room is missed. This suspension ends like any
+//! [`transport_queue`](crate::routing::transport_queue) explains why no wake-up is lost. This suspension ends like any
 //! other by a signal, by the longest wait, or when the process's own mailbox exceeds its bound. Only the edge of the
 //! wait graph is missing, since this node does not know what a process of another node waits for: a cycle across nodes
 //! ends with the longest wait.
 //!
-//! If the transport does not accept more beyond its bound either, the step itself waits, as in backpressure:W9.
+//! If the transport refuses messages beyond its bound too, the step itself waits, as in backpressure:W9.
 
 use super::congestion::{SendMode, Sender, mode, note_congestion_abroad, sender};
 use super::state::{FullPlace, note_full_queue};
@@ -18,7 +18,7 @@ use crate::errors::SendFailure;
 use crate::routing::Transport;
 use crate::routing::router::{RemoteSender, set_remote_sender};
 
-/// From now on, makes processes that send to other nodes wait for room.
+/// Makes processes that send to other nodes wait for room from now on.
 pub(crate) fn begin() {
     set_remote_sender(&SuspendableSender);
 }

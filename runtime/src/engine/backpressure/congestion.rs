@@ -1,4 +1,4 @@
-//! Senders to congested mailboxes, and the consequences for them.
+//! Decides whether a message to a congested mailbox is admitted, and notes which mailbox a step congests.
 
 use super::state::{Congestion, SIDES, bound_of, is_over, side_of};
 use super::suspend::{ResumeReason, end_suspension, wait_in_step};
@@ -12,12 +12,12 @@ use crate::util::defer::defer;
 use std::cell::Cell;
 use std::ptr;
 
-/// What a send does at a full mailbox.
+/// The behaviour of a send to a full mailbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendMode {
     /// The sending process may be suspended.
     Normal,
-    /// A delayed send: it does not wait for room, but the mailbox may drop messages for it.
+    /// A delayed send: it does not wait for room, but a full mailbox that drops messages does so for it, too.
     Delayed,
     /// The message is returned if its sender would have to wait.
     Try,
@@ -74,7 +74,8 @@ pub(crate) fn sender() -> Sender {
     }
 }
 
-/// Performs backpressure:W1 with CONGESTED already set: decides about a message for a mailbox with a soft bound.
+/// Performs backpressure:W1 with CONGESTED already set: decides whether to admit a message to a mailbox with a soft
+/// bound.
 pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     let refuse = match sender() {
         Sender::Ending => false,
@@ -83,7 +84,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             if is_over(slot) {
                 note_congestion(own, slot);
             } else {
-                // CONGESTED is set for processes that wait for room. Whether this one exceeds the bound in its time
+                // CONGESTED is set because processes wait for room. Whether this one exceeds the bound in its time
                 // slice is checked with every 128th message, as for any mailbox.
                 node_pool::set_known_congested(slot.address());
             }
@@ -121,8 +122,8 @@ pub(crate) fn known(slot: &'static Slot) -> u64 {
 }
 
 /// Records that the process `own` congests `slot`. The amount that its step has sent since then is measured by the
-/// budget that the step has spent: the messages of a batch may come from any sender, and counting them would make the
-/// step wait because of others.
+/// budget that the step has spent: the messages between two length checks may come from any sender, and counting them
+/// would make the step wait because of others.
 fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
     let before = CONGESTED.get();
@@ -144,7 +145,7 @@ fn note_congestion(own: &'static Slot, slot: &'static Slot) {
 /// Records that the step has sent too much to another node.
 pub(super) fn note_congestion_abroad() {
     if CONGESTED.replace(Some(Congestion::Abroad)).is_none() {
-        // Same as in `note_congestion`.
+        // As in `note_congestion`, prevents the step from being treated as plain.
         node_pool::spend(BUDGET);
     }
 }

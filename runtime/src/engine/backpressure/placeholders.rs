@@ -12,7 +12,7 @@
 //! # Why placeholders
 //!
 //! The lane still decides which thread runs the process, and the order of messages, stop requests and notices of ends.
-//! A placeholder is pushed under the lock of the queue, after its message. When it is taken, it stands for the message
+//! A placeholder is pushed under the lock of the queue, after its message. When it is taken, it represents the message
 //! that is then the oldest in the queue: when the oldest message is dropped, each of the others moves up by one
 //! placeholder. So there are as many placeholders in the lane as messages in the queue, and anything that a sender
 //! pushes into the lane after a message is handled after that message.
@@ -37,7 +37,8 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
     let mut envelope = Some(envelope);
     loop {
         let mut state = side.lock();
-        // When a closed process takes its envelopes out under this lock as it exits, that makes no room for new ones.
+        // As a closed process exits, its envelopes are taken out under this lock, which does not make room for new
+        // ones.
         let ours = state.generation == generation && slot.is_living(generation);
         let Some(queue) = state.queue.as_mut().filter(|_| ours) else {
             drop(state);
@@ -105,7 +106,7 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     }
 }
 
-/// Takes the message that a placeholder stands for.
+/// Takes the message that a placeholder represents.
 pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     let mut state = SIDES.get(slot.index())?.lock();
     if state.generation != generation {

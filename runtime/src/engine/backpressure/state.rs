@@ -1,5 +1,5 @@
-//! The back-pressure state of slots whose mailbox has been long, or has its own bound. A side table, since these are
-//! few.
+//! The back-pressure state of slots whose mailbox has been long, or has its own bound. It is kept in a side table,
+//! since such slots are few.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::TimerKey;
@@ -29,7 +29,7 @@ pub(crate) enum Congestion {
     Mailbox {
         on: &'static Slot,
         generation: u64,
-        /// What the thread had spent when the congestion began, or when the step last waited for room.
+        /// The amount that the thread had spent when the congestion began, or when the step last waited for room.
         since: u64,
     },
     /// The queue of a transport, which the thread notes separately: see [`take_full_queue`].
@@ -52,7 +52,7 @@ pub(super) fn take_full_queue() -> Option<FullPlace> {
     FULL_QUEUE.take()
 }
 
-/// Where a process is suspended.
+/// The place at which a process is suspended.
 #[derive(Clone)]
 pub(crate) enum FullPlace {
     Mailbox {
@@ -81,8 +81,8 @@ impl FullPlace {
     }
 }
 
-/// The state of a slot, under a lock. Boxed, and allocated only while needed, since each of a million processes may be
-/// suspended once.
+/// The state of a slot, under a lock. It is boxed, and allocated only while needed, since each of a million processes
+/// may be suspended once.
 #[derive(Default)]
 pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
 
@@ -124,12 +124,12 @@ impl Drop for LockedState<'_> {
     }
 }
 
-/// Signalled when there may be room, and when the receiver ends.
+/// A signal that is set when there may be room, and when the receiver ends.
 pub(crate) type RoomSignal = Arc<Oneshot<()>>;
 
 pub(crate) enum RoomWaiter {
-    /// A suspended process; `number` identifies the suspension. `sends` is how much it is expected to send when it
-    /// resumes: what its last step has spent.
+    /// A suspended process; `number` identifies the suspension. `sends` is the amount that it is expected to send when
+    /// it resumes: the amount that its last step has spent.
     Process {
         slot: &'static Slot,
         generation: u64,
@@ -150,7 +150,7 @@ pub(crate) struct SuspendedAt {
 }
 
 impl RoomWaiter {
-    /// Returns whether the waiter may still wait. Always true for a process, whose state is under another lock.
+    /// Returns whether the waiter may still be waiting. Always true for a process, whose state is under another lock.
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             Self::Process { .. } => true,
@@ -196,17 +196,19 @@ pub(crate) struct MailboxState {
     pub(crate) waiting: VecDeque<RoomWaiter>,
     /// Number of messages still expected from processes that were resumed while the mailbox was not empty.
     pub(crate) expected: u64,
-    /// The number of the newest message that was seen.
+    /// The number of the newest message seen so far.
     pub(crate) seen: u64,
-    /// While congested: the number of a recent message. A sender that cannot learn its predecessor's number uses this;
-    /// otherwise the length would be forgotten each time that a sender is preempted while numbering its message.
+    /// The number of a recent message, while the mailbox is congested. A sender that cannot learn its predecessor's
+    /// number uses this; otherwise the length would be forgotten each time that a sender is preempted while numbering
+    /// its message.
     pub(crate) known: u64,
     /// The process's own suspension.
     pub(crate) suspension: Option<SuspendedAt>,
 }
 
 impl MailboxState {
-    /// Records the number of the newest message; zero if unknown, such as while its sender is about to write it.
+    /// Records the number of the newest message; zero if it is unknown, for example because its sender is about to
+    /// write it.
     pub(crate) fn note_arrivals(&mut self, last: u64) {
         if last != 0 {
             self.expected = self.expected.saturating_sub(distance(self.seen, last));

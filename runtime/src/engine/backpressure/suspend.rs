@@ -153,7 +153,7 @@ fn begin_suspension(slot: &'static Slot, at: FullPlace, host: &'static Scheduler
         host.recorder.note(RecordKind::Suspend, incarnation(slot.index(), slot.last()), at, None);
     }
     state.suspension = Some(SuspendedAt { at, number, host, room, forced_release: None });
-    // Set under the lock, so that the mark is cleared only later, together with the suspension.
+    // The mark is set under the lock, so that it is cleared only later, together with the suspension.
     slot.note_suspended(true);
     drop(state);
     host.suspensions.add_shared(1);
@@ -182,8 +182,8 @@ fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler
 /// If another process later closes a cycle with this edge, it finds this process suspended, since it is already marked.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
     let at = SIDES.get(slot.index()).and_then(|side| side.lock().suspension.as_ref()?.at.mailbox());
-    // A process that is being resumed has nothing to publish. Nor has one that waits for another node, since what
-    // happens there is not known here.
+    // A process that is being resumed has nothing to publish. Nor does one that waits for another node, since this node
+    // does not know what happens there.
     let edge = at.and_then(|at| slot.resident().zip(at.resident()));
     edge.is_none_or(|(from, to)| edges::publish_suspension(from, to, blocks))
 }
@@ -261,10 +261,10 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
 
 /// Performs backpressure:W6: resumes waiters for room in a mailbox, if there is room. If the process `rests` now,
 /// resumes all. If it will check again soon, resumes one when the mailbox is below half of its bound, since some
-/// senders send more at a time than a mailbox may contain; and as many as there is [room](has_room) for. (With the
-/// first rule alone, a thousand senders with one message each were resumed one per time slice. Also, a process that
-/// hands out work and receives the results in the same mailbox handed out a full bound of work for each half bound of
-/// results: the work grew without end.)
+/// senders send more at a time than a mailbox may contain; beyond that, resumes as many as there is [room](has_room)
+/// for. (With the first rule alone, a thousand senders with one message each were resumed one per time slice. Also, a
+/// process that hands out work and receives the results in the same mailbox handed out a full bound of work for each
+/// half bound of results: the work grew without end.)
 pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else {
         return slot.note_congested(false);
@@ -274,7 +274,7 @@ pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
         let mut state = side.lock();
         state.note_arrivals(slot.lanes.last_sequence());
         if !has_one_gone && slot.lanes.depth() == 0 {
-            // The counts start again: a process that was resumed may have ended without sending.
+            // The counts are reset: a process that was resumed may have ended without sending.
             (state.expected, state.known) = (0, 0);
         }
         let may_go = (rests || !has_one_gone) && !is_still_congested(slot, bound, &state);
@@ -343,7 +343,7 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
         (slot.resident().map(display), name(slot), at.pid().map(display), at.mailbox().and_then(name))
     });
     release(slot, slot.last(), suspension);
-    // Logged last, since a log subscriber is user code, which may block, or send to the process.
+    // This is logged last, since a log subscriber is user code, which may block, or send to the process.
     if let Some((pid, process, mailbox, receiver)) = forced {
         let lasted = FORCED_RELEASE_AFTER;
         crate::util::log::warn!(
@@ -382,7 +382,7 @@ fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
     }
 }
 
-/// Performs backpressure:W8 when the process has ended. Resumes all that are suspended at it, and ends its own
+/// Performs backpressure:W8 when the process has ended. Resumes all waiters for room in its mailbox, and ends its own
 /// suspension. Returns the messages of its queue, which become dead letters.
 pub(crate) fn end(slot: &'static Slot) -> VecDeque<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return VecDeque::new() };

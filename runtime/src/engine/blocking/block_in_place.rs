@@ -28,7 +28,7 @@ thread_local! {
 /// Runs `block`, which waits for another process. Inside a process, another thread runs the other processes meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     let context = BLOCKING_CONTEXT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `ThreadContext::run_blocking`, which borrows the context.
+    // SAFETY: the pointer is not null only inside `ThreadContext::run_blocking`, which borrows the context.
     match unsafe { context.as_ref() } {
         Some(context) => context.wait_in_blocking(block),
         None => in_step(Need::Process, block),
@@ -129,7 +129,7 @@ impl ThreadContext {
                 host.unpark(next);
                 Passed::Gone
             }
-            // The permit was taken over, and this thread may have queued something before it knew: see `handoff`.
+            // The permit was taken over, and this thread may have queued something before it noticed: see `handoff`.
             HandedOff::HadNone => {
                 host.leave_behind(self.index, self.thread);
                 host.announce();
@@ -427,7 +427,7 @@ mod tests {
             do_in(Window::BeforeSharing, move || {
                 let scheduler = host.scheduler();
                 assert!(scheduler.take_over(0), "it had its permit");
-                // Wait until the other thread has taken what was in the deque, and no longer looks there.
+                // Wait until the other thread has emptied the deque, and no longer looks there.
                 until(|| scheduler.threads.get(0).is_some_and(|thread| !thread.is_left.load(Ordering::SeqCst)));
                 let made = steps.load(Ordering::SeqCst);
                 until(|| steps.load(Ordering::SeqCst) > made + 1);

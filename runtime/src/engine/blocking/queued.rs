@@ -1,7 +1,7 @@
 //! Blocking in async code: if no thread can take the permit, the process queues for one.
 //!
-//! Otherwise as in `block_in_place`, except that the returning thread does not wait for a permit: its process does, in
-//! a run queue.
+//! There is one more difference from `block_in_place`: the returning thread does not wait for a permit; its process
+//! does, in a run queue.
 
 use super::block_in_place::Passed;
 use crate::engine::context::thread::{ThreadContext, with_current};
@@ -69,8 +69,8 @@ impl ThreadContext {
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
         loop {
-            // The waker is cloned and dropped outside the lock, since both may run foreign code, and therefore cloned
-            // before the flush.
+            // The waker is cloned and dropped outside the lock, since both may run foreign code. For the same reason,
+            // it is cloned before the flush.
             let waiter = place.as_ref().map(|place| place.waiter);
             let waker = (!grown).then(|| waker.clone());
             let keeps_nothing = self.flush();
@@ -90,8 +90,8 @@ impl ThreadContext {
                 }
             };
             let passed = self.pass(handed_off, waiter.map_or(Need::Blocking, Need::Reserved));
-            // Processes that are woken by the drop must not be queued on this thread. A panic of the drop must not come
-            // between the hand-off and the return.
+            // Processes that are woken by the drop must not be queued on this thread. A panic of the drop must not
+            // prevent the return after the hand-off.
             self.without_context(|| dispose_here(Site::BlockedWaker, unneeded));
             if let Passed::Gone | Passed::Stays = passed {
                 self.without_context(|| drop(place));

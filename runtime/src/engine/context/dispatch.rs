@@ -1,4 +1,4 @@
-//! Services of a host for the thread that calls it: dispatching commands to handlers, setting timers, and access to
+//! Services of a host for the thread that calls it: dispatching commands to handlers, setting timers, and accessing
 //! user code.
 
 use super::thread::with_current;
@@ -11,8 +11,8 @@ use crate::sync::simulated::{Mishap, mishap};
 use crate::time::timers::TimerAction;
 use std::ptr;
 
-/// Decides the fate of a command in a simulation. Returns it if it is to be passed to its handler now. A command that
-/// fails is dropped with its caller, which answers it; one that is late is passed on by a timer.
+/// Decides the fate of a command in a simulation. Returns the command if it should be passed to its handler now. A
+/// command that fails is dropped with its caller, which answers it; one that is late is passed on by a timer.
 fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller) -> Option<(Payload, Caller)> {
     let of = command.value_type();
     if mishap(Mishap::FailedCommand, of).is_some() {
@@ -33,7 +33,7 @@ impl Scheduler {
         })
     }
 
-    /// Passes a command to its handler. Errors are answers too.
+    /// Passes a command to its handler. If that fails, the error is the answer.
     pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
         let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
         // Without the user code, both are dropped, which answers the command.
@@ -57,7 +57,7 @@ impl Scheduler {
         self.recorder.note(RecordKind::TimerSet, process, due.nanoseconds(), None);
     }
 
-    /// Returns the permit that the calling thread holds, if it belongs to this host.
+    /// Returns the permit that the calling thread holds, or held last, if the thread belongs to this host.
     #[inline]
     pub(crate) fn current_worker(&self) -> Option<usize> {
         with_current(|context| {
@@ -65,15 +65,15 @@ impl Scheduler {
         })
     }
 
-    /// Returns the number of the calling thread, if it is one of this host's. The thread of a pinned process has a
-    /// greater number than any other thread.
+    /// Returns the number of the calling thread, if the thread belongs to this host. The thread of a pinned process has
+    /// a greater number than any other thread.
     #[inline]
     pub(crate) fn current_thread(&self) -> Option<usize> {
         with_current(|context| context.filter(|context| ptr::eq(context.host, self)).map(|context| context.index))
     }
 
-    /// Runs foreign code that may take long, between two steps. Meanwhile the thread's permit can be taken over, as in
-    /// a step.
+    /// Runs foreign code, which may take long, between two steps. Meanwhile the thread's permit can be taken over, as
+    /// during a step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {
             let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);

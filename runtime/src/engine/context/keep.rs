@@ -1,5 +1,5 @@
-//! Where a thread puts the tokens of processes: it keeps them (see [`tokens`](crate::local::tokens)), queues or parks
-//! them.
+//! Decides where a thread puts the tokens of processes: it keeps them (see [`tokens`](crate::local::tokens)), queues
+//! them or parks them.
 
 use super::thread::ThreadContext;
 use crate::engine::host::late_slot::LateSlot;
@@ -9,11 +9,11 @@ use crate::local::tokens::{Following, KeepsNothing, Kept};
 use crate::slots::Token;
 use crate::slots::slot::words::ParkKind;
 
-/// Number of visits to shared queues for which a thread keeps no process after a tick, and does not use the table of
+/// Number of visits to shared queues during which a thread keeps no process after a tick, and does not use the table of
 /// its cache after others have sent to a process there: about 500 steps, or 25 µs of short ones.
 const COOLDOWN: u8 = 25;
 
-/// The cooldown of a worker in a simulation, where each message is a choice.
+/// A cooldown that never ends, for a worker in a simulation, where each message is a choice of the schedule.
 pub(crate) const NO_CACHE: u8 = u8::MAX;
 
 impl ThreadContext {
@@ -26,7 +26,8 @@ impl ThreadContext {
         }
         let displaced = match self.thread.local.put_next(token) {
             Ok(displaced) => displaced,
-            // The thread has been in its step for a long time, and its tokens are just being moved to the global queue.
+            // The thread has been in its step for a long time, and another thread is moving its tokens to a shared
+            // queue.
             Err(token) => return self.host.push_global(token),
         };
         // If this step does not end, the watchdog moves the process out of the run-next slot.
@@ -110,7 +111,7 @@ impl ThreadContext {
         if !may_follow || !may_be_kept(&mut token, kind) {
             return Err(token);
         }
-        // Before the check for requests of other threads, as in `park_token`.
+        // This must precede the check for requests of other threads, as in `park_token`.
         thread.running.end();
         match thread.local.keep_for_next(token.release(), kind) {
             Ok(Following { token: next, has_answer }) => {
@@ -131,7 +132,7 @@ impl ThreadContext {
         self.until_table.set(COOLDOWN);
         self.evict_cached();
         if self.thread.local.has_table() {
-            // Other threads are taking the tokens, and may give up.
+            // Other threads are taking the tokens, but may give up. Then this thread must flush again.
             self.thread.local.lock.notify();
         }
     }

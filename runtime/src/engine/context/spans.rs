@@ -6,7 +6,7 @@ use crate::pid::{Pid, Resident};
 use crate::slots::{Slot, TABLE};
 use std::sync::Arc;
 
-/// Makes spans describe processes from here on.
+/// Makes spans describe processes from now on.
 pub(crate) fn begin() {
     set_lookup(&LocalLookup);
 }

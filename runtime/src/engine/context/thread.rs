@@ -40,14 +40,15 @@ pub(crate) struct ThreadContext {
     pub(crate) visits: Cell<u32>,
     /// Number of time slices without a message since the last request to time one.
     pub(crate) untimed: Cell<u8>,
-    /// Number of visits to shared queues until the thread keeps processes; [`NO_CACHE`](super::keep::NO_CACHE) if it
-    /// never does.
+    /// Number of visits to shared queues until the thread keeps processes again; [`NO_CACHE`](super::keep::NO_CACHE) if
+    /// it never does.
     pub(crate) cooldown: Cell<u8>,
     /// Number of visits to shared queues until the thread uses the table of its cache.
     pub(crate) until_table: Cell<u8>,
-    /// Number of steps that the thread had run when it last looked elsewhere than at its run-next slot.
+    /// Number of steps that the thread had run when it last looked anywhere but at its run-next slot.
     pub(crate) streak_since: Cell<u64>,
-    /// Step count from which on no process [follows](Self::follow) another; zero while the thread keeps no processes.
+    /// Step count at which processes stop [following](Self::follow) one another; zero while the thread keeps no
+    /// processes.
     pub(crate) follow_until: Cell<u64>,
     pub(crate) random: RefCell<Random>,
     /// How the last slice ended, if it is recorded and its end has not been written yet; zero otherwise.
@@ -66,8 +67,9 @@ thread_local! {
 #[inline]
 pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::without_context`, during which
-    // the context is borrowed and this thread is its only user.
+    // SAFETY: the pointer is not null only inside `ThreadContext::enter` and outside of
+    // `ThreadContext::without_context`. While it is not null, the context is borrowed, and this thread is its only
+    // user.
     body(unsafe { current.as_ref() })
 }
 

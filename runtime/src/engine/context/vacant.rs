@@ -5,8 +5,8 @@ use crate::local;
 use crate::slots::{TABLE, Token};
 
 /// Takes the token of a free slot: one that the calling thread keeps or, if there is none, a listed one. Returns `None`
-/// if all slots are in use. A kept slot with late messages is given back, which disposes of them: here they would wait
-/// for the first step of the process that is spawned, which may be long and may itself wait for their sender.
+/// if all slots are in use. A kept slot with late messages is given back, which disposes of them: otherwise they would
+/// wait for the first step of the process that is spawned, which may be long and may itself wait for their sender.
 #[inline]
 pub(crate) fn take_slot() -> Option<Token> {
     if let Some(local) = local::current() {
@@ -38,7 +38,7 @@ impl ThreadContext {
         }
     }
 
-    /// Called at a tick. Gives back the slots that have been kept since the last one.
+    /// Gives back the slots that have been kept since the last tick. Called at each tick.
     pub(crate) fn give_old_vacant_back(&self) {
         if self.thread.local.has_vacant() {
             self.thread.local.take_old_vacant().into_iter().for_each(|token| self.host.give_back_vacant(token));
@@ -46,8 +46,8 @@ impl ThreadContext {
     }
 
     /// Empties slots with late messages until there are none left or the thread has been called. Each is a
-    /// [visit](crate::engine::workers::worker::Worker::visit), since it runs user code. For a thread that does not
-    /// count as searching. Returns whether it has emptied any.
+    /// [visit](crate::engine::workers::worker::Worker::visit), since it runs user code. Must be called by a thread that
+    /// does not count as searching. Returns whether it has emptied any.
     pub(crate) fn empty_late_slots(&self) -> bool {
         let mut has_emptied = false;
         while !(has_emptied && self.thread.is_called())
@@ -157,7 +157,7 @@ mod tests {
         go.send(()).expect("it waits");
     }
 
-    /// With spans there are none: all ends go through the stages, which keep no slot.
+    /// A test that is left out of builds with the feature `spans`, in which every exit goes through the stages.
     #[cfg(not(feature = "spans"))]
     mod late {
         use super::*;

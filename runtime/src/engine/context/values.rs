@@ -36,7 +36,7 @@ pub(crate) fn inherited_values() -> Option<Values> {
 /// Sets the values that this thread passes on; returns the previous ones.
 pub(crate) fn replace_values(values: Option<Values>) -> Option<Values> {
     HAS_VALUES.set(values.is_some());
-    // Inaccessible in the destructors of a thread's own thread-locals, where nothing is inherited.
+    // The thread-local may be inaccessible in the destructors of others, where nothing is inherited.
     VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
 }
 
@@ -53,6 +53,7 @@ pub(crate) fn forget_values() {
 }
 
 pub(crate) fn set_values(values: Option<Values>) {
-    // Dropped after the cell is released: the last reference to a value runs a user's drop.
+    // The previous values are dropped after the cell is released: dropping the last reference to a value runs user
+    // code.
     drop(replace_values(values));
 }

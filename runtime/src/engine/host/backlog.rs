@@ -1,4 +1,4 @@
-//! Queues of messages outside of mailboxes: of a pool, or of a child that is down.
+//! Queues of messages outside of mailboxes: those of pools, and of children that are down.
 
 use crate::sync::{Arc, Mutex, lock};
 use std::sync::Weak;
@@ -15,7 +15,7 @@ impl Backlogs {
     pub(crate) fn add(&self, backlog: Weak<dyn Backlog>) {
         let mut all = lock(&self.0);
         if all.len() == all.capacity() {
-            // Dropped ones are removed whenever the list would grow.
+            // Dropped backlogs are removed whenever the list would grow.
             all.retain(|backlog| backlog.strong_count() > 0);
         }
         all.push(backlog);
@@ -23,7 +23,7 @@ impl Backlogs {
 
     /// Returns whether all backlogs are empty. The result may already be out of date.
     pub(crate) fn are_empty(&self) -> bool {
-        // Outside the lock: the last reference to a backlog may be dropped here.
+        // The backlogs are checked outside the lock, since the last reference to one may be dropped here.
         let all: Vec<Arc<dyn Backlog>> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
         all.iter().all(|backlog| backlog.is_empty())
     }

@@ -28,7 +28,7 @@ impl Handlers {
         self.0.into_values()
     }
 
-    /// Passes `command` to its handler, which answers `caller` now or later. Errors are answers too.
+    /// Passes `command` to its handler, which answers `caller` now or later. If that fails, the error is the answer.
     pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
         let Some(handle) = self.0.get(&command.value_type()) else {
             caller.fail_command(CommandError::Unregistered { command: command.type_name() });

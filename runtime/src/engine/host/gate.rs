@@ -19,8 +19,8 @@
 //!
 //! If several leave at once, each checks afterwards whether it was the last (`shutdown`), and one must find that it
 //! was. C5 holds the lock that C4 takes. So a thread that has passed C4 with the gate closed sees C3 of all that passed
-//! C4 before it, and of all that found the gate open, since the heavy barrier is over by then. If all found the gate
-//! open, the thread that closes it sees that none is inside.
+//! C4 before it, and of all that found the gate open, since the heavy barrier has completed by then. If all found the
+//! gate open, the thread that closes it sees that none is inside.
 //!
 //! A snapshot of the number inside, taken while processes come and go, must not exceed the true number. In the order of
 //! C6, a process that enters after the first sum and leaves before the second would be counted by the second alone. So
@@ -142,7 +142,7 @@ impl Gate {
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
         heavy_barrier();
         drop(closing);
-        // Reading the tallies makes that visible.
+        // Reading the tallies makes their actions visible.
         let _seen = self.totals();
         was_open
     }
@@ -157,7 +157,8 @@ impl Gate {
     }
 
     /// Returns how many had entered since the gate was opened, and how many of them had left, at a single moment. If
-    /// the tallies change during each of [`LOOKS`] readings, the difference is a lower bound at some moment.
+    /// the tallies change during each of [`LOOKS`] readings, the difference is a lower bound of the number inside at
+    /// some moment.
     ///
     /// Tallies only grow. If two readings give the same sums, no tally has changed between its first reading and its
     /// second, so all had these values between the two readings. A single reading adds up `entered` first: all of those

@@ -39,7 +39,7 @@ pub struct Started {
     pub pid: Pid,
     /// The name of its type.
     pub process: &'static str,
-    /// The entry that it was spawned at.
+    /// The entry that it was spawned with.
     pub entry: &'static str,
     /// The process that spawned it, if one did.
     pub parent: Option<Pid>,

@@ -22,13 +22,13 @@ const REASON_BYTES: usize = 1 << 10;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AbnormalEnd {
-    /// The time at which its state had been dropped.
+    /// The time just after its state was dropped.
     pub at: Instant,
     /// Its PID.
     pub pid: Pid,
     /// The name of its type.
     pub process: &'static str,
-    /// The entry that it was spawned at.
+    /// The entry that it was spawned with.
     pub entry: &'static str,
     /// Its label, if it had one.
     pub label: Option<Arc<str>>,
@@ -38,7 +38,7 @@ pub struct AbnormalEnd {
     pub place: Option<&'static Location<'static>>,
     /// The reason, truncated to at most 1 KiB.
     pub reason: String,
-    /// The type of the message that it failed in.
+    /// The type of the message that it was handling when it failed.
     pub message: Option<&'static str>,
     /// The processes that were notified: those linked with it, then those that monitored it.
     pub told: Vec<Pid>,
@@ -50,7 +50,7 @@ pub struct AbnormalEnd {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeptStall {
-    /// The time at which the stall was detected, or had ended.
+    /// The time at which the stall, or its end, was detected.
     pub at: Instant,
     /// The label of the process.
     pub label: Option<Arc<str>>,
@@ -105,7 +105,7 @@ impl<T> RecentRing<T> {
         Recent { total: state.total, kept: state.kept.iter().cloned().collect() }
     }
 
-    /// Stores an entry. If it replaces an earlier one, takes the place of the last such entry.
+    /// Stores an entry. If `replaces` holds for earlier entries, the new one takes the place of the last of them.
     fn keep(&self, most: usize, missed: &AtomicUsize, entry: &Arc<T>, replaces: impl Fn(&T) -> bool) {
         let Some(mut state) = try_lock(&self.0) else {
             missed.fetch_add(1, Ordering::Relaxed);

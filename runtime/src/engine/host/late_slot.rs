@@ -2,7 +2,7 @@
 
 use crate::slots::{TABLE, Token};
 
-/// The token of a vacant slot that is not parked.
+/// A token of a vacant slot, while the token is not parked.
 pub(crate) enum LateSlot {
     /// A thread has kept the slot for its next process: it has yet to be listed as free.
     Kept(Token),

@@ -1,12 +1,12 @@
 //! Vacant slots in which something has arrived late, until a worker empties them.
 //!
 //! Emptying such a slot runs user code: wakers of joins, drops of messages, the dead-letter hook. That code may block,
-//! and may wait for other processes of the host. So it does not run where a thread comes upon the slot: on the
-//! watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on which others
-//! rely; or in a [flush](crate::local::tokens), after which the thread must keep nothing. In these places, an empty
-//! slot is given back at once, and any other is queued. The queue is one of those that any thread may take from: a
-//! thread that pushes to it announces that (sleep:P2), and a thread that goes to sleep looks there (sleep:S3). A worker
-//! empties the slots as visits, in which its permit can be taken over:
+//! and may wait for other processes of the host. So it does not run in the places where a thread may come upon such a
+//! slot: on the watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on
+//! which others rely; or in a [flush](crate::local::tokens), after which the thread must keep nothing. In these places,
+//! an empty slot is given back at once, and any other is queued. The queue is one of those that any thread may take
+//! from: a thread that pushes to it announces the push (sleep:P2), and a thread that goes to sleep looks there
+//! (sleep:S3). A worker empties the slots as visits, in which its permit can be taken over:
 //! * when it has found nothing to run, before it sleeps, and no longer searches (`find`);
 //! * at each visit to a shared queue;
 //! * before it exits, when the host has stopped.

@@ -60,7 +60,7 @@ pub(crate) fn log_dead_letter(letter: &DeadLetter, limits: &LossLimits) {
     }
 }
 
-/// What is known about the sender or the receiver of a lost message.
+/// The type and the label of the sender or the receiver of a lost message, as far as they are known.
 #[derive(Default)]
 struct LostEnd {
     process: Option<&'static str>,
@@ -68,7 +68,7 @@ struct LostEnd {
 }
 
 impl LostEnd {
-    /// Looks at the process, which may have ended. Nothing is known about it once its slot has been reused.
+    /// Describes a process, which may have ended. Nothing is known about it once its slot has been reused.
     fn of(pid: Pid) -> Self {
         if alias::is_local_alias(pid) {
             return Self { process: alias::kind(pid).map(|kind| (kind.name)()), label: None };

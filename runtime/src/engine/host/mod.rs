@@ -71,7 +71,7 @@ pub(crate) struct Config {
     pub(crate) keep_alive: Duration,
 }
 
-/// What differs between hosts that share a record.
+/// The properties in which hosts that share a record may differ.
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
     pub(crate) number: u16,
@@ -101,7 +101,7 @@ impl Drop for UserCode {
         let (handlers, hooks, reactor) =
             (std::mem::take(&mut self.handlers), std::mem::take(&mut self.hooks), self.reactor.take());
         notifiers::run(move || {
-            // Drop each part under its own guard.
+            // Each part is dropped under its own guard.
             handlers.into_each().for_each(drop_user_code);
             let Hooks { hooks, dead_letter, stall } = hooks;
             hooks.into_iter().for_each(drop_user_code);
@@ -130,7 +130,8 @@ pub(crate) struct Scheduler {
     slot_owner: OnceLock<&'static SlotOwner>,
     /// The record that the user's handles refer to, set by the builder.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
-    /// FIFO for all permits: processes woken from outside for the first time, and those that have used up their budget.
+    /// The FIFO queue of all permits: processes woken from outside for the first time, and those that have used up
+    /// their budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) permits: Box<[CachePadded<Permit>]>,
     /// The records of threads, with the indices that `sleep` uses.
@@ -160,7 +161,7 @@ pub(crate) struct Scheduler {
     places: AtomicUsize,
     /// Number of random generators created besides those of the threads.
     generators: AtomicUsize,
-    /// Whether the threads are not to be joined: after a shutdown, or during one that no thread waits for.
+    /// Whether the threads are left unjoined: after a shutdown, or during one that no thread waits for.
     pub(crate) unattended: AtomicBool,
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_letters: [Counter; DeadLetterReason::COUNT],
@@ -186,7 +187,7 @@ pub(crate) struct Scheduler {
     pub(crate) launched: Mutex<usize>,
     /// Number of times that a step blocked its permit because the limit of threads was reached.
     pub(crate) blocked_in_place: Counter,
-    /// The process types whose blocking of a permit was logged.
+    /// The process types for which a blocked permit was logged.
     pub(crate) in_place_logged: Mutex<BTreeSet<&'static str>>,
     /// Number of times that a thread was started beyond the limit, because a process waited for another and no permit
     /// was left.
@@ -398,7 +399,7 @@ impl Scheduler {
     /// Detaches the threads, present and future: they will not be joined.
     pub(crate) fn leave_unattended(&self) {
         self.unattended.store(true, Ordering::SeqCst);
-        // Under the lock: either `keep_thread` has seen the flag, or this sees the handle.
+        // The lock ensures that either `keep_thread` has seen the flag, or this sees the handle.
         lock(&self.running).clear();
     }
 
@@ -453,7 +454,8 @@ impl Scheduler {
         }
     }
 
-    /// Fires all timers due at `now`, in order, however long that takes. For a thread that fires timers alone.
+    /// Fires all timers due at `now`, in order, however long that takes. Must be called by a thread that fires timers
+    /// alone.
     pub(crate) fn fire_all_timers(&'static self, now: Moment) {
         while self.timers.next() <= now {
             let due = self.timers.due(now);

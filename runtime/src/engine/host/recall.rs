@@ -9,9 +9,9 @@ use crate::slots::Token;
 
 impl Scheduler {
     /// Moves the tokens that a thread keeps to itself. The process in its run-next slot and cached processes with input
-    /// go to the inject queue of the permit that `holder` has, or to the global queue if it has none; vacant slots go
-    /// to where they are [emptied](super::late_slots). Returns whether any process was moved. Runs no user code, since
-    /// the watchdog calls this.
+    /// go to the inject queue of the permit that `holder` has, or to the global queue if it has none; vacant slots are
+    /// given back or, if something has arrived in them, queued to be [emptied](super::late_slots). Returns whether any
+    /// process was moved. Runs no user code, since the watchdog calls this.
     ///
     /// In the global queue a process would be behind all others; the inject queue is visited next by the thread with
     /// the permit, and by all that search. The move is made while no thread can park, so that a process is in a queue

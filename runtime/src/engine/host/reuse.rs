@@ -9,8 +9,8 @@
 //!   ([`Scheduler::enter`]): from there on the record cannot be reused;
 //! * *calls by a handle* (`Host`): the handle also stores the generation, and refuses calls when the record has moved
 //!   on;
-//! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: it decides under a lock that
-//!   [`Scheduler::renew`] takes as well;
+//! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: the thread decides under a lock
+//!   that [`Scheduler::renew`] takes as well;
 //! * *timers*: their keys are never reused;
 //! * *counts that go up and down* (processes under the limit, those inside the gate): they are kept, since a late
 //!   thread will still count itself out.
@@ -62,7 +62,8 @@ impl Scheduler {
         is_same
     }
 
-    /// Frees the record of a host that is shut down, if nothing is left of the host. Returns whether it did.
+    /// Frees the record of a host that is shut down, if nothing is left of the host. Returns whether the record was
+    /// freed.
     pub(crate) fn retire(&'static self) -> bool {
         let Some(_ending) = try_lock(&self.ending) else { return false };
         if !self.is_stopped() || self.gate.inside() > 0 || self.has_work() || !lock(&self.running).is_empty() {
@@ -106,7 +107,7 @@ impl Scheduler {
     }
 
     /// Turns the record into the host `next`, which is taken out of the option, unless a late thread still uses the
-    /// record. Returns whether it did.
+    /// record. Returns whether the record was renewed.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
         let ending = lock(&self.ending);
         if !self.idle.renew() {

@@ -14,7 +14,8 @@ pub(crate) trait Reactor: Send + Sync {
     /// Returns its driver; `None` if the host's threads do not drive it.
     fn driver(&self) -> Option<&dyn Driver>;
 
-    /// Ends the reactor, waiting at most `patience`. By then nothing runs within it, except steps that do not return.
+    /// Ends the reactor, waiting at most `patience`. When this is called, nothing runs within it, except steps that do
+    /// not return.
     fn end(&self, patience: Duration);
 }
 
@@ -35,7 +36,7 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns whether the calling thread is the one that drives the reactor in place of the host's threads.
     fn is_fallback(&self) -> bool;
 
-    /// Called occasionally while threads of the host are awake. If no thread has driven the reactor since the last
-    /// call, makes a thread of its own drive it until one of the host's takes over.
+    /// Makes a thread of the reactor's own drive it, if no thread has done so since the last call, until one of the
+    /// host's takes over. Called occasionally while threads of the host are awake.
     fn tend(&self);
 }

@@ -3,7 +3,7 @@
 //! That runtime is either the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives
 //! itself, or one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
 //! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way, processes run
-//! on Postroom's workers, and what they await is registered with Tokio, which wakes them.
+//! on Postroom's workers, and the sockets and timers that they await are registered with Tokio, which wakes them.
 //!
 //! Tokio's current-thread runtime may be driven by any thread, one at a time. A thread drives it by calling `block_on`
 //! with a future that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes
@@ -11,8 +11,8 @@
 //!
 //! A *fallback* thread drives it while no other thread does: before the host's threads start, and while all of them are
 //! in long steps. The fallback thread also ends the runtime, when the host's shutdown requests that: after the last
-//! process, since clean-up may still use its sockets. Ending it drops the remaining tasks, and waits briefly for the
-//! threads of `spawn_blocking`.
+//! process has ended, since its clean-up may still use sockets. Ending it drops the remaining tasks, and waits briefly
+//! for the threads of `spawn_blocking`.
 
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
@@ -124,15 +124,16 @@ impl BlockOn {
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let block_on = Arc::new(BlockOn::default());
-        // Weak, since the waker in `BlockOn` holds Tokio's runtime, and with it this callback: a cycle would keep the
-        // reactor and its file descriptors forever. Driving threads hold the `BlockOn`, so no wait is missed.
+        // The reference is weak, since the waker in `BlockOn` holds Tokio's runtime, and with it this callback: a cycle
+        // would keep the reactor and its file descriptors forever. Driving threads hold the `BlockOn`, so no wait is
+        // missed.
         let waited = Arc::downgrade(&block_on);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .thread_name(format!("{name}-blocking").replace('\0', " "))
             .on_thread_unpark(move || {
                 if let Some(block_on) = waited.upgrade() {
-                    // Checked by the future.
+                    // The future checks this flag.
                     block_on.has_waited.store(true, Ordering::Relaxed);
                     block_on.wake();
                 }
@@ -237,7 +238,7 @@ impl Driver for Own {
 }
 
 /// Becomes ready at `until`, or earlier if the timer is already set to an earlier moment. The timer is rarely reset:
-/// the deadlines of calls, the most common waits, move on with the time.
+/// the deadlines of calls, the most common waits, move forward with time.
 fn poll_timer(
     timer: &mut Option<(Pin<Box<Sleep>>, Instant)>,
     until: Instant,

@@ -8,7 +8,7 @@
 //!    that saw the process alive and pushes only now gets its message back: no dead letter follows the notifications
 //!    below. (If no other process is notified of the end, the token may be kept instead, for the next process: see
 //!    [`vacant_slots`](crate::local::vacant_slots));
-//! 5. its guardian counts it as ended: the name of a child that does not come back is free;
+//! 5. its guardian counts it as ended, which frees the name of a child that does not come back;
 //! 6. the complete hooks are called;
 //! 7. it is counted out of the gate;
 //! 8. linked and monitoring processes are notified, then the waiters for its end, then its guardian;
@@ -101,12 +101,12 @@ fn pid_of(token: &Token) -> Pid {
     token.pid().unwrap_or_else(|| unreachable!("a process ends once"))
 }
 
-/// Performs all steps of the exit of a process that has left nothing behind; then its slot is vacant. Does not panic,
-/// since only code of the runtime follows `close`.
+/// Performs all steps of the exit of a process that has left nothing behind, after which its slot is vacant. Does not
+/// panic, since only code of the runtime follows `close`.
 ///
 /// # Errors
 /// The process has left something behind, or a process is notified of its end: only the first two steps have been
-/// performed. Contains the panic of `close`, if there was one.
+/// performed. The error contains the panic of `close`, if there was one.
 #[inline]
 fn end_plainly(host: &'static Scheduler, token: &mut Token, pid: Pid, body: Body) -> Result<(), Option<ExitReason>> {
     Token::close(token);
@@ -232,7 +232,7 @@ impl ExitingProcess {
             });
             self.stage(done, 8, Self::tell_bound);
             self.stage(done, 9, Self::tell_waiting);
-            // The remaining data may have the last references to user values, so each is dropped in a stage of its own.
+            // The remaining data may hold the last references to user values, so each is dropped in a stage of its own.
             self.stage(done, 10, |this| this.result = None);
             self.stage(done, 11, |this| this.cold_state = None);
             self.stage(done, 12, |_| crate::engine::context::values::forget_values());
@@ -319,7 +319,7 @@ impl ExitingProcess {
             hand_on(&mut token, &**guardian, self.pid, &self.reason);
         }
         loop {
-            // Usually nothing is left. From here on, anything that arrives keeps the token from being parked.
+            // Usually nothing is left. From here on, anything that arrives prevents the token from being parked.
             if self.cold_state.is_some() || token.lanes().has_control() || !token.lanes().is_data_empty() {
                 empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
             }
@@ -351,7 +351,7 @@ impl ExitingProcess {
 
     #[inline]
     fn complete(&mut self) {
-        // Not earlier, since log events about what was left in the mailbox show the label.
+        // The label is not removed earlier, since log events about what was left in the mailbox show it.
         if self.cold_state.as_ref().is_some_and(|cold_state| cold_state.labelled) {
             lock(&self.host.labels).remove(&self.pid);
         }
@@ -438,7 +438,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reaso
     }
 }
 
-/// Runs foreign code after the end of a process. Its panic is logged, and has no other consequence for the exit.
+/// Runs foreign code after the end of a process. A panic in it is logged, and has no other consequence for the exit.
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = contain(Site::Backstop, body) {
         crate::util::log::error!(%panic, "a waiter for the end of a process panicked");

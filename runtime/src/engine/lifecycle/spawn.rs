@@ -100,8 +100,8 @@ pub(crate) struct PendingSpawn {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
 }
 
-/// The first action of a process after its start. A whole word, like the value returned beside it: copying a result as
-/// two words right after a single byte of it was written stalls on the cache.
+/// The first action of a process after its start. It occupies a whole word, like the value returned beside it: copying
+/// a result as two words right after a single byte of it was written stalls on the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum First {
@@ -135,7 +135,7 @@ pub(crate) struct Environment {
     pub(crate) depth: usize,
 }
 
-/// A process for the workers, which starts on the spawner's thread.
+/// A process that runs on the workers, and starts on the spawner's thread.
 struct OnAnyWorker<P, F> {
     host: &'static Scheduler,
     process: P,
@@ -246,7 +246,7 @@ impl Scheduler {
             bind(tie, &mut token, pid);
         }
         *token.body() = Some(spawned.into_body());
-        // Parked, or queued for its first step.
+        // The token is parked, or the process queued for its first step.
         let token = if first == First::Rest { token.park_idle() } else { Some(token) };
         if let Some(token) = token {
             N::queue(self, token.release());
@@ -284,7 +284,7 @@ impl Scheduler {
             crate::engine::backpressure::state::set_bound(token.slot(), pid.generation(), bound);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
-            // Before the gate, since the thread that closes it sends no cancel to supervised processes.
+            // This precedes the gate, since the thread that closes it sends no cancel to supervised processes.
             token.describe(guardian.is_some(), *told_to_stop);
         }
         // The process is in the table before it passes the gate: a thread that closes the gate, and then visits all
@@ -323,7 +323,7 @@ impl Scheduler {
         })
     }
 
-    /// Stores what few processes need.
+    /// Stores the data that only few processes need.
     #[inline(always)]
     fn equip(
         &self,
@@ -435,7 +435,7 @@ impl Scheduler {
     /// Records the end of a process.
     #[cold]
     pub(crate) fn note_end(&'static self, slot: &Slot, pid: Pid, why: EndKind) {
-        // Abnormal ends are recorded without a sample, too: they show why a supervisor gives up.
+        // Abnormal ends are recorded even when no samples are taken: they show why a supervisor gives up.
         if self.recorder.is_sampling() || self.recorder.is_on() && why != EndKind::Normal {
             let name = slot.metadata.kind().map(|kind| &kind.name);
             self.recorder.note(RecordKind::End, pid.incarnation(), end_word(why), name);
@@ -454,7 +454,7 @@ impl Scheduler {
     }
 }
 
-/// Ties a process that has not started to its spawner, which runs or starts on this thread.
+/// Ties a process, before it runs, to its spawner, which runs or starts on this thread.
 fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     crate::engine::context::own::with_own(|_, me, cold_state| {
         let (links, spawned) = (cold_state.links(), token.make_cold_state().links());
@@ -504,7 +504,7 @@ impl Drop for Inside {
     }
 }
 
-/// Runs `body` while another thread starts the process. What `body` does is not part of the start.
+/// Runs `body` while another thread starts the process. The actions of `body` are not part of the start.
 pub(crate) fn while_started_elsewhere<R>(env: &Environment, body: impl FnOnce() -> R) -> R {
     let outer = STARTING.replace(Starting { depth: env.depth, process: None });
     let _restore = defer(|| STARTING.set(outer));

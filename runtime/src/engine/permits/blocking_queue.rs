@@ -1,7 +1,7 @@
 //! The queue of async steps that wait for a thread to take their permit while they block.
 //!
-//! FIFO: a thread that becomes available is reserved for the first step in the queue, and for no other. A reservation
-//! does not name a particular thread: one exists, or may be started.
+//! The queue is FIFO: a thread that becomes available is reserved for the first step in the queue, and for no other. A
+//! reservation does not name a particular thread: one exists, or may be started.
 
 use std::collections::VecDeque;
 use std::task::Waker;

@@ -13,28 +13,29 @@
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
-//! * H0 T flushes what it keeps to itself (`local`) to its deque; H1 under the lock, W goes to the first waiting
-//!   thread; else to a spare thread, which counts as searching from then on and remembers T; else T starts a thread, if
-//!   the limit allows, and repeats H1.
+//! * H0 T flushes the tokens that it keeps to itself (`local`) to its deque; H1 under the lock, W goes to the first
+//!   waiting thread; else to a spare thread, which counts as searching from then on and remembers T; else T starts a
+//!   thread, if the limit allows, and repeats H1.
 //! * H2 the thread that got W is woken. A spare thread looks at T's deque first.
-//! * H3 T runs the blocking code outside of its context: what it wakes meanwhile is queued as from outside.
+//! * H3 T runs the blocking code outside of its context: processes that it wakes meanwhile are queued as if woken from
+//!   outside.
 //!
 //! T comes back:
 //! * B1 under the lock, T takes the permit of the last sleeper, which becomes spare; if no thread sleeps, T joins the
 //!   queue, or becomes detached; B2 in the queue, T calls the threads with permits, and parks until it has one.
 //!
 //! A thread that has a permit:
-//! * A1 between two steps, it checks whether it has been called, and takes the lock only if so; A2 it flushes what it
-//!   keeps to itself to its deque; A3 under the lock, it gives its permit to a waiting thread, and becomes spare; a
-//!   detached thread becomes spare, too; A4 if it has become spare, it announces, with the fence, what it leaves
-//!   behind.
+//! * A1 between two steps, it checks whether it has been called, and takes the lock only if so; A2 it flushes the
+//!   tokens that it keeps to itself to its deque; A3 under the lock, it gives its permit to a waiting thread, and
+//!   becomes spare; a detached thread becomes spare, too; A4 if it has become spare, it announces, with the fence, the
+//!   work that it leaves behind.
 //! * A thread that goes to sleep checks under the same lock whether a thread waits (sleep:S1), and if so gives it its
 //!   permit instead.
 //!
 //! Thread T is stuck in a step (called by the watchdog):
 //! * M1 under the lock, if T is in a step, its permit goes to another thread as in H1, and T is detached; M2 T is
-//!   notified that it has lost its permit; M3 what it keeps to itself goes to the inject queue of that permit; M4 the
-//!   thread that got the permit is woken.
+//!   notified that it has lost its permit; M3 the tokens that it keeps to itself go to the inject queue of that permit;
+//!   M4 the thread that got the permit is woken.
 //!
 //! # Why
 //!
@@ -48,26 +49,27 @@
 //!
 //! *No work is missed* (see [`sleep`](super::sleep)): the spare thread of H1 and M1 searches, and has not looked at the
 //! queues before. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3 and, as it
-//! no longer has a permit, announces what it sees. So does a thread that gives its permit away at sleep:S1. If no
-//! thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque was its own
-//! work, announced without a fence. If a spare thread got W, it searches. If a waiting thread got W, no thread slept at
-//! H1, and one that goes to sleep later sees what T had queued by then, since both take the lock. A4 has the fence for
-//! detached threads, which may have queued something before they knew that they are. (A thread that gives its permit to
-//! a waiting one has moved its work to where others look before it took the lock, and they take the lock later to go to
-//! sleep.) A thread that knows that it is detached puts what it wakes into the global queue. One that does not know yet
-//! (M2 is not seen at once) may put something into its deque, or keep it to itself, that M3 and the searcher of M4 have
-//! not seen. The watchdog finds it, since it keeps looking while there are detached threads; or T itself does, if it
-//! blocks first: it then finds that it has no permit to pass on, lists its deque, and announces.
+//! no longer has a permit, announces the work that it sees. So does a thread that gives its permit away at sleep:S1. If
+//! no thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. The processes that T leaves in its
+//! deque were its own work, announced without a fence. If a spare thread got W, it searches. If a waiting thread got W,
+//! no thread slept at H1, and one that goes to sleep later sees the processes that T had queued by then, since both
+//! take the lock. A4 has the fence for detached threads, which may have queued something before they knew that they are
+//! detached. (A thread that gives its permit to a waiting one has moved its work to where others look before it took
+//! the lock, and they take the lock later to go to sleep.) A thread that knows that it is detached puts the processes
+//! that it wakes into the global queue. One that does not know yet (M2 is not seen at once) may put something into its
+//! deque, or keep it to itself, that M3 and the searcher of M4 have not seen. The watchdog finds it, since it keeps
+//! looking while there are detached threads; or T itself does, if it blocks first: it then finds that it has no permit
+//! to pass on, lists its deque, and announces.
 //!
-//! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is listed in a queue
-//! of the host, which is one of the shared queues (`find`).
+//! *Work that a thread leaves behind is visited*: each thread without a permit whose deque is not empty is listed in a
+//! queue of the host, which is one of the shared queues (`find`).
 //!
 //! *A thread that wakes up has a permit*: a sleeper that was taken off the list has one, and counts as searching before
 //! it wakes. It is in no step: it was in none when it entered the list, and it continues under the lock. So M1, which
 //! checks under the lock whether T is in a step, skips it. (Without that check, a watchdog that was preempted before M1
 //! detached a sleeper that had just been woken, which then counted as searching forever.)
 //!
-//! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, that is one more step at a time
+//! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, one step more runs at that time
 //! than there are permits.
 //!
 //! Source: Go passes its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`). There the queue belongs to the
@@ -203,7 +205,7 @@ impl Idle {
     }
 
     /// Takes a record for a new thread that is to take over a permit; `None` if no such thread is needed any more, or
-    /// allowed yet.
+    /// none is allowed yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         let may_start = sleepers.permits.may_start(need);
@@ -285,7 +287,7 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
-            // On a stopped host, the thread runs what is left in its queues, and then ends.
+            // On a stopped host, the thread runs the work left in its queues, and then ends.
             At::Up(_) | At::Detached if permits.stopped => None,
             At::Up(_) => permits.pass_to_waiting(thread, At::Spare).map(|next| {
                 permits.become_spare(thread);
@@ -300,8 +302,8 @@ impl Idle {
         }
     }
 
-    /// Returns what a parked or spare thread does now. The poller's sleep is limited by the next timer instead of by
-    /// `timed`.
+    /// Returns what a parked or spare thread must do next. The poller's sleep is limited by the next timer instead of
+    /// by `timed`.
     #[inline]
     pub(crate) fn look(&self, thread: usize, poller: bool) -> RestOutcome {
         let mut sleepers = lock(&self.sleepers);

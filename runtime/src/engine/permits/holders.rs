@@ -1,5 +1,5 @@
-//! Which thread holds which permit, and the state of the threads without one. This is pure bookkeeping: `sleep` keeps
-//! it under its lock, and `handoff` defines which changes are allowed, and why nothing is lost.
+//! Records which thread holds which permit, and the state of the threads without one. This is pure bookkeeping: `sleep`
+//! keeps the records under its lock, and `handoff` defines which changes are allowed, and why nothing is lost.
 
 use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
@@ -53,12 +53,12 @@ pub(crate) enum Need {
     Room,
 }
 
-/// What happens to the permit of a step.
+/// The result of an attempt to hand off the permit of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandedOff {
-    /// A spare thread now has it, counts as searching, and must be woken.
+    /// A spare thread now has the permit, counts as searching, and must be woken.
     ToSpare(usize),
-    /// A waiting thread now has it, and must be woken.
+    /// A waiting thread now has the permit, and must be woken.
     ToWaiting(usize),
     /// The thread had no permit.
     HadNone,
@@ -80,9 +80,10 @@ pub(crate) struct ThreadCounts {
 #[derive(Debug)]
 pub(crate) struct Permits {
     places: Vec<ThreadRecord>,
-    /// LIFO: the thread that became spare last has warm caches, and surplus threads stay idle long enough to end.
+    /// The spare threads, in LIFO order: the one that became spare last has warm caches, and surplus threads stay idle
+    /// long enough to end.
     spare: Vec<usize>,
-    /// FIFO.
+    /// The threads that wait for a permit, in FIFO order.
     waiting: VecDeque<usize>,
     permits: usize,
     /// Maximum number of threads, except for those that must be started beyond it.
@@ -339,7 +340,7 @@ mod tests {
 
     const ALL: [Need; 3] = [Need::Blocking, Need::Room, Need::Process];
 
-    /// Makes two threads with a permit each, of at most `limit` threads.
+    /// Creates two threads with a permit each, and a limit of `limit` threads.
     fn two(limit: usize) -> Permits {
         let mut permits = Permits::new(2, limit);
         assert_eq!([0, 1].map(|permit| permits.admit(Some(permit))), [0, 1]);

@@ -1,6 +1,7 @@
-//! Which threads may run steps. A host has a fixed number of permits; a thread needs one to run a step.
+//! Decides which threads may run steps. A host has a fixed number of permits; a thread needs one to run a step.
 //!
-//! * [`holders`]: which thread holds which permit; [`blocking_queue`]: async steps that wait for a thread to block on;
+//! * [`holders`]: which thread holds which permit; [`blocking_queue`]: async steps that wait for a thread to take their
+//!   permit;
 //! * [`sleep`]: which threads sleep or search, and which of them is woken;
 //! * [`handoff`]: passing a permit from a thread that blocks to another one.
 //!

@@ -41,18 +41,18 @@
 //!
 //! A thread that pushes to its own deque omits P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may miss the push: the other thread sleeps while there is work. No work is lost, since the pusher is
-//! awake and runs what is in its deque. Only help is lost, until the pusher pushes again and reads the counts, or
-//! announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps while its deque is
-//! not empty. Work that is stuck behind a step that does not end is announced by the
+//! awake and runs the processes in its deque. Only the help of another thread is lost, until the pusher pushes again
+//! and reads the counts, or announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find)
+//! steps while its deque is not empty. Work that is stuck behind a step that does not end is announced by the
 //! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (The fence would cost 20 cycles on each message that
 //! finds the run-next slot taken.)
 //!
 //! Nor does a thread announce a process that has used up its time slice, if the thread itself will run that process
 //! next, or right after the one in its run-next slot. This is the case if there is no other permit, or if its deque and
 //! the global queue are otherwise empty and time slices are used up here every [few
-//! microseconds](crate::engine::slice::run). A thread woken for the process would come too late to help, and would
-//! then move the receiver away from its senders. The same guarantees hold: the pusher looks at the global queue before
-//! it sleeps (S3) or becomes spare (handoff:A3, after which handoff:A4 announces), and the watchdog announces what is
+//! microseconds](crate::engine::slice::run). A thread woken for the process would come too late to help, and would then
+//! move the receiver away from its senders. The same guarantees hold: the pusher looks at the global queue before it
+//! sleeps (S3) or becomes spare (handoff:A3, after which handoff:A4 announces), and the watchdog announces the work
 //! queued there behind a step that does not end.
 //!
 //! A push to a run-next slot wakes no thread: the process runs on the same core in less time than a thread takes to
@@ -73,8 +73,9 @@
 //! back, at least one thread is awake, since fewer are held back than there are permits. The first S1 by which more
 //! threads sleep than are held back is followed by a complete S3. So a push whose P3 came before that S1 is seen there,
 //! and a push whose P3 comes after it wakes a thread. Until there is such an S1, a thread is awake, that is, in a step
-//! or between two, and visits all queues. Only help is lost: behind a step that does not end, and when a process has
-//! waited for a tick, the watchdog ends the limit, and announces what is queued (watchdog:K1, watchdog:K2).
+//! or between two, and visits all queues. Only the help of another thread is lost: behind a step that does not end, and
+//! when a process has waited for a tick, the watchdog ends the limit, and announces queued work (watchdog:K1,
+//! watchdog:K2).
 //!
 //! # The poller
 //!
@@ -111,7 +112,7 @@ pub(crate) struct Idle {
     pub(crate) sleepers: Mutex<Sleepers>,
     /// One more than the index of the highest thread record in use. Written under the lock.
     pub(crate) high: AtomicUsize,
-    /// How many async steps are queued for a thread to block on. Written under the lock.
+    /// Number of async steps that are queued until a thread can take their permit. Written under the lock.
     pub(crate) queued_steps: AtomicUsize,
     /// Whether the watchdog rests. Set under the lock, and cleared without it.
     watchdog_rests: AtomicBool,
@@ -134,12 +135,13 @@ pub(crate) struct Sleepers {
     pub(crate) poller: Option<usize>,
     /// Number of times that a thread has left the list.
     pub(crate) rises: u64,
-    /// Number of times that the list has come to contain all permits.
+    /// Number of times that the list has become complete, with a thread for each permit.
     lulls: u64,
     pub(crate) permits: Permits,
 }
 
-/// The thread has become spare. If it gave its permit to a waiting thread, this is that thread, which must be woken.
+/// Shows that the thread has become spare. Contains the waiting thread that it gave its permit to, if it did; that
+/// thread must be woken.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the thread that got its permit must be woken"]
 pub(crate) struct BecameSpare(pub(crate) Option<usize>);
@@ -157,7 +159,7 @@ impl SleepWord {
         ((self.0 / HELD) & FIELD) as usize
     }
 
-    /// Returns whether new work is to wake a thread.
+    /// Returns whether new work should wake a thread.
     #[inline(always)]
     fn wakes(self) -> bool {
         self.sleeping() > self.held() && self.searching() == 0
@@ -195,7 +197,7 @@ impl Idle {
         }
     }
 
-    /// Resets the state for a new host, provided that there are no threads. Returns whether it did.
+    /// Resets the state for a new host, provided that there are no threads. Returns whether the state was reset.
     pub(crate) fn renew(&self) -> bool {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.is_empty() {
@@ -235,7 +237,7 @@ impl Idle {
         if seen.wakes() { self.wake_sleeper(true) } else { None }
     }
 
-    /// Takes the last sleeper off the list; with `alone`, only if work is still to wake a thread
+    /// Takes the last sleeper off the list; with `alone`, only if work should still wake a thread
     /// ([`SleepWord::wakes`]).
     #[cold]
     fn wake_sleeper(&self, alone: bool) -> Option<usize> {
@@ -248,7 +250,7 @@ impl Idle {
         Some(thread)
     }
 
-    /// Called when a timer has been set that is due before all others. Returns the thread to wake for it, if any.
+    /// Returns the thread to wake, if any, after a timer has been set that is due before all others.
     #[must_use = "the thread must be woken"]
     pub(crate) fn timer_set(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
@@ -286,7 +288,7 @@ impl Idle {
         self.count(Ordering::SeqCst).searching() > 0
     }
 
-    /// Returns whether a sleeping thread is to wake for work that it sees (S3).
+    /// Returns whether a sleeping thread should wake for work that it sees (S3).
     pub(crate) fn wakes_for_work(&self) -> bool {
         self.count(Ordering::SeqCst).wakes()
     }
@@ -311,7 +313,8 @@ impl Idle {
         }
     }
 
-    /// Ends the limit, under the lock, since the threads of a host that stops look everywhere before they end.
+    /// Ends the limit, since the threads of a host that stops look everywhere before they end. Must be called under the
+    /// lock.
     pub(super) fn end_limit(&self) {
         let held = self.count(Ordering::Relaxed).held() as u64;
         self.counts.fetch_sub(held * HELD, Ordering::SeqCst);
@@ -365,8 +368,8 @@ impl Idle {
         result
     }
 
-    /// Called when a sleeper has found work: it counts as searching from now on, whichever thread took it off the list.
-    /// Returns false if it has lost its permit.
+    /// Ends the sleep of a thread that has found work: it counts as searching from now on, whichever thread took it off
+    /// the list. Returns false if it has lost its permit.
     pub(crate) fn end_sleep(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
@@ -386,7 +389,7 @@ impl Idle {
         body(&mut lock(&self.sleepers).permits)
     }
 
-    /// Writes the states of all threads to `places`, and returns the counts of idle permits. For the watchdog.
+    /// Writes the states of all threads to `places`, and returns the counts of idle permits. Called by the watchdog.
     pub(crate) fn sample(&self, places: &mut Vec<At>) -> IdleCounts {
         let sleepers = lock(&self.sleepers);
         places.clear();
@@ -405,7 +408,7 @@ impl Idle {
     }
 
     /// Returns whether the watchdog rests. The result is current for a thread that has got a permit since the rest
-    /// began, since both took the lock, and for a thread that has seen the former in the counts.
+    /// began, since both took the lock, and for a thread that has seen in the counts that such a thread is awake.
     #[inline]
     pub(crate) fn does_watchdog_rest(&self) -> bool {
         self.watchdog_rests.load(Ordering::Relaxed)
@@ -418,8 +421,8 @@ impl Idle {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns how often a thread has left the list, if all are on it. If two calls return the same number, all slept
-    /// in between.
+    /// Returns how often a thread has left the list, if the list has a thread for each permit. If two calls return the
+    /// same number, all slept in between.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)

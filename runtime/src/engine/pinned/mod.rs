@@ -23,8 +23,8 @@
 //!
 //! A process has one token, so its inbox contains at most one item, under a lock: nothing is overwritten and no wake is
 //! lost. The thread ends with its process. Only that thread can end the process, since only it gets the token. The
-//! record is then free for another process. A late sender cannot confuse the two: the holder of a token reads who owns
-//! the slot now.
+//! record is then free for another process. A late sender cannot confuse the two processes: the holder of a token reads
+//! the current owner of the slot.
 //!
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 
@@ -228,9 +228,10 @@ impl Scheduler {
         make: impl FnOnce() -> P + Send + 'static,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        // Needed on a paused host, too, so that the panics of the process are contained and reported like all others.
+        // A paused host needs the panic hook, too, so that the panics of the process are contained and reported like
+        // all others.
         crate::util::panics::install_hook();
-        // Only the last part of the path, since the system shows 15 characters.
+        // Only the last part of the path is used, since the system shows 15 characters.
         let name = (pending.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
         let spawned = PinnedSpawn {

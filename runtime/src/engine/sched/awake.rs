@@ -1,5 +1,5 @@
-//! The limit of awake threads: what the watchdog samples for it at each tick (watchdog:K1), and how the limit is
-//! applied.
+//! The limit of awake threads: the samples that the watchdog takes for it at each tick (watchdog:K1), and how the limit
+//! is applied.
 
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
@@ -18,11 +18,11 @@ pub(super) struct AwakeWatch {
     queues: Vec<QueueSample>,
     /// The time of the last tick; `None` if the watchdog has rested since.
     looked_at: Option<Moment>,
-    /// The numbers of steps and messages of each thread.
+    /// The numbers of steps and messages of each thread at the last tick.
     counted: Vec<(u64, u64)>,
-    /// The step that each thread was in.
+    /// The step of each thread at the last tick.
     steps: Vec<Option<StepId>>,
-    /// Number of times that all threads had been asleep.
+    /// Number of times that all threads had been asleep by the last tick.
     lulls: u64,
 }
 
@@ -132,14 +132,14 @@ mod tests {
     use std::mem::ManuallyDrop;
     use std::time::Duration;
 
-    /// A host with two workers, whose threads the test plays. One of them is held back.
+    /// A host with two workers. The test plays the roles of their threads, one of which is held back.
     struct Limited {
-        /// Not dropped if an assertion fails, since the drop would wait for the threads.
+        /// The runtime is not dropped if an assertion fails, since the drop would wait for the threads.
         runtime: ManuallyDrop<Runtime>,
         host: &'static Scheduler,
         contexts: [ThreadContext; 2],
         scratches: [StepScratch; 2],
-        /// How the sleeping threads rest.
+        /// The kind of rest of each sleeping thread.
         rests: [Option<Rest>; 2],
         watch: AwakeWatch,
         now: Moment,
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// How processes get into a queue.
+    /// The way in which processes get into a queue.
     #[derive(Clone, Copy)]
     enum Queued {
         /// By a message from another process, into the deque.

@@ -1,9 +1,9 @@
-//! Driving a host's reactor on its own threads, so that events of the system need no thread in between.
+//! Driving a host's reactor on the host's own threads, so that events of the system need no thread in between.
 //!
 //! * D1 The poller (the sleeper that waits for timers) parks in the reactor instead of on its own. A host with a
 //!   reactor has a poller whenever any thread sleeps.
-//! * D2 A process that is woken there, by the reactor or one of its tasks, is queued where the permit of the poller
-//!   looks, and no thread is woken for it. D3 When the reactor has delivered all events of the system, or is about to
+//! * D2 A process that is woken there, by the reactor or one of its tasks, is queued like any process woken from
+//!   outside, but no thread is woken for it. D3 When the reactor has delivered all events of the system, or is about to
 //!   wait although something is queued, the poller does sleep:S3, with the fence before it: it finds the work, leaves
 //!   the list and runs it, and wakes other threads if there is enough for several (sleep:F3).
 //! * D4 A thread that runs processes polls the reactor regularly between steps, without waiting. D5 If that has queued
@@ -97,7 +97,7 @@ impl ThreadContext {
             waited = driver.wait(patience, &mut |waker| QUEUED.get() || rests_with(thread, waker));
         };
         if self.drive(|| thread.wait_in_reactor(wait)) && self.host.is_stopped() {
-            // shutdown:L3, since no sleep:S3 follows on a stopped host.
+            // This is shutdown:L3, since no sleep:S3 follows on a stopped host.
             self.host.announce();
         }
         thread.rests_no_more();

@@ -1,4 +1,4 @@
-//! Where a thread finds its next process.
+//! Finds the next process of a thread.
 //!
 //! The order is: the run-next slot (the thread may keep other processes meanwhile: `local`), the hot end of the
 //! thread's own deque, its permit's inject queue, the global queue (one process, plus a batch of at most [`BATCH`] more
@@ -109,7 +109,7 @@ impl ThreadContext {
         Some(self.after_rest(rest))
     }
 
-    /// Returns what to do with a process: run it, or time a message of it if the thread was asked to.
+    /// Returns the action for a process: running it or, if the thread was asked to, timing a message of it.
     pub(crate) fn run_or_time(&self, token: Token) -> Next {
         if self.thread.take_request_for_time() { Next::RunTimed(token) } else { Next::Run(token) }
     }
@@ -326,7 +326,7 @@ impl ThreadContext {
         }
     }
 
-    /// Takes from what the permit's previous thread left behind, and from this thread's own queues.
+    /// Takes from the deque that the permit's previous thread left behind, and from this thread's own queues.
     fn take_own(&self) -> Option<Token> {
         let behind = self.behind.take().and_then(|behind| self.take_behind(behind));
         behind.or_else(|| self.thread.local.take_next_to_run()).or_else(|| self.pop()).or_else(|| self.take_inject())

@@ -17,7 +17,7 @@ thread_local! {
 
 /// Returns the host that the calling thread belongs to, even while its process blocks.
 pub(crate) fn host_of_thread() -> Option<&'static Scheduler> {
-    // Inaccessible in the destructors of a thread's own thread-locals.
+    // The thread-local may be inaccessible in the destructors of others.
     OF_HOST.try_with(Cell::get).ok().flatten()
 }
 
@@ -48,9 +48,10 @@ impl Scheduler {
         *lock(&self.launched) < self.permits.len()
     }
 
-    /// Starts a thread without a permit if a step with this need requires and may have one. Returns whether it did.
+    /// Starts a thread without a permit if a step with this need requires and may have one. Returns whether one was
+    /// started.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
-        // One at a time, so that the threads being started never exceed the limit.
+        // Threads are started one at a time, so that those being started never exceed the limit.
         let _growing = lock(&self.growing);
         let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
         if self.idle.with_permits(|permits| permits.counts()).threads

@@ -1,4 +1,4 @@
-//! The run loop of a thread whose host is being recorded: a copy that is entered through the attention word. It runs
+//! The run loop of a thread whose host is being recorded: a variant that is entered through the attention word. It runs
 //! [recorded time slices](crate::engine::slice::recorded).
 
 use super::run_loop::Next;
@@ -39,7 +39,7 @@ impl ThreadContext {
         })
     }
 
-    /// Records the end of the last slice if the thread does something time-consuming before the next slice.
+    /// Records the end of the last slice if the thread will do something time-consuming before the next slice.
     pub(super) fn write_slice_end_unless_at_once(&self) {
         if self.slice_end.get() != 0
             && (self.thread.has_more_to_see() || self.is_fairness_due() || self.pinned_thread.is_some())
@@ -147,8 +147,8 @@ impl Scheduler {
     /// Starts or stops the recording of threads and sends, as the recorder now requires. Waits for threads for
     /// `longest` at most.
     ///
-    /// At the start, all threads begin to record, and then all sends. Threads that start later record from the outset.
-    /// At the end of the last recording, the threads give their rings back.
+    /// At the start, all threads begin to record, and then all sends are recorded. Threads that start later record from
+    /// the outset. At the end of the last recording, the threads give their rings back.
     fn fit_recorder_to(&'static self, longest: Duration) {
         let _fitting = self.recorder.fit();
         self.observe_recorded(self.recorder.is_on());

@@ -91,7 +91,7 @@ impl ThreadContext {
         }
     }
 
-    /// Returns what to do after a time slice.
+    /// Returns the next action of the thread after a time slice.
     #[inline(always)]
     pub(crate) fn next(&self) -> Next {
         if self.thread.attention() != 0
@@ -163,7 +163,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns the context for a thread with `permit`, played by the calling thread, on a host without threads.
+    /// Returns the context for a thread with `permit`, whose role the calling thread plays, on a host without threads.
     pub(in super::super) fn begin(host: &'static Scheduler, permit: usize) -> ThreadContext {
         let index = host.idle.begin(Some(permit));
         *lock(&host.launched) += 1;

@@ -13,7 +13,7 @@ pub(crate) struct SimulatedThread {
     workers: Vec<ThreadContext>,
 }
 
-/// Prepares the calling thread to play [`SimulatedThread`]s while `body` runs.
+/// Prepares the calling thread to act as [`SimulatedThread`]s while `body` runs.
 pub(crate) fn as_simulated_thread(body: impl FnOnce()) {
     crate::call::caller::collect_orphans();
     crate::util::panics::contain_thread();
@@ -23,13 +23,13 @@ pub(crate) fn as_simulated_thread(body: impl FnOnce()) {
 }
 
 impl SimulatedThread {
-    /// Takes the records `threads` of the host. The thread plays as many workers as there are records, each with a
+    /// Takes the records `threads` of the host. The thread acts as one worker for each record, and each worker has a
     /// permit. If there are several, they are registered with the host, and steal from each other.
     pub(crate) fn begin(host: &'static Scheduler, threads: Range<usize>) -> Self {
         let steal = threads.len() > 1;
         let context = |(permit, index): (usize, usize)| {
             if steal {
-                // Only the first thread has real permits. The others play workers whose steps have not returned.
+                // Only the first thread has real permits. The others act as workers whose steps have not returned.
                 let registered = host.idle.begin((threads.start == 0).then_some(permit));
                 assert_eq!(registered, index, "records are taken in order");
                 if threads.start > 0 {
@@ -48,7 +48,7 @@ impl SimulatedThread {
         Self { host, workers: threads.clone().enumerate().map(context).collect() }
     }
 
-    /// Returns the workers that this thread plays.
+    /// Returns the workers that this thread acts as.
     pub(crate) fn workers(&self) -> &[ThreadContext] {
         &self.workers
     }

@@ -143,8 +143,8 @@ impl Sink for Scheduler {
 }
 
 impl Scheduler {
-    /// Logs a dead letter and passes it to the hook. Dropping the message runs user code, with or without a hook, and
-    /// so does a log subscriber.
+    /// Logs a dead letter and passes it to the hook. Dropping the message runs user code, with or without a hook, and a
+    /// log subscriber is user code, too.
     fn report_loss(&self, letter: DeadLetter, user: Option<&UserCode>) {
         let outcome = contain(Site::DeadLetterHook, || {
             log_dead_letter(&letter, &self.loss_limits);

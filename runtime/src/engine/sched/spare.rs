@@ -21,11 +21,12 @@ pub(crate) enum Rest {
 }
 
 pub(crate) struct PermitRest {
-    /// Whether the thread looks at all queues once more (sleep:S3). While it is parked: whether it has a permit.
+    /// Whether the thread has yet to look at all queues once more (sleep:S3) or, while it is parked, whether it has a
+    /// permit.
     looks_again: bool,
     is_poller: bool,
-    /// When the thread ends if it is still spare then. `None` until it is spare; `Some(None)` if the time is too far
-    /// away.
+    /// When the thread ends if it is still spare then. `None` until it is spare; `Some(None)` if that time is too far
+    /// away to be represented.
     expires: Option<Option<Instant>>,
     /// The longest time to park, if limited.
     patience: Option<Duration>,
@@ -157,8 +158,8 @@ impl ThreadContext {
         let host = self.host;
         let unkept = !poller && host.has_unkept_timers();
         let due = poller && host.next_timer() <= Moment::now();
-        // Not needed while another thread searches, which then finds the work (sleep:F3 or sleep:S3). Not allowed while
-        // this thread is held back.
+        // Waking for work is not needed while another thread searches, which then finds the work (sleep:F3 or
+        // sleep:S3), and is not allowed while this thread is held back.
         let work = host.idle.wakes_for_work() && host.has_work();
         let any = unkept || due || work;
         if any && !host.idle.end_sleep(self.index) {

@@ -11,7 +11,7 @@
 //!   (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as being in a step. A pinned
-//! process holds no permit and keeps no thread from getting one, so it may take any time and is not watched.
+//! process holds no permit and prevents no thread from getting one, so it may take any time and is not watched.
 //!
 //! The sample may be stale by the time it is acted on. An order to take the tokens that a thread keeps to itself
 //! (`local`) takes whichever tokens it has by then. That happens under the lock of `sleep`, so that a process with
@@ -22,29 +22,29 @@
 //! # Rest
 //!
 //! * R1 after some ticks with all permits idle, the watchdog checks under the lock of `sleep` whether they still are.
-//!   If so, it sets a note that it rests. R2 it frees the large blocks that the program keeps, and parks until the note
-//!   is cleared.
+//!   If so, it sets a flag to show that it rests. R2 it frees the large blocks that the program keeps, and parks until
+//!   the flag is cleared.
 //! * R3 a thread that has got a permit, under the lock, then checks whether the watchdog rests. If so the thread is
 //!   *unwatched*: it records that, and when its time slice began, so that its time can be measured later.
-//! * Each of the following checks whether the watchdog rests, and if so clears the note and unparks it: G1 an unwatched
-//!   thread that queues something without announcing it (in its run-next slot, in its deque, in the global queue), G2 a
-//!   thread that announces something and finds no thread that sleeps or searches (sleep:P3), G3 a thread that sets a
-//!   timer and finds no thread to wait for it, G4 a thread that queues for a permit, and G5 on a host with a reactor, a
-//!   thread in R3.
+//! * Each of the following checks whether the watchdog rests, and if so clears the flag and unparks the watchdog: G1 an
+//!   unwatched thread that queues something without announcing it (in its run-next slot, in its deque, in the global
+//!   queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3), G3 a thread
+//!   that sets a timer and finds no thread to wait for it, G4 a thread that queues for a permit, and G5 on a host with
+//!   a reactor, a thread in R3.
 //!
 //! *Nothing waits unwatched.* Anything that waits is in a queue, is a timer that no thread waits for, or is a thread
-//! that queues for a permit. When R1 sets the note, all permits are on the list of sleepers, so all queues are empty
+//! that queues for a permit. When R1 sets the flag, all permits are on the list of sleepers, so all queues are empty
 //! except for work that a sleeper is about to find (sleep:S3), or that is announced after it. From then on, steps are
 //! run only by threads that have done R3 after R1, by the order of the lock. The work that they queue is reported by
 //! G1, or announced. For announced work, sleep:P3 finds either a sleeper, which is woken and searches; or a searcher,
 //! which takes the work, or does sleep:F3 or sleep:S3 and announces it again if it is still there (including timers
-//! without a poller); or neither, which is G2. So while the note is set, a searcher is about to look at queued work. A
-//! step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces what it
-//! queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a limited
-//! time.
+//! without a poller); or neither, which is G2. So while the flag is set, a searcher is about to look at queued work. A
+//! step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces the
+//! work that it queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a
+//! limited time.
 //!
-//! So an occasional message into an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs.
-//! In measurements, another thread that wakes every 2.5 ms, even in another program, added 1.5 to 2 µs.)
+//! So an occasional message to an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs. In
+//! measurements, another thread that wakes every 2.5 ms, even in another program, added 1.5 to 2 µs.)
 //!
 //! A model is in `tests/models`.
 
@@ -230,8 +230,8 @@ impl Scheduler {
         }
     }
 
-    /// Logs that something else than a step takes long on a thread, if it does: a task of the reactor, or the action of
-    /// a timer.
+    /// Logs that something other than a step takes long on a thread, if it does: a task of the reactor, or the action
+    /// of a timer.
     fn report_visit(&'static self, thread: usize, lasted: Duration) {
         if !self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
             return;
@@ -293,7 +293,7 @@ impl Scheduler {
         });
     }
 
-    /// Has a notifier make a report, after those before it: a hook or a log subscriber that blocks must not delay the
+    /// Has a notifier make a report, after all earlier ones: a hook or a log subscriber that blocks must not delay the
     /// samples. If [`REPORTS`] reports are already queued, this one is dropped.
     fn report(&'static self, make: impl FnOnce() -> Job) {
         self.watchdog.reports.push(REPORTS, make);

@@ -33,7 +33,7 @@
 //! * E2 All processes are parked, and neither they nor the backlogs have work.
 //! * E3 The host is idle, and the number is that of E1.
 //!
-//! Equal numbers show that no process of the host had a time slice between E1 and E3, so what E2 saw was true
+//! Equal numbers show that no process of the host had a time slice between E1 and E3, so the findings of E2 were true
 //! throughout, except for the actions of outside threads. E2 sees everything that the processes wrote before E1: their
 //! threads enter the list of sleepers, under its lock, after their last step, and E1 reads that list. (So the data that
 //! E2 reads may be written relaxed.) A process whose step blocks is not parked, even though its thread has given its
@@ -41,12 +41,12 @@
 //!
 //! An outside thread (one that sends, one of another host, one that advances a virtual clock) may hold a process in
 //! order to queue it: E2 sees that the process is not parked. It may also have taken a message out of the queue of a
-//! pool, to give it to a member: the pool's backlog counts as empty only when no thread acts for it. If the thread
-//! releases either between E1 and E3, a thread of the host unparks.
+//! pool, to give it to a member: the pool's backlog counts as empty only when no thread acts for the pool. If the
+//! thread releases either between E1 and E3, a thread of the host unparks.
 //!
 //! So the effects of sends that had returned by E1 are complete when E3 succeeds. Those of later sends may not be: such
 //! messages are accepted as usual, and if they come too late they are discarded and counted, as in any shutdown.
-//! Excluding that would take a gate in front of every send; a program should stop its sources first.
+//! Preventing that would require a gate in front of every send; a program should stop its sources first.
 //!
 //! # Waiting
 //!

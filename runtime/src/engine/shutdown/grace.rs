@@ -7,8 +7,8 @@
 //!
 //! * a step that was running then is stuck at the deadline, and does not extend the shutdown;
 //! * a step that began later extends it by at most [`GRACE`];
-//! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as that;
-//!   all such code together extends the shutdown by at most [`GRACE`] once more.
+//! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as the
+//!   end of that extension; all such code together extends the shutdown by at most [`GRACE`] once more.
 //!
 //! Processes outside of steps need no time limit except the final one: they end as soon as a thread takes them.
 //!
@@ -98,9 +98,9 @@ mod tests {
         StepId { slot, steps: 7 }
     }
 
-    /// Plays a shutdown with this deadline, starting at time zero, of one process in a step that begins at `begins` and
-    /// never returns, and of others that end when they are killed. Returns when it tells the threads to end, and when
-    /// it gives up on them.
+    /// Simulates a shutdown with this deadline, starting at time zero, of one process in a step that begins at `begins`
+    /// and never returns, and of others that end when they are killed. Returns when it tells the threads to end, and
+    /// when it gives up on them.
     fn shutdown(deadline: Duration, begins: Duration, others: u64) -> (Duration, Duration) {
         let (start, tick) = (Instant::now(), Duration::from_millis(1));
         let mut grace = Grace::until(start.checked_add(deadline));

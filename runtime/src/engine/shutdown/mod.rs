@@ -3,9 +3,9 @@
 //! 1. The gate closes: new spawns are refused.
 //! 2. Every unsupervised process gets a cancel signal with the reason; a process without a method for it ends before
 //!    its next step. Supervised processes get no signal: their supervisor does, and stops them in order.
-//! 3. The permits keep running until the last process is done, so that clean-ups that need calls finish.
+//! 3. The permits keep running until the last process is done, so that clean-ups that make calls can finish.
 //! 4. At the deadline the remaining processes are killed. Steps have a moment to return: see [`grace`].
-//! 5. The threads end when they have run what is left in the queues. A thread that is still in a step is left behind
+//! 5. The threads end when they have run the work left in the queues. A thread that is still in a step is left behind
 //!    and reported: one thread cannot end the code of another. A thread in other user code (a task of the reactor, the
 //!    action of a timer) is left behind, too, after the same time.
 //!
@@ -15,8 +15,8 @@
 //! # Every process ends
 //!
 //! All processes and callers that have joined, monitored, called or linked with a process are notified when its state
-//! has been dropped, after the shutdown as well as before. No time limit affects that; limits only decide what the
-//! report says, and which threads are left behind.
+//! has been dropped, after the shutdown as well as before. No time limit affects that; limits only determine the
+//! contents of the report, and which threads are left behind.
 //!
 //! After step 4 each remaining process has a kill in its control lane, so its token is not parked: it is in a queue, or
 //! held by a thread. (The gate is closed, so there are no new processes.)
@@ -24,8 +24,8 @@
 //! * Held by a thread of the host, in a step: when the step returns, the thread fails to park the token and ends the
 //!   process, or queues the token and then looks in that queue itself.
 //! * In a queue:
-//!   * L1 a thread that must end searches all queues once more, and runs what it finds (and empties vacant slots:
-//!     `late_slots`);
+//!   * L1 a thread that must end searches all queues once more, and runs the work that it finds (and empties vacant
+//!     slots: `late_slots`);
 //!   * L2 when the threads have been told to end and processes are left, one more thread is started. It is in no step,
 //!     so a thread does L1 even if all others are stuck.
 //! * Held by another thread, which is starting the process, or has woken it and was preempted before it queued the
@@ -72,7 +72,7 @@ const NAMED: usize = 20;
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Scheduler {
-    /// Lets the host handle what is queued, then shuts it down, all within `deadline`.
+    /// Lets the host handle all queued work, then shuts it down, all within `deadline`.
     pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let (began, dead) = (instant_now(), self.dead(DeadLetterReason::Ended));
         // On a paused host nothing else would run the queued processes.
@@ -167,8 +167,8 @@ impl Scheduler {
         if self.gate.inside() > 0 {
             self.start_last_thread();
         } else {
-            // From here on the threads only finish what they are doing. They have the full grace period for that,
-            // however long they have been at it.
+            // From here on the threads only finish their current work. They have the full grace period for that,
+            // however long they have been doing it.
             grace.begin_anew();
         }
         let mut threads = Vec::new();
@@ -237,7 +237,7 @@ impl Scheduler {
         if !is_left() {
             return;
         }
-        // Checked again under the lock, which prevents the record's reuse (`reuse`).
+        // The condition is checked again under the lock, which prevents the record's reuse (`reuse`).
         let mut ending = lock(&self.ending);
         if !is_left() {
             return;
@@ -245,8 +245,8 @@ impl Scheduler {
         self.stop_threads();
         let (timers, user) = (self.timers.take(), self.take_user());
         let report = ending.take().map(|shutdown| self.report_of(&shutdown));
-        // What follows runs user code, including a log subscriber, which may end this host or start another one. The
-        // name stays valid: every host that uses the record has the same one.
+        // The rest of this function runs user code, including a log subscriber, which may end this host or start
+        // another one. The name stays valid: every host that uses the record has the same one.
         drop(ending);
         timers.into_iter().for_each(TimerAction::discard);
         drop(user);

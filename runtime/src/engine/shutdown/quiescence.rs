@@ -1,4 +1,4 @@
-//! Detecting that nothing of a host runs or can run, and waiting for it.
+//! Detecting that nothing of a host runs or can run, and waiting for that state.
 //!
 //! # At rest
 //!
@@ -12,11 +12,11 @@
 //!
 //! A check reads the number of times that threads have left the list, if all are on it; then the queues; then that
 //! number again. If the number is the same, all threads slept from before the queues were read until after, so no
-//! thread of the host has filled a queue behind the check.
+//! thread of the host has filled a queue after the check read it.
 //!
 //! To wake a thread that waits on its stack, another thread clears the mark that it is at rest, and then unparks it,
-//! all before it can go to sleep itself. The woken thread counts as blocked until it has a permit back, which is not
-//! asleep then.
+//! all before it can go to sleep itself. The woken thread counts as blocked until it has a permit back, and a permit
+//! whose thread runs is not asleep.
 //!
 //! # Waiting for rest
 //!

@@ -1,4 +1,4 @@
-//! What is done after a step, by its [`outcome`](super::outcome).
+//! The actions after a step, according to its [`outcome`](super::outcome).
 
 use super::outcome::{EndBy, StatusKind, StepFacts, StepOutcome, rests_simply};
 use super::scratch::{AfterStep, StepScratch};
@@ -43,7 +43,7 @@ impl ThreadContext {
         if slot.is_congested() && (rests || scratch.input.is_data_empty()) {
             backpressure::suspend::resume_waiters(slot, true);
         }
-        // Last, so that the next process is not blamed for the sends of this one.
+        // This comes last, so that the next process is not blamed for the sends of this one.
         let congestion = if scratch.input.is_spent() { backpressure::congestion::take() } else { None };
         match congestion {
             Some(congestion) if !matches!(after, AfterStep::End) => {
@@ -54,11 +54,12 @@ impl ThreadContext {
     }
 
     fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
-        // Usually false: most completions are answers to calls, not to yields.
+        // This is usually false: most completions are answers to calls, not to yields.
         let counts_yields =
             scratch.input.completions() > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
         if scratch.input.is_spent() {
-            // Even if the process is going to park: its messages must be handled before it sends more.
+            // The deficit is recorded even if the process is going to park: the messages that it has sent must be
+            // handled before it sends more.
             self.record_deficit(scratch, token.slot());
         }
         if failed.is_none() && scratch.is_simple() && !counts_yields {
@@ -143,15 +144,15 @@ impl ThreadContext {
     fn keep_timer(&self, token: &mut Token, timer: TimerKey) {
         let timers = &mut token.make_cold_state().timers;
         if timers.len() == timers.capacity() {
-            // Fired ones are removed whenever the list would grow.
+            // Fired timers are removed whenever the list would grow.
             timers.retain(|&timer| self.host.timers.is_pending(timer));
-            // Grows to at least twice the remaining length, so that this is rare.
+            // The list grows to at least twice the remaining length, so that this is rare.
             timers.reserve(timers.len());
         }
         timers.push(timer);
     }
 
-    /// Dispatches one yield; errors are answers too. Returns the timer that was set for it.
+    /// Dispatches one yield. If that fails, the error is the answer. Returns the timer that was set for it.
     fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
         let generation = pid.generation();
         match request {

@@ -1,4 +1,4 @@
-//! The time slice of a process with an answer beside its token: the caller of a call within a thread.
+//! The time slice of a process with an answer beside its token: a caller whose call was answered on the same thread.
 //!
 //! Such a slice nearly always consists of one step, which takes the answer and ends in the next wait. The step gets no
 //! other input, so it needs few of the checks in [`step`](super::step); all other cases are left to that module.
@@ -52,7 +52,7 @@ impl ThreadContext {
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
         let outcome = body.resume(FirstAnswer(answer), scratch.parts());
         if caller::has_orphans() {
-            // Dropped by a panic that the process caught itself.
+            // These callers were dropped by a panic that the process caught itself.
             caller::blame_nobody();
         }
         self.count(scratch, slot);

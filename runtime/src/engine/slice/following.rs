@@ -41,7 +41,7 @@ impl ThreadContext {
             };
             let outcome = body.serve(scratch.parts());
             if caller::has_orphans() {
-                // Dropped by a panic that the process caught itself.
+                // These callers were dropped by a panic that the process caught itself.
                 caller::blame_nobody();
             }
             self.count(scratch, slot);

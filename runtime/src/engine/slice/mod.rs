@@ -1,7 +1,7 @@
 //! The time slice of a process: from taking its token until the process idles, is queued again, or exits.
 //!
-//! * [`run`]: a time slice, from its beginning to its end; [`step`]: one of its steps; [`after`]: what is done after a
-//!   step, which [`outcome`] decides as a pure function; [`scratch`]: what a thread stores for all of them;
+//! * [`run`]: a time slice, from its beginning to its end; [`step`]: one of its steps; [`after`]: the actions after a
+//!   step, which [`outcome`] decides as a pure function; [`scratch`]: the storage of a thread for all of them;
 //! * [`following`]: time slices that follow each other directly, most with messages only; [`answered`]: those of
 //!   processes that were answered by this thread;
 //! * [`recorded`], [`timed`], `simulated` (feature `test`): time slices of a recorded host, of one message whose time

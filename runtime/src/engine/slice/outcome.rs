@@ -1,6 +1,6 @@
 //! Decides what follows a step: a pure function of the facts that the step leaves.
 //!
-//! Steps without rare state do not use it: [`rests_simply`] decides what follows those with fewer checks, and a test
+//! Steps without rare state do not use it: [`rests_simply`] decides with fewer checks what follows those, and a test
 //! verifies that the result is the same.
 
 use crate::process::output::StepStatus;
@@ -48,11 +48,11 @@ pub(super) struct StepFacts {
     pub(super) has_control_node: bool,
     /// Whether there are messages or notices.
     pub(super) has_messages: bool,
-    /// Whether completions for the process's yields will come.
+    /// Whether completions of the process's yields are outstanding.
     pub(super) has_yields: bool,
 }
 
-/// What follows a step.
+/// The action that follows a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepOutcome {
     /// Another step in this time slice: there is input, and budget.

@@ -38,7 +38,7 @@ impl ThreadContext {
         let (recorder, slot) = (&self.host.recorder, token.slot());
         let name = slot.metadata.kind().map(|kind| &kind.name);
         let process = incarnation(slot.index(), token.generation());
-        // Not stamped with the end of the last slice, even if the thread has done nothing since: see
+        // The record is not stamped with the end of the last slice, even if the thread has done nothing since: see
         // `leave_recorded_slice`.
         let stamp = recorder.note(RecordKind::Slice, process, self.slice_end.take(), name);
         scratch.input.record(Some(recorder), stamp);

@@ -35,10 +35,10 @@ use std::time::Duration;
 /// time slices, is over after 13 ms for each such process of the host, however long the time slices of others are.
 const PASS: Duration = Duration::from_micros(50);
 
-/// A thread on which time slices end by their budget more often than this calls no other thread for a process that it
+/// A thread on which time slices end by their budget more often than this wakes no other thread for a process that it
 /// will run next itself, because waking a thread takes as long. (Measured with one and with sixteen senders to one
 /// process, on two permits: 29 and 32 ns per message instead of 67 and 96. Where each message takes a microsecond, a
-/// time slice takes longer than this, and is shared.)
+/// time slice takes longer than this, and other threads are woken.)
 const BRIEF: Duration = Duration::from_micros(50);
 /// The limit of a time slice.
 #[derive(Clone, Copy)]
@@ -90,9 +90,9 @@ impl ThreadContext {
     }
 
     /// Requeues a process with a deficit, or returns its token if it may run now. A signal for it does not wait. An
-    /// answer does, because a process that sends a thousand messages and then calls would never pay otherwise. Each
-    /// [`PASS`] that others have taken since the thread last saw such a process also counts as a time slice, so that
-    /// long time slices of others delay it no more than short ones.
+    /// answer does, because otherwise a process that sends a thousand messages and then calls would never pay off its
+    /// deficit. Each [`PASS`] that others have taken since the thread last saw such a process also counts as a time
+    /// slice, so that long time slices of others delay it no more than short ones.
     #[cold]
     fn defer_slice(&self, token: Token) -> Option<Token> {
         let mut token = self.thread.local.push_answer(token);
@@ -107,7 +107,7 @@ impl ThreadContext {
         if !self.is_deferred(&mut token) {
             return Some(token);
         }
-        // Wakes no thread, since this one checks the global queue again before it parks.
+        // No thread is woken, since this one checks the global queue again before it parks.
         self.thread.running.end();
         self.host.global.push(token.release());
         self.be_watched();
@@ -127,7 +127,7 @@ impl ThreadContext {
     }
 
     pub(super) fn record_deficit(&self, scratch: &StepScratch, slot: &'static Slot) {
-        // Rounded, because a time slice that ends with its step slightly exceeds the budget.
+        // The quotient is rounded, because a time slice that ends with its step slightly exceeds the budget.
         let budget = u64::from(BUDGET);
         let slices = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
         if slices > 0 {
@@ -221,7 +221,7 @@ impl ThreadContext {
     /// Otherwise queues the process.
     #[inline(always)]
     pub(crate) fn may_go_on(&self, scratch: &StepScratch, token: Token) -> Option<Token> {
-        // While the budget lasts and no thread waits for the permit.
+        // There is another step while the budget lasts and no thread waits for the permit.
         if !scratch.input.is_spent() && !self.thread.is_called() {
             return Some(token);
         }
@@ -244,7 +244,7 @@ impl ThreadContext {
 
     #[cold]
     fn suspend_for(&self, scratch: &StepScratch, token: Token, congestion: Congestion, waits: bool) -> Option<Token> {
-        // Without the cost of the congestion itself.
+        // This excludes the cost of the congestion itself.
         let sends = scratch.input.spent().saturating_sub(BUDGET.into());
         let token = self.suspend(token, congestion, sends, waits);
         // The next process must not be blamed for congestion that foreign wakers have caused since.
@@ -264,7 +264,7 @@ impl ThreadContext {
 
     /// Queues a process that has used up its time slice behind others. See `sleep`, *Own work*.
     fn push_used(&self, token: Token) {
-        // With a single permit, there is no other thread to call.
+        // With a single permit, there is no other thread to wake.
         let is_next =
             self.host.permits.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);

@@ -1,4 +1,4 @@
-//! What a thread stores for its steps.
+//! The storage of a thread for its steps.
 
 use crate::engine::backpressure::state::Congestion;
 use crate::engine::workers::worker::Worker;
@@ -12,7 +12,7 @@ use crate::slots::Slot;
 use crate::slots::slot::words::Deferral;
 use crate::sync::Ordering;
 
-/// What follows a step.
+/// The action that follows a step.
 pub(crate) enum AfterStep {
     /// Another step in this time slice: there is input, and budget.
     Again,

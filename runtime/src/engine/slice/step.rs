@@ -1,4 +1,4 @@
-//! One step of a process: it begins with what has arrived, and then the process handles it.
+//! One step of a process: the thread collects the input that has arrived, and then the process handles it.
 
 use super::scratch::{AfterStep, StepScratch};
 use crate::call::caller;
@@ -43,7 +43,7 @@ impl ThreadContext {
             scratch.parts().step(|events, out| body.step(events, out))
         };
         if caller::has_orphans() {
-            // Dropped by a panic that the process caught itself.
+            // These callers were dropped by a panic that the process caught itself.
             caller::blame_nobody();
         }
         self.count(scratch, slot);
@@ -70,13 +70,14 @@ impl ThreadContext {
         let begun = if token.is_special() {
             self.begin_special(scratch, token, None)
         } else {
-            // Usually an answer.
+            // The control is usually an answer.
             match scratch.input.begin_answered(self.thread.local.take_answer(token)) {
                 Some(taken) => self.begin_special(scratch, token, Some(taken)),
                 None => Ok(()),
             }
         };
-        // After the controls were taken, including a wake: it may have been for senders that wait for room.
+        // This follows the taking of the controls, including a wake, which may have been for senders that wait for
+        // room.
         if slot.is_congested() {
             backpressure::suspend::resume_waiters(slot, false);
             // Prevents the end of the step from being treated as plain.

@@ -33,7 +33,7 @@ impl ThreadContext {
                     self.host.timed.push(TimedStep { process, message, took });
                 }
             }
-            // It was an answer or a timer; the next time slice may have a message.
+            // The input was an answer or a timer; the next time slice may have a message.
             _ if self.untimed.get() < TRIES => {
                 self.untimed.set(self.untimed.get() + 1);
                 self.thread.ask_for_time();

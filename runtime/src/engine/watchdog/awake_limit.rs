@@ -1,4 +1,4 @@
-//! The limit of awake threads, which the watchdog finds by trying. Uses no thread and no clock: the caller passes
+//! The limit of awake threads, which the watchdog finds by trial. Uses no thread and no clock: the caller passes
 //! samples.
 //!
 //! # Why
@@ -27,16 +27,16 @@
 //! 4. *End.* A try, a check or a limit ends at once when events are not short, when a step lasts for a whole tick, and
 //!    when a process has waited in a queue for a whole tick ([`queue_waits`](super::queue_waits)) while threads are
 //!    held back. A try or a check also ends when all threads sleep; a limit when they have done so in each of
-//!    [`MEASURED`] ticks in a row: nothing lacks a thread then.
+//!    [`MEASURED`] ticks in a row: no process lacks a thread then.
 //! 5. *Pause.* After an end there is no limit for [`PAUSE`] ticks. Each further end doubles the pause, up to
-//!    [`LONGEST_PAUSE`]; each check that a limit passes halves the next one.
+//!    [`LONGEST_PAUSE`]; each check that a limit passes halves the next pause.
 //! 6. *Renew.* After [`CHECKS`] checks a new limit is sought, without a pause: another one may be better by then.
 //!
 //! *Clearly* means by a factor of 1 + [`GAIN`]: [`MEASURED`] ticks, after [`SETTLE`] others, are compared with as many
 //! before the change. A single tick is enough to return to the previous number if its rate is far below
 //! ([`FAR_BELOW`]).
 //!
-//! # What it costs
+//! # Costs
 //!
 //! A program that is fastest on all threads has fewer for a tick or two every 160 ms at first, and every 10 s later. A
 //! program with a limit has all threads for a tick or two every 80 ms. A limit that gains nothing lasts for 5 ms if a
@@ -65,7 +65,7 @@ const FIRST: u32 = 4;
 /// Number of ticks after a change that are not compared, since processes still move between threads.
 const SETTLE: u32 = 1;
 
-/// Number of ticks that are compared: on a busy machine, one tick is a tenth faster or slower than the next.
+/// Number of ticks that are compared: on a busy machine, one tick may be a tenth faster or slower than the next.
 const MEASURED: usize = 3;
 
 /// Minimum number of ticks from one check to the next: 60 ms. During a check, which takes a tick or two, a program may
@@ -82,7 +82,8 @@ const CHECKS: u32 = 128;
 
 /// Number of ticks between two tries: 160 ms.
 const PAUSE: u32 = 64;
-/// 10 s. Tries then take less than a thousandth of the time, so even a 99.9th percentile does not show them.
+/// The longest pause: 10 s. Tries then take less than a thousandth of the time, so even a 99.9th percentile does not
+/// show them.
 const LONGEST_PAUSE: u32 = 4096;
 
 /// Fraction by which the rate must differ for a number of threads to count as better.
@@ -318,7 +319,7 @@ impl AwakeLimit {
         self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
     }
 
-    /// Performs *Renew*: starts from half of the limit, from where it climbs.
+    /// Performs *Renew*: starts from half of the limit, and climbs from there.
     fn renew(&mut self) {
         self.fewer = (self.fewer / 2).max(1);
         self.phase = LimitPhase::Pause(0);

@@ -84,8 +84,8 @@ pub(crate) struct ThreadSample {
     pub(crate) begun: Option<Moment>,
     pub(crate) has_permit: bool,
     pub(crate) has_local: bool,
-    /// Whether the thread keeps vacant slots, or processes in the table of its cache. That is not work, as far as the
-    /// thread has been notified.
+    /// Whether the thread keeps vacant slots, or processes in the table of its cache. These are not work unless the
+    /// thread has been notified of input.
     pub(crate) keeps_idle: bool,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct StallDetector {
     queued: usize,
     /// Number of steps made by the last tick.
     steps: u64,
-    /// The time since when, at each tick, something was queued with no permit idle.
+    /// The time since which, at each tick, something has been queued with no permit idle.
     busy_since: Option<Moment>,
     /// Number of ticks in a row at which all permits have been idle.
     calm: u32,

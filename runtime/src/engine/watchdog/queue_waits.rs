@@ -1,5 +1,5 @@
 //! Detects whether a process has waited in a queue for a whole tick. Uses no thread and no clock: the caller passes
-//! samples, made of what queues and threads count anyway, so there is no cost per process.
+//! samples, made of numbers that queues and threads keep anyway, so there is no cost per process.
 //!
 //! * If a queue contained more processes at a tick than have been taken from it since, one of these has been in the
 //!   queue all the time, whatever the order in which they are taken.

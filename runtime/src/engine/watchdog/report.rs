@@ -22,14 +22,14 @@ pub struct Stall {
     pub pid: Pid,
     /// The name of its type.
     pub process: &'static str,
-    /// The entry that it was spawned at.
+    /// The entry that it was spawned with.
     pub entry: &'static str,
     /// The type of the last message in this time slice: the one being handled, unless it was stashed. `None` if the
-    /// step handles something else: an answer, a timer, a signal, the end.
+    /// step handles something else: an answer, a timer, a signal or the end.
     pub message: Option<&'static str>,
     /// How long the step has been watched. It began up to a quarter of the limit earlier. If no process waited when it
     /// began, and it was not the first step of its time slice, it may have begun even earlier: such a step is watched
-    /// from when a process waits.
+    /// from the time when a process waits.
     pub lasted: Duration,
     /// Whether its worker was given to another thread.
     pub taken_over: bool,

@@ -8,9 +8,9 @@ use crate::slots::{Schedule, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, OnceLock, Ordering, lock, wait};
 use crate::util::oneshot::Oneshot;
 
-/// The record of a pinned process's thread. Never freed, like a host's: a late sender may read it.
+/// The record of a pinned process's thread. It is never freed, like a host's record, since a late sender may read it.
 pub(crate) struct PinnedThread {
-    /// The record that any thread has: what it runs and counts.
+    /// The record that every thread has, with the process that it runs and its counters.
     pub(crate) thread: Worker,
     slot_owner: OnceLock<&'static SlotOwner>,
     in_use: AtomicBool,
@@ -23,7 +23,7 @@ struct Inbox {
     work: Option<Work>,
     /// Whether the thread waits for work, or does not exist.
     rests: bool,
-    /// Whether the thread is to wake up once even if there is no work.
+    /// Whether the thread should wake up once even if there is no work.
     looks: bool,
     /// Number of times that the thread has been given work.
     rises: u64,
@@ -145,8 +145,8 @@ impl PinnedThread {
                 return None;
             }
             inbox.rests = true;
-            // Outside the lock: `rests` may lead to the check whether all threads are at rest, which takes the same
-            // lock.
+            // Called outside the lock: `rests` may lead to a check of whether all threads are at rest, which takes the
+            // same lock.
             drop(inbox);
             rests();
             inbox = lock(&self.inbox);

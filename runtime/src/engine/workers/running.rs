@@ -1,7 +1,7 @@
 //! The process that a thread runs.
 //!
 //! Code of a process that calls the runtime on its thread (to link, monitor or send) finds its slot here, and accesses
-//! what belongs to the holder of the slot's token. Therefore:
+//! data that belongs to the holder of the slot's token. Therefore:
 //!
 //! * *running:begin* the thread, which has the token, sets this before it touches anything of the process;
 //! * *running:end* it clears this **before** it parks the token or queues it, and not after: from then on another

@@ -57,7 +57,7 @@ impl Workers {
         Some(record)
     }
 
-    /// Returns the record with this index, made if needed; `None` if the index is out of range.
+    /// Returns the record with this index, creating it if needed; `None` if the index is out of range.
     pub(crate) fn make(&self, thread: usize) -> Option<&Worker> {
         let (segment, place) = Self::place(thread);
         let segment_of = || (0..FIRST << segment).map(|_| OnceLock::new()).collect();

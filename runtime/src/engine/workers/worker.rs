@@ -5,11 +5,11 @@
 //!
 //! # The deque
 //!
-//! `crossbeam-deque`'s Chase-Lev deque, LIFO for its owner. Thieves take up to half of it, oldest first:
-//! `steal_batch_with_limit_and_pop` takes the items of such a deque *one by one*, with a compare-and-swap and a fence
-//! for each, and gives up where it meets another thief or the owner. So each item is taken once whatever the owner
-//! does, and half of a long deque costs more than one operation. (Taking half with one compare-and-swap from a deque
-//! whose owner pops without one would run items twice: to avoid that, the owner of the FIFO flavour pays for a
+//! The deque is `crossbeam-deque`'s Chase-Lev deque, which is LIFO for its owner. Thieves take up to half of it, oldest
+//! first: `steal_batch_with_limit_and_pop` takes the items of such a deque *one by one*, with a compare-and-swap and a
+//! fence for each, and gives up where it meets another thief or the owner. So each item is taken once whatever the
+//! owner does, and half of a long deque costs more than one operation. (Taking half with one compare-and-swap from a
+//! deque whose owner pops without one would run items twice: to avoid that, the owner of the FIFO flavour pays for a
 //! compare-and-swap of its own.) The plain `steal_batch_and_pop` never takes more than 32.
 //!
 //! Unlike Go's local queue, which holds 256 and spills half to the global queue, the deque is unbounded: a thread that
@@ -17,7 +17,8 @@
 //! The length is bounded by the number of processes, since each is queued at most once.
 //!
 //! A FIFO deque, measured on the prototype of this design, was equally fast elsewhere, but three times slower where
-//! many processes send to random others (80 ns instead of 26), since thieves then take what the owner needs next.
+//! many processes send to random others (80 ns instead of 26), since thieves then take the processes that the owner
+//! needs next.
 
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
@@ -41,10 +42,10 @@ use std::task::Waker;
 pub(crate) const CALLED: u16 = 1;
 /// A tick has passed during the time slice.
 const TICK: u16 = 4;
-/// The next time slice is one message long, and timed. Stays set until the thread has found a process for it.
+/// The next time slice is one message long, and timed. The bit stays set until the thread has found a process for it.
 pub(crate) const TIMED: u16 = 32;
 
-/// The host is being recorded, or was when the thread last looked: see `recorder`.
+/// The host is being recorded, or was being recorded when the thread last checked: see `recorder`.
 pub(crate) const RECORDED: u16 = 16;
 
 const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | NOTIFIED;
@@ -60,7 +61,7 @@ pub(crate) struct Worker {
     pub(crate) local: LocalTokens,
     /// The process that the thread runs, even while that process blocks.
     pub(crate) running: RunningProcess,
-    /// What is left of its time slice, and its activity.
+    /// The rest of its time slice, and its activity.
     pub(crate) slice: TimeSlice,
     /// Lanes that belong to no process and stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
@@ -72,7 +73,7 @@ pub(crate) struct Worker {
     pub(crate) is_left: AtomicBool,
     /// The recorder's sample that the thread has seen last; zero if that sample is over.
     pub(crate) recorded_in: AtomicU64,
-    /// Number of [visits](Self::visit) begun plus number ended: odd during a visit. Written by the thread alone.
+    /// Number of [visits](Self::visit) begun plus number ended: odd during a visit. Written only by the thread itself.
     visits: AtomicU64,
     waits_in_reactor: AtomicBool,
     /// Whether the host has had a thread with this record.
@@ -81,7 +82,7 @@ pub(crate) struct Worker {
     cold: Mutex<Cold>,
     /// The thread, as seen by other threads while it waits on its stack.
     waiter: OnceLock<Arc<Waiter>>,
-    /// Written by the thread alone, with or without a permit.
+    /// The counters of the thread, which only the thread itself writes, with or without a permit.
     pub(crate) counters: CachePadded<Counters>,
 }
 
@@ -266,7 +267,8 @@ impl Worker {
         self.attention() & UNWATCHED != 0
     }
 
-    /// Returns when the step or visit that follows `steps` others began, if the thread has noted it. For the watchdog.
+    /// Returns when the step or visit that follows `steps` others began, if the thread has noted it. Called by the
+    /// watchdog.
     pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
         let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)

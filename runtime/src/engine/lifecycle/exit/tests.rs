@@ -1,5 +1,5 @@
 //! Messages and requests that arrive at a process with the short exit (`end_plainly`): while its state is being closed,
-//! and between the check of what it has left and the next use of its slot.
+//! and between the check for anything that it has left and the next use of its slot.
 
 mod requests;
 
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// An event that takes longer counts as never happening.
+/// The time after which an event counts as never happening.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq)]
@@ -40,7 +40,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// Also returns the channels with which a test waits until the process is there, and lets it continue.
+    /// Returns the process, and the channels with which a test waits until the process is at the place, and lets it
+    /// continue.
     fn new(at: Place) -> (Self, Receiver<()>, Sender<()>) {
         let ((is_there, there), (go_on, may_go_on)) = (channel(), channel());
         (Self { at, is_there, may_go_on: Some(may_go_on) }, there, go_on)

@@ -298,8 +298,8 @@ fn no_period_falls_into_step_with_the_tries() {
 /// Numbers of threads, each with the nanoseconds of an operation.
 type Measured = [(usize, f64); 3];
 
-/// From `benches/NOTES.md`, *How many threads are awake*: how many events an operation has, and its nanoseconds with
-/// one thread, with four (or the limit that was found, if that was better), and with sixteen.
+/// From `benches/NOTES.md`, *How many threads are awake*: the number of events in an operation, and its nanoseconds
+/// with one thread, with four (or the limit that was found, if that was better), and with sixteen.
 const RECORDED: [(&str, f64, Measured); 5] = [
     ("dictionary", 2.0, [(1, 340.0), (4, 304.0), (16, 563.0)]),
     ("philosophers", 4.0, [(1, 201.0), (4, 221.0), (16, 1_004.0)]),

@@ -18,7 +18,7 @@ fn run(policy: &mut AwakeLimit, ticks: u32, events: impl Fn(usize) -> u64) -> Ve
     limits
 }
 
-/// Returns the events of a program that is faster the fewer threads there are.
+/// Returns the events of a program that runs faster with fewer threads.
 fn talks(awake: usize) -> u64 {
     160_000 / awake as u64
 }
