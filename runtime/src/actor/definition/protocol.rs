@@ -118,7 +118,8 @@ impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((
     type Rest = Rest;
 }
 
-/// The end of the list. Only the compiler reports an `impl` with more methods than the protocol.
+/// The end of the list. It yields a type for every further position, so that an `impl` with more methods than the
+/// protocol gets only the compiler's own error.
 impl<L> Chain<L> for () {
     type Message = Beyond<()>;
     type Answer = ();
