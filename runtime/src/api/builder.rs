@@ -191,7 +191,7 @@ impl Builder {
     /// Calls `hook` for each stalled step: when the stall is noticed and when the step has ended. The hook runs on a
     /// thread that does nothing else; a second hook replaces the first. While it blocks, up to 256 reports are
     /// queued; further ones are only counted in
-    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). Its panics are contained.
+    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self

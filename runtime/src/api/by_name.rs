@@ -14,7 +14,7 @@ use crate::util::panics::{Site, contain};
 use crate::{ExitReason, Payload, Payloads, Pid, Spawn};
 use std::panic::Location;
 
-/// The action at the end of a process that was started by name.
+/// Calls a closure at the end of a process that was started by name.
 struct OnEnd(Mutex<Option<TakesReason>>);
 
 /// A closure that is called once, with the exit reason and the type of the message in which the process failed.
@@ -26,7 +26,7 @@ impl EndWaiter for OnEnd {
     }
 
     fn ended_while(&self, reason: &ExitReason, result: Option<Payload>, handling: Option<&'static str>) {
-        // The result of an async entry, which nothing waits for.
+        // Nothing waits for the result of an async entry.
         dispose(Site::ValueDrop, result);
         let Some(on_end) = lock(&self.0).take() else { return };
         if let Err(panic) = contain(Site::RemoteAnswer, || on_end(reason, handling)) {

@@ -52,8 +52,7 @@ answers! {
     MessageIsSend<M>: [M: Send + 'static] &MessageOf<M> => fn __postroom_named(&self, message: M) -> NamedMessage {
         NamedMessage::new(message)
     }
-    /// The message is not `Send`: the compiler reports this where the message is handled, and need not repeat it
-    /// here.
+    /// The message is not `Send`. The compiler reports that where the message is handled, and need not repeat it here.
     MessageIsNotSend<M>: [M] MessageOf<M> => fn __postroom_named(&self, _message: M) -> NamedMessage {
         unreachable!("a message that is not `Send` does not compile")
     }

@@ -93,9 +93,9 @@ pub trait Lists<Q: ?Sized> {}
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait Plain<P> {
-    /// See [`Serves::understands`].
+    /// Like [`Serves::understands`], for the provided methods.
     fn understands(mail: &Mail<'_>) -> bool;
-    /// See [`Serves::deliver`].
+    /// Like [`Serves::deliver`], for the provided methods.
     fn deliver<'a>(process: &'a mut P, mail: &mut Mail<'_>) -> Dispatched<'a>;
 }
 

@@ -144,9 +144,9 @@ pub struct RemoteEntry<I> {
     pub process: &'static str,
     /// The name of the entry in starts by name.
     pub entry: &'static str,
-    /// Takes the inputs of a start by name, with the same conversions and errors.
+    /// Converts the inputs of a start by name, with the conversions and errors of such a start.
     pub from_payloads: fn(Payloads) -> Result<I, EntryError>,
-    /// Converts to the inputs of a start by name.
+    /// Converts back to the inputs of a start by name.
     pub into_payloads: fn(I) -> Payloads,
 }
 
@@ -167,9 +167,9 @@ impl<I> Copy for RemoteEntry<I> {}
     note = "or keep the method on this node: write `#[message(local)]` or `#[entry(local)]`"
 )]
 pub trait RemoteField: Sized {
-    /// See `#[serde(serialize_with = "…")]`.
+    /// Serializes the field, as a function for `#[serde(serialize_with = "…")]`.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
-    /// See `#[serde(deserialize_with = "…")]`.
+    /// Deserializes the field, as a function for `#[serde(deserialize_with = "…")]`.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
