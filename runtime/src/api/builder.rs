@@ -29,7 +29,7 @@ const MOST_BLOCKING_THREADS: usize = 1 << 16;
 /// The allowed stack sizes, in bytes: a step of an empty process fits into the smallest.
 const STACKS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
 
-/// The default time that an idle blocking thread stays, as in Tokio.
+/// The default time for which an idle blocking thread is kept, as in Tokio.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Configures and builds a [`Runtime`]. Invalid settings are reported by [`build`](Self::build).
@@ -51,7 +51,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// ```
 #[must_use = "nothing runs until `.build()`"]
 pub struct Builder {
-    /// Complete except for the number of workers.
+    /// The configuration, complete except for the number of workers.
     config: Config,
     workers: Option<usize>,
     seed: Option<u64>,
@@ -62,7 +62,7 @@ pub struct Builder {
     hooks: Hooks,
     #[cfg(feature = "tokio")]
     tokio: TokioChoice,
-    /// The node that the host is, if it is one of its own.
+    /// The host's own node, if it is a logical node.
     node: Option<NodeId>,
 }
 
@@ -109,8 +109,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of workers, which is how many steps can run at once. Overrides `POSTROOM_WORKERS`. From 1 to
-    /// 1,024.
+    /// Sets the number of workers, which is how many steps can run at once: from 1 to 1,024. Overrides
+    /// `POSTROOM_WORKERS`.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -138,8 +138,8 @@ impl Builder {
         self
     }
 
-    /// Sets the default bound of the mailboxes of its processes, which a spawn can override: see [`Spawn::mailbox`].
-    /// Zero, and a soft bound above [`Bound::MOST_SOFT`], are refused.
+    /// Sets the default bound of the mailboxes of the host's processes, which a spawn can override: see
+    /// [`Spawn::mailbox`]. Zero, and a soft bound above [`Bound::MOST_SOFT`], are refused.
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
     pub fn mailbox(mut self, bound: Bound) -> Self {
@@ -154,7 +154,7 @@ impl Builder {
         self
     }
 
-    /// Starts without workers: sync entries run on the spawner's thread, messages queue until [`Runtime::resume`].
+    /// Starts without workers: sync entries run on the spawner's thread, and messages queue until [`Runtime::resume`].
     pub fn paused(mut self) -> Self {
         self.paused = true;
         self
@@ -166,14 +166,14 @@ impl Builder {
         self
     }
 
-    /// Sets how long a step may run while other processes wait for a worker; the default is 10 ms. A longer step is
-    /// stalled: its permit passes to another thread, it is logged through `tracing`, reported to the
-    /// [hook](Self::on_stall), and counted in
+    /// Sets how long a step may run while other processes wait for a worker; the default is 10 ms. A step that runs
+    /// longer counts as stalled: its permit passes to another thread, and the stall is logged through `tracing`,
+    /// reported to the [hook](Self::on_stall), and counted in
     /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). [`Duration::MAX`] disables this.
     ///
-    /// The host's watchdog notices a stall within 1.25 times the limit. It samples four times per limit (at most every
-    /// 250 µs, at least every 2.5 ms) while any worker is busy; a sample costs some microseconds. It uses the system's
-    /// time, even with a [virtual clock](Self::clock).
+    /// The host's watchdog notices a stall within 1.25 times the limit. It samples four times per limit, but no more
+    /// often than every 250 µs and no less often than every 2.5 ms, while any worker is busy; a sample costs some
+    /// microseconds. It uses the system's time, even with a [virtual clock](Self::clock).
     ///
     /// ```
     /// use postroom::Runtime;
@@ -191,14 +191,15 @@ impl Builder {
     /// Calls `hook` for each stalled step: when the stall is noticed and when the step has ended. The hook runs on a
     /// thread that does nothing else; a second hook replaces the first. While it blocks, up to 256 reports are
     /// queued; further ones are only counted in
-    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). Its panics are contained.
+    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self
     }
 
     /// Sets the maximum number of threads in addition to the workers, which is how many steps can block at a time, in
-    /// `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. 512 by default; from 1 to 65,536.
+    /// `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. The number can be from 1 to
+    /// 65,536; the default is 512.
     ///
     /// Beyond that, an async `blocking` waits for a thread and a sync one blocks its worker. Only a `.wait()` for
     /// another process may exceed the limit, if all workers would be blocked otherwise.
@@ -207,8 +208,8 @@ impl Builder {
         self
     }
 
-    /// Sets the stack size of the threads that run processes, pinned ones included, in bytes; the system rounds it up.
-    /// The default is the environment's `RUST_MIN_STACK`, or two mebibytes; from 64 KiB to 1 GiB. Only the part of a
+    /// Sets the stack size of the threads that run processes, pinned ones included, in bytes, from 64 KiB to 1 GiB; the
+    /// system rounds it up. The default is the environment's `RUST_MIN_STACK`, or two mebibytes. Only the part of a
     /// stack that was used takes memory.
     ///
     /// Increase it for methods that recurse deeply, or whose messages, arguments and locals are large values: a message
@@ -219,23 +220,23 @@ impl Builder {
         self
     }
 
-    /// Sets how long an idle thread is kept if it was started because a step blocked. The default is ten seconds;
-    /// zero ends it at once.
+    /// Sets how long a thread that was started because a step blocked is kept while it is idle. The default is ten
+    /// seconds; zero ends such a thread at once.
     pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
         self.config.keep_alive = idle;
         self
     }
 
-    /// Sets the handler of commands of type `C`. `handle` gets the command and the completion to answer it with, on
-    /// the worker whose process performs the command; it should hand off long work. A second handler for a type
-    /// replaces the first.
+    /// Sets the handler of commands of type `C`. `handle` gets the command and the completion with which to answer it.
+    /// It runs on the worker whose process performs the command, so it should hand off long work. A second handler for
+    /// a type replaces the first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
         self.handlers.add(handle);
         self
     }
 
-    /// Adds a hook that is called at each start and end of a process: see [`Hook`]. At a start, hooks are called in
-    /// the order in which they were added. Costs each spawn and exit their calls.
+    /// Adds a hook that is called at each start and end of a process: see [`Hook`]. At a start, hooks are called in the
+    /// order in which they were added. Each spawn and exit costs the time of these calls.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.hooks.push(Box::new(hook));
         self
@@ -254,10 +255,10 @@ impl Builder {
     /// Lets Tokio's sockets, timers, files and tasks work inside the processes and in [`Runtime::block_on`]: the host
     /// has its own Tokio runtime, which ends with it.
     ///
-    /// The workers drive it: an idle worker waits for the system there, and busy workers poll it every so many steps,
-    /// so a socket wakes its process without a thread in between. Steps pay nothing for it. Tasks from `tokio::spawn`
-    /// run on the workers too, between two steps, and must not block, as in any Tokio program. While all workers are
-    /// in long steps, a thread of the host takes over.
+    /// The workers drive it: an idle worker waits for events of the system there, and busy workers poll it regularly
+    /// between steps, so a socket wakes its process without a thread in between. Steps pay nothing for it. Tasks from
+    /// `tokio::spawn` run on the workers too, between two steps, and must not block, as in any Tokio program. While all
+    /// workers are in long steps, a thread of the host takes over.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -298,10 +299,10 @@ impl Builder {
         self
     }
 
-    /// Uses an existing Tokio runtime: `tokio_handle(Handle::current())` inside `#[tokio::main]`. It adds no thread;
-    /// that runtime must outlive this one. Inside it, wait for the end with [`Runtime::shutdown_async`]: a drop or a
-    /// blocking shutdown would, until the deadline, also keep its thread from running the tasks that processes need
-    /// to end.
+    /// Uses an existing Tokio runtime: `tokio_handle(Handle::current())` inside `#[tokio::main]`. No thread is added.
+    /// The Tokio runtime must outlive this one. Inside it, wait for the end of this runtime with
+    /// [`Runtime::shutdown_async`]: until the deadline, a drop or a blocking shutdown would also keep the calling
+    /// thread from running the tasks that processes need to end.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -368,11 +369,13 @@ impl Builder {
         self
     }
 
-    /// Starts the runtime: its workers and a watchdog, each a thread. Dropping the [`Runtime`] ends them.
+    /// Starts the runtime, that is, its workers and a watchdog, each on its own thread. Dropping the [`Runtime`] ends
+    /// them.
     ///
     /// # Errors
-    /// [`BuildError`] for an invalid number of workers or threads, a limit of zero for processes, messages or time, or
-    /// threads that the system refuses to start; [`Simulated`](BuildError::Simulated) in a simulated test.
+    /// [`BuildError`] for an invalid number of workers or threads, an invalid stack size or mailbox bound, a process
+    /// limit or stall limit of zero, or threads or other resources that the system refuses;
+    /// [`Simulated`](BuildError::Simulated) in a simulated test.
     pub fn build(self) -> Result<Runtime, BuildError> {
         if crate::sync::simulated::is_here() {
             return Err(BuildError::Simulated);
@@ -380,7 +383,7 @@ impl Builder {
         self.build_anywhere()
     }
 
-    /// Builds the runtime, also for a simulation, which plays the part of its workers.
+    /// Builds the runtime, even for a simulation, which takes the place of its workers.
     pub(crate) fn build_anywhere(mut self) -> Result<Runtime, BuildError> {
         self.config.permits = self.count_workers()?;
         let Config { limit, mailbox, stall_limit, blocking_threads, stack, .. } = &self.config;

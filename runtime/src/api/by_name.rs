@@ -14,7 +14,7 @@ use crate::util::panics::{Site, contain};
 use crate::{ExitReason, Payload, Payloads, Pid, Spawn};
 use std::panic::Location;
 
-/// The action at the end of a process that was started by name.
+/// Calls a closure at the end of a process that was started by name.
 struct OnEnd(Mutex<Option<TakesReason>>);
 
 /// A closure that is called once, with the exit reason and the type of the message in which the process failed.
@@ -26,7 +26,7 @@ impl EndWaiter for OnEnd {
     }
 
     fn ended_while(&self, reason: &ExitReason, result: Option<Payload>, handling: Option<&'static str>) {
-        // The result of an async entry, which nothing waits for.
+        // Nothing waits for the result of an async entry.
         dispose(Site::ValueDrop, result);
         let Some(on_end) = lock(&self.0).take() else { return };
         if let Err(panic) = contain(Site::RemoteAnswer, || on_end(reason, handling)) {
@@ -36,14 +36,14 @@ impl EndWaiter for OnEnd {
 }
 
 impl Host {
-    /// Registers `P` under its type name: such processes can be started by name, and sent messages by the names of
-    /// their methods. Each process starts from `P::default()`.
+    /// Registers `P` under its type name. Its processes can then be started by name, and receive messages by the names
+    /// of their methods. Each process starts from `P::default()`.
     pub fn register_type<P: Migratable + Default>(self) {
         self.register_type_with(P::NAME, P::default);
     }
 
-    /// Registers `P` under `name`: such processes can be started by that name, and sent messages by the names of
-    /// their methods. Each process starts from the value of `make`. No effect on a host that has ended.
+    /// Registers `P` under `name`. Its processes can then be started by that name, and receive messages by the names of
+    /// their methods. Each process starts from the value that `make` returns. Has no effect on a host that has ended.
     pub fn register_type_with<P: Migratable>(
         self,
         name: impl Into<String>,
@@ -53,7 +53,7 @@ impl Host {
             return;
         }
         self.host_record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
-            // Checked before `make` is called.
+            // The inputs are checked before `make` is called.
             let start = P::start_by_name(entry, inputs)?;
             Spawn::new(host, place, make()).for_parent(ties.guardian, false).start_at(start, ties.ending)
         });

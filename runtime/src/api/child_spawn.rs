@@ -1,5 +1,5 @@
-//! The argument of a child's closure in a supervisor or a pool, which spawns the child, and the permitted return
-//! types.
+//! The argument with which a closure of a supervisor or a pool spawns a child, and the permitted return types of the
+//! closure.
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, KindOf, Migratable};
@@ -13,16 +13,15 @@ pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: the argument of the closure with which a supervisor or a pool creates its processes.
 ///
-/// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its
-/// parent. Other processes that the child needs are spawned on the [`host`](Self::host), unsupervised. If the closure
-/// then fails, or returns another process, the start has failed, and the process that was spawned through this is
-/// killed.
+/// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its parent.
+/// Other processes that the child needs are spawned on the [`host`](Self::host), unsupervised. If the closure then
+/// fails, or returns another process, the start fails, and the process that was spawned through this value is killed.
 pub struct ChildSpawn {
     host: Host,
     /// Whether the spawner monitors and owns the child.
     is_owned: bool,
     guardian: Option<Arc<dyn Guardian>>,
-    /// The children of a child that is a supervisor, from its previous incarnation.
+    /// If the child is a supervisor, the children of its previous incarnation.
     subtree: Option<AnyRegistry>,
     /// The supervisor's view of the child and its siblings.
     siblings: Option<AnyRegistry>,
@@ -32,7 +31,7 @@ pub struct ChildSpawn {
     noted: Option<Noted>,
 }
 
-/// Describes the fault of a closure that has spawned a process through its [`ChildSpawn`] and returned another.
+/// Describes the fault of a closure that has spawned one process through its [`ChildSpawn`] and returned another.
 pub(crate) fn returned_another(spawned: impl Display, returned: Pid) -> String {
     format!(
         "the closure spawned {spawned} through `spawn` but returned {returned}; spawn other processes on `spawn.host()`"
@@ -44,12 +43,13 @@ impl ChildSpawn {
         Self { host, is_owned: false, guardian: None, subtree: None, siblings: None, run: None, noted: None }
     }
 
-    /// Creates one for a child that the spawning process monitors and owns.
+    /// Creates the `ChildSpawn` of a child that the spawning process monitors and owns.
     pub(crate) fn owned(host: Host, noted: Noted) -> Self {
         Self { is_owned: true, noted: Some(noted), ..Self::new(host) }
     }
 
-    /// Creates one for a supervised child: `run` is notified of its end; `siblings` are the supervisor's children.
+    /// Creates the `ChildSpawn` of a supervised child: `run` is notified of the end of the child; `siblings` are the
+    /// supervisor's children.
     pub(crate) fn guarded<R: Guardian + 'static>(
         host: Host,
         run: Arc<R>,
@@ -110,7 +110,7 @@ impl ChildSpawn {
         self.noted.clone()
     }
 
-    /// Records the PID of a child that is an alias.
+    /// Records the PID of the child, for a child whose PID is an alias.
     pub(crate) fn note(&self, pid: Pid) {
         if let Some(noted) = &self.noted {
             let _first = noted.set(pid);

@@ -1,4 +1,4 @@
-//! The parts of a context that need the type of its process, or its host.
+//! The operations of a context that need the type of its process, or the host.
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, Migratable};

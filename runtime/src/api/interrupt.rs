@@ -5,7 +5,7 @@ use crate::sync::{Condvar, Mutex, OnceLock, lock, wait as wait_on};
 
 static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// Catches: interrupts (ctrl-c, or a request to terminate), which then no longer end the program.
+/// Catches interrupts (ctrl-c, or a request to terminate), which then no longer end the program.
 ///
 /// [`Runtime::run_until_ctrl_c`](crate::Runtime::run_until_ctrl_c) does all of this in one call. A program that
 /// announces that it is ready should catch interrupts first: a reader of the announcement may send one at once.
@@ -29,7 +29,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Catches: interrupts for the rest of the program.
+    /// Catches interrupts from now on, until the program ends.
     ///
     /// # Errors
     /// [`ShutdownError::NoSignal`] if another part of the program has set a handler of its own.
@@ -49,7 +49,8 @@ impl Interrupt {
         }
     }
 
-    /// Blocks the thread until there is an interrupt, or has been one since [`catch`](Self::catch).
+    /// Blocks the thread until there is an interrupt. Returns at once if there has been one since
+    /// [`catch`](Self::catch).
     pub fn wait(self) {
         let (count, changed) = &INTERRUPTS;
         let mut seen = lock(count);

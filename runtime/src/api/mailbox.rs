@@ -159,7 +159,7 @@ impl Mailbox {
         while_blocked(|| block_on(self.received()))
     }
 
-    /// Blocks for at most `timeout`, by the system's time. Returns `None` if no package arrived.
+    /// Blocks for at most `timeout`, measured by the system's clock. Returns `None` if no package arrived.
     pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| block_on_until(pin!(self.received()), deadline))
@@ -187,7 +187,7 @@ impl Mailbox {
             let Some(envelope) = envelope else {
                 // The next sender takes the parked token and wakes this task.
                 if !used.park_idle() {
-                    // A send is in progress.
+                    // The token could not be parked, because a send is in progress.
                     yield_now();
                 }
                 continue;
@@ -197,8 +197,8 @@ impl Mailbox {
                 continue;
             }
             if envelope.kind == NodeKind::Notice {
-                // The end of a linked process, whose link is removed. Requests that arrived before the notice are
-                // handled first.
+                // The notice that a linked process has ended: the link is removed. Requests that arrived before the
+                // notice are handled first.
                 self.take_controls(used.token());
                 if let Some(Ok(Control::Link(sent))) = envelope.payload.map(Payload::take::<Control>) {
                     receive(used.token(), *sent);
@@ -284,14 +284,14 @@ impl Drop for Mailbox {
         }
         TABLE.take_back(token);
         let cell = std::mem::take(&mut *lock(&self.owner.cell));
-        // Outside the lock: a waker runs code of its executor.
+        // Disposed of outside the lock: a waker runs code of its executor.
         dispose(Site::MailboxWaker, cell.waker);
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.notify(&ExitReason::Normal));
     }
 }
 
-/// Like [`Mailbox::received`]. Never ends.
+/// Yields the packages that [`Mailbox::received`] returns. The stream never ends.
 impl Stream for Mailbox {
     type Item = Package;
 

@@ -8,10 +8,10 @@ use crate::routing::Pointer;
 use crate::{Address, Context, Group, Pid, SendError, Topic, names::name::Name, sync::Arc};
 
 impl Host {
-    /// Registers a process under a name. A process may have several names, and registering it again under its own
-    /// name is no error. The name is free again before the process's end is reported. The process may belong to
-    /// another host of the program, be a stand-alone [`Mailbox`](crate::Mailbox), or the target of an
-    /// [alias](Pid::is_alias).
+    /// Registers a process under a name. A process may have several names, and registering it again under its own name
+    /// is not an error. The name is free again before the process's end is reported. The process may also belong to
+    /// another host of the program, or be a stand-alone [`Mailbox`](crate::Mailbox). An [alias](Pid::is_alias) can have
+    /// a name too, which then leads to the alias's current target.
     ///
     /// Of several concurrent registrations of a name, only one succeeds.
     ///
@@ -64,8 +64,8 @@ impl Host {
     /// holder is a `P` is checked at delivery. A send costs an additional lookup of the name.
     ///
     /// Each name has one such address while a process holds it. Of the names without a holder, the 1,024 that lost
-    /// theirs most recently keep their addresses; any other such address behaves like that of an ended process:
-    /// request it again.
+    /// theirs most recently keep their addresses. Any other such address behaves like that of an ended process: request
+    /// a new one.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -89,10 +89,10 @@ impl Host {
         Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
     }
 
-    /// Returns a pointer whose PID stands for the process that `now` returns, a process of this program or of another
-    /// node. `now` is called anew for each send and each other operation. For code that has names of its own, such as
-    /// those of a cluster. While `now` returns `None`, messages are returned with [`SendFailure::UnknownName`], and
-    /// calls fail.
+    /// Returns a pointer whose PID stands for the process that `now` returns, which may be a process of this program or
+    /// of another node. `now` is called again for each send and each other operation. A pointer is for code that has
+    /// names of its own, such as those of a cluster. While `now` returns `None`, messages are returned with
+    /// [`SendFailure::UnknownName`], and calls fail.
     ///
     /// `now` runs on the sending thread, without a lock. It should not block. A panic in it is logged, and counts as
     /// `None`.
@@ -150,7 +150,7 @@ impl Host {
         Topic::named(self.of_host(|record| &record.topics), name)
     }
 
-    /// Returns the topic without a name for events of type `E`, which [`publish`](Self::publish) and
+    /// Returns the unnamed topic for events of type `E`, which [`publish`](Self::publish) and
     /// [`subscribe`](Self::subscribe) use.
     pub fn event_topic<E: Send + 'static>(self) -> Topic<E> {
         Topic::of_type(self.of_host(|record| &record.topics))
@@ -162,7 +162,7 @@ impl Host {
         self.event_topic().publish(event)
     }
 
-    /// Subscribes a process to events of type `E` on this host. Returns whether it was not subscribed before.
+    /// Subscribes a process to events of type `E` on this host. Returns true if the process was not subscribed before.
     ///
     /// # Errors
     /// [`GroupError`] if the process or the host has ended.
@@ -216,7 +216,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().topic(name)
     }
 
-    /// Subscribes the process to events of type `E` on its host. Returns whether it was not subscribed before. For a
+    /// Subscribes the process to events of type `E` on its host. Returns true if it was not subscribed before. For a
     /// topic with a name, use `ctx.topic("…").subscribe(ctx.address())`.
     ///
     /// # Panics

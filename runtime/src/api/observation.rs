@@ -66,7 +66,7 @@ impl Incidents {
     }
 
     /// Returns the number of incidents that the other methods neither return nor count, because another thread was
-    /// writing to the same place and a worker does not wait for it. Above zero only during a flood; the
+    /// writing to the same place and a worker does not wait for it. This happens only during a flood of incidents; the
     /// [statistics](Host::statistics) count all dead letters.
     pub fn missed(&self) -> usize {
         self.rings.missed()
@@ -98,8 +98,8 @@ pub struct RunningStep {
     /// The type of the last message in this time slice: the one being handled, unless it was stashed. `None` in a
     /// step with other input: an answer, a timer, a signal.
     pub message: Option<&'static str>,
-    /// The number of steps that the thread had run before. Two observations with the same number are of the same
-    /// step.
+    /// The number of steps that the thread had run before. Two observations of a thread with the same number show the
+    /// same step.
     pub steps: u64,
 }
 
@@ -129,8 +129,8 @@ impl Host {
         workers.chain(pinned).collect()
     }
 
-    /// Returns how long the handling of some messages took, and asks each thread to time one more: the first message
-    /// of the next process that it runs. If several callers do this, each gets a part of the measurements.
+    /// Returns how long the handling of some messages took, and asks each thread to time one more: the first message of
+    /// the next process that it runs. If there are several callers, each gets a part of the measurements.
     pub fn time_steps(self) -> Vec<TimedStep> {
         let host = self.scheduler();
         let timed = std::iter::from_fn(|| host.timed.pop()).collect();

@@ -10,15 +10,15 @@ use std::{any::type_name, convert::Infallible, marker::PhantomData, time::Durati
 /// The time limit of an expectation if the runtime uses the system's time. A guess: far longer than a test takes.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The time to wait for outside threads once the runtime is idle. A guess: only a failing test waits that long, or
-/// one that receives messages from a thread that it does not join.
+/// The time to wait for outside threads once the runtime is idle. A guess: only a test that fails, or that receives
+/// messages from a thread that it does not join, waits that long.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Receives messages of type `M` in a test, and checks expectations. Usable like a [`Recipient`] or a PID.
+/// Receives messages of type `M` in a test, and checks expectations. It can be used like a [`Recipient`] or a PID.
 ///
-/// Its methods are for the thread of a test: the `expect` methods panic if the expectation fails, and show the
-/// message that arrived instead; `try_next`, `next_within` and `next_package` do not. Dropping the probe makes its
-/// PID unroutable.
+/// Its methods are for the thread of a test. The `expect` methods panic if the expectation fails, and show the type of
+/// the message that arrived instead. `try_next` panics only if a message of another type has arrived; `next_within` and
+/// `next_package` return errors instead. Dropping the probe makes its PID unroutable.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -140,8 +140,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         expected(self.next_within(duration))
     }
 
-    /// Checks that nothing arrives for `duration` of the runtime's clock: a manual clock is advanced, any other
-    /// awaited.
+    /// Checks that nothing arrives for `duration` of the runtime's clock. A manual clock is advanced by that time; with
+    /// any other clock, the method waits.
     ///
     /// # Panics
     /// If anything arrives, or if the clock cannot be advanced.
@@ -172,8 +172,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
             let package = self.mailbox.receive_timeout(LIMIT);
             return package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: LIMIT });
         }
-        // By then, all messages from processes have arrived. On an error too: a process may have sent, and run
-        // forever.
+        // By then, all messages from processes have arrived. This is so even if the wait fails, because a process may
+        // have sent a message and then run forever.
         let idle = self.host.until_idle();
         if let Some(package) = self.mailbox.try_receive() {
             return Ok(package);

@@ -24,7 +24,7 @@ const MOST_DURATION: Duration = Duration::from_secs(3_600);
 /// would wake an idle program more often.
 const SAMPLE: Duration = Duration::from_millis(10);
 
-/// The time from one sample to the next, as a multiple of the duration of a sample, unless set. A message between two
+/// The default time from one sample to the next, as a multiple of the duration of a sample. A message between two
 /// processes of a worker takes three to four times as long while it is recorded (`benches/instructions`, `timed`), so
 /// on average it takes two to three percent longer.
 const ONE_IN: u32 = 100;
@@ -55,7 +55,7 @@ pub enum RecordError {
     Memory {
         /// The requested number of bytes.
         came: usize,
-        /// The minimum: that of each thread.
+        /// The minimum, which a single thread needs.
         least: usize,
         /// The maximum.
         most: usize,
@@ -67,7 +67,7 @@ pub enum RecordError {
         came: usize,
         /// The minimum.
         least: usize,
-        /// The maximum: that of the whole recording.
+        /// The maximum, which is the memory of the whole recording.
         most: usize,
     },
     /// The host has been shut down.
@@ -79,10 +79,10 @@ pub enum RecordError {
 }
 
 impl Host {
-    /// Records the activity of the host's threads, event by event: slices of processes, messages from their send to
-    /// the end of their handling, calls and answers, spawns and ends, and the rests and waits of threads. Set
-    /// options, then [wait](RecordingOptions::wait) until the duration is over, or [start](RecordingOptions::start)
-    /// the recording and continue.
+    /// Records the activity of the host's threads, event by event: slices of processes, messages from their send to the
+    /// end of their handling, calls and answers, spawns and ends, and when threads rest and wait. Set options, then
+    /// [wait](RecordingOptions::wait) until the duration is over, or [start](RecordingOptions::start) the recording and
+    /// continue.
     ///
     /// A host that is not recorded pays nothing for this. During a recording, each event takes some tens of
     /// nanoseconds and 32 bytes of a ring that only its thread writes; when the ring is full, the oldest records are
@@ -117,11 +117,12 @@ impl Host {
         RecordingOptions { host: self, duration, memory: Memory { all: MOST_MEMORY, thread: THREAD_MEMORY } }
     }
 
-    /// Records continuously, and keeps the newest records: see [`FlightRecorder`]. Ends when the result is dropped.
+    /// Records continuously, and keeps the newest records: see [`FlightRecorder`]. The recording ends when the result
+    /// is dropped.
     ///
     /// # Errors
-    /// [`RecordError`] if the memory is out of range, if two recordings of the host are running, or if the host has
-    /// been shut down.
+    /// [`RecordError`] if the memory is out of range, if the time to keep is zero, if two recordings of the host are
+    /// running, if the host has been shut down, or if a thread of the recorder cannot be started.
     pub fn flight_recorder(self, recorder: FlightRecorder) -> Result<FlightRecording, RecordError> {
         recorder.start(self)
     }
@@ -288,7 +289,7 @@ impl Default for FlightRecorder {
 
 impl FlightRecorder {
     /// Creates a flight recorder that keeps the last ten seconds, in at most 32 MiB, and records slices and messages
-    /// for a hundredth of the time.
+    /// for one hundredth of the time.
     pub fn new() -> Self {
         Self {
             keep: Duration::from_secs(10),
@@ -305,15 +306,16 @@ impl FlightRecorder {
         self
     }
 
-    /// Sets how much memory the rings of all threads may take; each thread has a sixteenth of it.
+    /// Sets how much memory the rings of all threads may take. Each thread gets a sixteenth of it, but not less than
+    /// the minimum.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = Memory { all: bytes, thread: (bytes / 16).max(LEAST_THREAD_MEMORY).min(bytes) };
         self
     }
 
     /// Sets the sampling rate: slices and messages are recorded for ten milliseconds, then not recorded for
-    /// `one_in - 1` times as long, and so on. The default is 100, with which passing messages takes two to three
-    /// percent longer. With 1 (or 0), everything is always recorded.
+    /// `one_in - 1` times as long, and so on. The default is 100, at which message passing takes two to three percent
+    /// longer. With 1 (or 0), everything is always recorded.
     ///
     /// In a sample, everything is recorded; between two samples, only abnormal ends, stalls, suspensions and
     /// blocking. The events [`SampleBegan`](crate::record::EventKind::SampleBegan) and

@@ -33,7 +33,8 @@ pub struct Host {
     node: NodeId,
 }
 
-/// The scheduler of a host, and the process types registered on it. Never freed, but reused, like the scheduler.
+/// The scheduler of a host, and the process types, groups, topics and upgrades that it has. Never freed, but reused,
+/// like the scheduler.
 pub(crate) struct HostRecord {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) registry: Registry,
@@ -94,7 +95,7 @@ fn free_unused() {
     let (free, nodes) = lock(&UNUSED_RECORDS).look();
     debug_assert!(simulated::ARE_BUILT || nodes.is_empty(), "that of the program does not end");
     nodes.into_iter().for_each(Router::forget);
-    // Outside the lock, because this drops user code, which a host that was shut down from inside may still hold.
+    // Done outside the lock, because this drops user code, which a host that was shut down from inside may still hold.
     free.iter().for_each(|record| record.forget_all());
     lock(&UNUSED_RECORDS).free.extend(free);
 }
@@ -121,7 +122,7 @@ impl HostRecord {
         self.upgrades.clear();
     }
 
-    /// Returns the record that stands for all ended hosts: it refuses every request.
+    /// Returns the record that all ended hosts share. It refuses every request.
     fn ended() -> &'static Self {
         static ENDED: World<OnceLock<&'static HostRecord>> = World::new(OnceLock::new());
         ENDED.get_or_init(|| Self::of(Scheduler::ended()))
@@ -201,7 +202,7 @@ impl Host {
         self.reference().has_ended()
     }
 
-    /// Returns the host's record, or that of all ended hosts if this host has ended.
+    /// Returns the host's record, or the record of all ended hosts if this host has ended.
     pub(crate) fn host_record(self) -> &'static HostRecord {
         if self.has_ended() { HostRecord::ended() } else { self.record }
     }
@@ -238,7 +239,7 @@ impl Host {
         self.node
     }
 
-    /// Returns the number of the host in its node, as in its PIDs.
+    /// Returns the number of the host within its node, as in its PIDs.
     pub fn number(self) -> u16 {
         self.number
     }
@@ -257,12 +258,13 @@ impl Host {
         Spawn::new(self.reference(), Location::caller(), process)
     }
 
-    /// Spawns a process with its own thread, on which `make` creates its state. All its steps, its `close` and its
-    /// drop run there, and it occupies no worker. For state that must stay on one thread (a user interface, a C
-    /// library, thread-local state) or is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the entry
-    /// returns when the process has started.
+    /// Spawns a process with its own thread, on which `make` creates its state. All its steps, its `close` and its drop
+    /// run there, and it occupies no worker. Use this for state that must stay on one thread (a user interface, a C
+    /// library, thread-local state), or that is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the
+    /// entry returns when the process has started.
     ///
-    /// Costs a thread. A message to it wakes that thread (some 5 µs if it sleeps), and one from it a worker.
+    /// Costs a thread. A message to the process wakes that thread (some 5 µs if it sleeps), and a message from the
+    /// process wakes a worker.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -309,8 +311,8 @@ impl Host {
     /// method, which the compiler checks.
     ///
     /// # Errors
-    /// Those of [`Call::send`](crate::Call::send). A type that the process of a PID does not handle is no error: the
-    /// message becomes a dead letter.
+    /// Those of [`Call::send`](crate::Call::send). A type that the process of a PID does not handle is not an error:
+    /// the message becomes a dead letter.
     pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
@@ -333,8 +335,8 @@ impl Host {
     }
 
     /// Registers an upgrade from `Old` to another type, for [`Host::upgrade`]: `make` converts the state, and returns
-    /// the new one or a `Result` with it. A second registration between the same types replaces the first. No effect on
-    /// a host that has ended.
+    /// the new one or a `Result` with it. A second registration between the same types replaces the first. Has no
+    /// effect on a host that has ended.
     pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
         S: IntoUpgrade<Error: Into<UpgradeFailure>>,
@@ -419,8 +421,8 @@ impl Eq for Host {}
 
 /// The owner of a host: dropping the runtime shuts the host down, with the deadline that the runtime was built with.
 ///
-/// The drop blocks until all processes have ended or the deadline has passed, and discards queued messages: to handle
-/// them, [`drain`](Self::drain). Inside one of its own processes, a drop only begins the shutdown.
+/// The drop blocks until all processes have ended or the deadline has passed, and discards queued messages; call
+/// [`drain`](Self::drain) to handle them first. Inside one of its own processes, a drop only begins the shutdown.
 ///
 /// A runtime dereferences to its [`Host`]. The runtimes of a program reach each other: PIDs are valid in all of them.
 ///
@@ -455,7 +457,7 @@ impl Runtime {
         self.host
     }
 
-    /// Starts the workers of a runtime that was built [paused](crate::Builder::paused). No effect on a running one.
+    /// Starts the workers of a runtime that was built [paused](crate::Builder::paused). Has no effect on a running one.
     ///
     /// # Errors
     /// [`BuildError`] if the threads cannot be started.
@@ -463,9 +465,9 @@ impl Runtime {
         self.host.scheduler().start().map_err(BuildError::Threads)
     }
 
-    /// Runs `future` to completion on the calling thread, which it blocks; it may await calls, and with Tokio its
-    /// sockets and timers. Inside a process this costs a thread, as [`Call::wait`](crate::Call::wait) does, and the
-    /// future is not part of the process: a request to end the process does not interrupt it.
+    /// Runs `future` to completion, blocking the calling thread. The future may await calls and, if the runtime has
+    /// Tokio, Tokio's sockets and timers. Inside a process this costs a thread, as [`Call::wait`](crate::Call::wait)
+    /// does, and the future is not part of the process: a request to end the process does not interrupt it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.host.scheduler().within_reactor(|| while_blocked(|| outside(|| block_on(future))))
     }

@@ -16,7 +16,7 @@ enum ShutdownMode {
 
 impl Runtime {
     /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down. Queued messages are
-    /// discarded: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) handles them first.
+    /// discarded; use [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) to handle them first.
     ///
     /// # Errors
     /// [`ShutdownError::NoSignal`] if the program has set another handler; otherwise those of [`Runtime::shutdown`].
@@ -40,7 +40,7 @@ impl Runtime {
     /// Shuts the runtime down: new spawns are refused, and every process is told to end and may clean up; processes
     /// that have not ended at the deadline are killed. Returns how the processes ended.
     ///
-    /// Queued messages are discarded and counted in the report; [`drain`](Self::drain) handles them first.
+    /// Queued messages are discarded and counted in the report; use [`drain`](Self::drain) to handle them first.
     ///
     /// Returns at the deadline even if a step never returns: that step is reported as stuck, and its thread is left
     /// behind. After the deadline, it waits at most 200 ms for each of these:
@@ -174,7 +174,8 @@ impl Future for ShuttingDown {
 
 crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 
-/// Returns whether the calling thread is inside `host`, even while its step blocks: it would wait for itself.
+/// Returns whether the calling thread is inside `host`, even while its step blocks. Such a thread would wait for
+/// itself.
 fn is_inside(host: Host) -> bool {
     Host::current() == Some(host) || host.scheduler().has_this_thread()
 }
@@ -188,8 +189,8 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         notifiers::notify(Box::new(move || drop(finish(host, end))));
         return Err(ShutdownError::FromInside);
     }
-    // The shutdown may wait for something that depends on this thread, if it runs user code for want of another
-    // thread.
+    // If this thread runs user code for want of another thread, the shutdown may wait for something that depends on
+    // this thread.
     if is_inside(host) || ThreadKind::is_depended_on() || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);

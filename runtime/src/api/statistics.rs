@@ -98,7 +98,7 @@ pub struct BackpressureStatistics {
     pub suspended: usize,
     /// Suspensions so far. A high count means that a receiver is a bottleneck.
     pub suspensions: u64,
-    /// Resumptions after the longest allowed wait, rather than because there was room.
+    /// Resumptions because the longest allowed wait was over, not because there was room.
     pub forced_releases: u64,
 }
 
@@ -122,13 +122,13 @@ pub struct BlockingStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchdogStatistics {
-    /// Samples taken by the watchdog. It sleeps while no process waits.
+    /// Samples taken by the watchdog, which rests while all workers are idle.
     pub ticks: u64,
     /// Steps that exceeded the [limit](crate::Builder::stall_limit) while others waited.
     pub stalls: u64,
     /// How often the worker of such a step was given to another thread.
     pub taken_over: u64,
-    /// Processes moved out of the run-next slot behind such a step, to where other threads find them.
+    /// Processes moved out of a run-next slot behind such a step, to where other threads find them.
     pub moved: u64,
     /// The maximum number of workers that are awake for the present work, because more of them would be slower: all
     /// workers, unless many processes talk to few. The guide's chapter on the scheduler explains how it is
@@ -165,7 +165,7 @@ pub struct DirectoryStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProgramStatistics {
-    /// Slots in use: by a process, by a stand-alone mailbox, or while one is cleaned up.
+    /// Slots in use by a process or a stand-alone mailbox, or being cleaned up after one.
     pub slots: usize,
     /// Slots ever used: about as many as were in use at once, plus several hundred per thread.
     pub used_slots: usize,
@@ -272,7 +272,7 @@ pub struct ProcessInfo {
     pub steps: u64,
     /// Messages received.
     pub messages: u64,
-    /// Messages queued in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an
+    /// Messages queued in its mailbox. A value of 8,388,607 means that many or more; beyond 12 million, which only an
     /// unbounded mailbox reaches, the length is unknown.
     pub mailbox: u64,
     /// The process that this one waits for, if it waits for nothing else. (`None` if it awaits several things at once,
@@ -316,7 +316,7 @@ pub enum ProcessState {
         /// The owner of the mailbox.
         at: Pid,
     },
-    /// Waiting for completions: of `outstanding` yields, or of a future if that is zero.
+    /// Waiting for completions: of `outstanding` yields, or of a future if `outstanding` is zero.
     Waiting {
         /// Yields without an answer so far.
         outstanding: u32,
@@ -340,7 +340,7 @@ impl fmt::Display for ProcessState {
 impl Host {
     /// Takes a snapshot of the host. Visits each worker, name, group and topic of the program, and each slot ever used.
     pub fn statistics(self) -> Statistics {
-        // Longer than other functions: a line for each figure.
+        // Longer than other functions: it has a line for each figure.
         let host = self.scheduler();
         let (spawned, closed) = host.gate.snapshot();
         let threads = host.idle.with_permits(|permits| permits.counts());

@@ -84,7 +84,7 @@ impl Drop for AnswerNode {
         let mut node = unsafe { ManuallyDrop::take(&mut self.0) };
         let envelope = node.take();
         node_pool::recycle(node);
-        // Last, because it may hold a user's value, whose drop may do anything.
+        // Dropped last, because it may hold a user's value, whose drop may do anything.
         drop(envelope);
     }
 }

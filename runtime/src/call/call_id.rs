@@ -30,7 +30,7 @@ const WITHDRAWN: usize = 16;
 const MARK_BITS: u32 = 5;
 
 /// Number of bits of a call's number that are compared. At a hundred million calls per second they last five years;
-/// only a word that was left unchanged for that long could be mistaken.
+/// only a word that was left unchanged for that long could be mistaken for that of a later call.
 pub(crate) const NUMBER_BITS: u32 = 54;
 
 /// The word of a node that waits for an answer: its `next`.
@@ -140,9 +140,9 @@ fn has_mark(word: *mut MailNode, mark: usize) -> bool {
 }
 
 /// Called by the holder of the node with this word before it frees the node itself, since the caller may be giving up
-/// on another thread. After this call, the caller writes nothing more to the word; what it has written comes before.
-/// (An answer that is queued instead is taken out by the holder of the caller's token, and so comes after everything
-/// that the caller did.)
+/// on another thread. After this call, the caller writes nothing more to the word, and everything that it has written
+/// happens before. (An answer that is queued instead is taken out by the holder of the caller's token, and so comes
+/// after everything that the caller did.)
 pub(crate) fn close(word: &Word) {
     word.swap(ptr::null_mut(), Ordering::Acquire);
 }
@@ -159,7 +159,7 @@ pub(crate) fn take(word: &Word) -> bool {
 /// message was withdrawn: then another process may be reading the content of the node.
 #[inline]
 pub(crate) fn claim(word: &Word) -> bool {
-    // Nearly always the message was taken.
+    // The message has nearly always been taken.
     word.load(Ordering::Relaxed).addr() & (TAKEN | KEPT) != 0 || take(word)
 }
 

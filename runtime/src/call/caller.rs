@@ -38,8 +38,8 @@ pub(crate) trait OutsideCaller: Send + Sync {
 
     fn is_abandoned(&self) -> bool;
 
-    /// Returns whether the message was sent rather than called. Its sender is only notified when the message has been
-    /// handled.
+    /// Returns whether the message was sent rather than called. The sender of such a message is only notified when the
+    /// message has been handled.
     fn was_sent(&self) -> bool {
         false
     }
@@ -148,7 +148,7 @@ const NUMBERS: u64 = 1 << 20;
 
 thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
-    /// The exit reason of the process that this thread is exiting.
+    /// The exit reason of the process whose exit this thread is performing.
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
     /// Callers dropped by a panic, and whether their messages had been seen. They are notified once the panic's message
     /// is known.
@@ -187,7 +187,7 @@ impl Caller {
         Self::new(PendingCall { asker: Who::Process { port, generation }, deadline }, tag)
     }
 
-    /// Creates a caller that is not a process, or is a process that blocks.
+    /// Creates a caller that is not a process, or is a process that blocks its thread.
     pub(crate) fn outside(outside: Arc<dyn OutsideCaller>, deadline: Option<Moment>) -> (Self, CallId) {
         Self::new(PendingCall { asker: Who::Outside(outside), deadline }, 0)
     }
@@ -233,7 +233,7 @@ impl Caller {
     /// `word` is null or came from `into_word`, and is converted back once.
     #[inline]
     pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the safety contract of this function.
         NonNull::new(word).map(|node| Self(ManuallyDrop::new(unsafe { NodeBox::from_raw(node) })))
     }
 
@@ -275,7 +275,7 @@ impl Caller {
         self.look(|call| call.deadline)
     }
 
-    /// Returns whether the message was sent, although its sender is notified when it has been handled.
+    /// Returns whether the message was sent rather than called, by a sender that is notified when it has been handled.
     pub(crate) fn was_sent(&self) -> bool {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
@@ -390,7 +390,7 @@ fn answer_outside(asker: Option<(NodeBox, Who, *mut MailNode)>, result: Result<P
 fn throw_away(mut node: NodeBox) {
     drop(lock(&WITHDRAWING));
     let call = node.take();
-    // The caller itself may have withdrawn the call, without that lock.
+    // The calling side may have withdrawn the call itself, without that lock.
     call_id::close(node.next());
     node_pool::recycle(node);
     // Possibly the last reference to the caller, dropped outside the lock.
@@ -398,7 +398,8 @@ fn throw_away(mut node: NodeBox) {
 }
 
 impl Caller {
-    /// Fails the call of a message that was never opened: its package is dropped by an exiting process, or by a panic.
+    /// Fails the call of a message that was never opened, because its package was dropped by an exiting process or by a
+    /// panic.
     pub(crate) fn drop_unopened(self) {
         self.give_up(Seen::No);
     }
@@ -469,17 +470,17 @@ pub(crate) fn is_ending() -> bool {
     ENDING.try_with(|ending| !ending.get().is_null()).unwrap_or(false)
 }
 
-/// Returns the exit reason of the process that this thread is exiting, if any.
+/// Returns the exit reason of the process whose exit this thread is performing, if any.
 fn ending() -> Option<ExitReason> {
     let reason = ENDING.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: only `while_ending` sets it, to a reason that it borrows.
     unsafe { reason.as_ref() }.cloned()
 }
 
-/// Runs `body`, in which a process exits. Calls that it leaves unanswered fail with its exit reason.
+/// Runs `body`, in which a process exits. Calls that the process leaves unanswered fail with `reason`.
 #[inline(always)]
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
-    // Inaccessible in the destructors of a thread's own thread-locals, where a failed start may exit too.
+    // Inaccessible while the thread destroys its thread-locals, where a process whose start fails may exit too.
     let outer = ENDING.try_with(|ending| ending.replace(reason)).unwrap_or(ptr::null());
     let _restore = defer(|| _ = ENDING.try_with(|ending| ending.set(outer)));
     body()

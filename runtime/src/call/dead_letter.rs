@@ -11,13 +11,13 @@ pub struct DeadLetter {
     /// The PID that it was sent to.
     pub to: Pid,
     /// The process that sent it, if the runtime knows it: a process that awaits the answer to its call. A message that
-    /// was sent, not called, carries its sender only with the feature `spans`, while a subscriber wants those.
+    /// was sent, not called, carries its sender only with the feature `spans`, and only while a subscriber wants spans.
     pub from: Option<Pid>,
     /// The message.
     pub message: Payload,
     /// The reason.
     pub reason: DeadLetterReason,
-    /// Whether a caller learns of the dead letter by an error.
+    /// Whether a caller learns of the dead letter through an error.
     pub(crate) is_told: bool,
     /// The exit reason of the process that the message was sent to, if it is known.
     pub(crate) exit: Option<ExitReason>,
@@ -40,7 +40,8 @@ pub enum DeadLetterReason {
     Ended,
     /// The process has no method for messages of this type.
     Unhandled,
-    /// The mailbox was full, and its bound is one that drops messages.
+    /// The mailbox was full. Its bound drops messages, or the message could not wait for room, such as one from a
+    /// timer, a publication or a pool.
     Overflow,
     /// The message expired in the queue of a pool, or its caller had stopped waiting when a process declared
     /// `skip_abandoned` reached it.

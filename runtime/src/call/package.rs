@@ -108,8 +108,8 @@ impl Package {
         self.answer_result(|message| Ok::<T, std::convert::Infallible>(handle(message)))
     }
 
-    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the result, as a method
-    /// does that returns a `Result<T, E>`: an `Err` fails the call with [`CallError::Failed`].
+    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the result, like a method
+    /// that returns a `Result<T, E>`: an `Err` fails the call with [`CallError::Failed`].
     ///
     /// # Errors
     /// The package, if the message is of another type.
@@ -135,7 +135,7 @@ impl Package {
         self.caller.as_ref().is_none_or(Caller::keep)
     }
 
-    /// Called right before the message is handled. Returns whether it may be, like [`keep`](Self::keep).
+    /// Called right before the message is handled. Returns whether it may be handled, like [`keep`](Self::keep).
     pub(crate) fn take_up(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::take)
     }
@@ -145,7 +145,7 @@ impl Package {
         self.discard(DeadLetterReason::Withdrawn);
     }
 
-    /// Discards a package whose caller has already been notified.
+    /// Discards a package that has no caller, or whose caller has been notified or has given up.
     #[cold]
     pub(crate) fn discard(self, reason: DeadLetterReason) {
         let (to, message, caller) = self.into_parts();
@@ -193,7 +193,7 @@ impl Drop for Package {
             _ => DeadLetterReason::Unhandled,
         };
         bring(DeadLetter::new(self.to, message, reason, self.caller.as_ref()));
-        // After the dead letter, so that the caller finds it counted.
+        // Done after the dead letter is reported, so that the caller finds it counted.
         match self.caller.take() {
             Some(caller) if ends => caller.drop_unopened(),
             Some(caller) => caller.fail(CallError::Unhandled),

@@ -62,7 +62,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns false only if [`next_control`](Self::next_control) has nothing to return.
+    /// Returns whether there may be controls. If this is false, [`next_control`](Self::next_control) has nothing to
+    /// return.
     #[inline]
     pub(crate) fn has_controls(&self) -> bool {
         match &self.0 {

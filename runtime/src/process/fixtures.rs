@@ -1,4 +1,4 @@
-//! Processes of tests.
+//! Processes for tests.
 
 use super::{Event, Events, Process, StepOutput};
 use crate::call::package::Package;

@@ -49,7 +49,7 @@ fn replace(guardian: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
     GUARDIAN.try_with(|own| own.replace(guardian)).unwrap_or_default()
 }
 
-/// Transfers packages that the exiting process had taken from its mailbox and not handled to its guardian, oldest
+/// Transfers to the guardian the packages that the exiting process had taken from its mailbox and not handled, oldest
 /// first. Packages that no guardian takes become dead letters.
 pub(crate) fn transfer_unhandled(packages: impl IntoIterator<Item = Package>) {
     let guardian = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();

@@ -1,8 +1,8 @@
 //! The input of a step, as the scheduler provides it: one [`StepInput`] for each thread.
 //!
-//! Its methods are in several files: [`input_controls`](super::input_controls), what comes in the control lane;
-//! [`input_data`](super::input_data), what comes in the data lane; [`rare_events`](super::rare_events), what few steps
-//! need; and [`input_recording`](super::input_recording), the records of what a step takes.
+//! Its methods are in several files: [`input_controls`](super::input_controls) takes the control lane,
+//! [`input_data`](super::input_data) the data lane, [`rare_events`](super::rare_events) has the state that few steps
+//! need, and [`input_recording`](super::input_recording) records the events that a step takes.
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +45,7 @@ pub(crate) struct StepInput {
     pub(super) redeemed: EnvelopeContent,
 }
 
-/// Where a step records what it takes, if its time slice is recorded.
+/// The recorder of the events that a step takes, if its time slice is recorded.
 #[derive(Default)]
 pub(super) struct StepRecording {
     pub(super) recorder: Option<&'static Recorder>,
@@ -58,7 +58,7 @@ pub(super) struct StepRecording {
 pub(super) struct EventsTaken {
     pub(super) messages: u32,
     pub(super) completions: u32,
-    /// All but messages.
+    /// Events other than messages.
     pub(super) others: u32,
 }
 
@@ -146,15 +146,15 @@ impl StepInput {
         self.rare.is_none() && self.controls.is_empty() && !self.ended
     }
 
-    /// Finishes a step that was simple.
+    /// Finishes a simple step.
     #[inline]
     pub(crate) fn end_simple(&mut self) {
         self.controlled = false;
         self.taken = EventsTaken::default();
     }
 
-    /// Finishes a step that was not plain. Returns the rare state, which includes the controls that the step did not
-    /// take.
+    /// Finishes a step that may have needed rare state. Returns that state, which includes the controls that the step
+    /// did not take.
     pub(crate) fn finish(&mut self) -> Option<Box<RareEvents>> {
         if !self.controls.is_empty() {
             self.rare().left = std::mem::take(&mut self.controls);

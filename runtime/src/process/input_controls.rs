@@ -12,7 +12,8 @@ use crate::process::event::Event;
 use crate::signal::{Cancel, Signal};
 
 impl StepInput {
-    /// Returns false only if [`next_control`](Self::next_control) has nothing to return.
+    /// Returns whether there may be controls. If this is false, [`next_control`](Self::next_control) has nothing to
+    /// return.
     #[inline]
     pub(crate) fn may_have_controls(&self) -> bool {
         !self.controls.is_empty() || self.rare.is_some()
@@ -117,8 +118,8 @@ impl StepInput {
         is_cancelled
     }
 
-    /// Does what the runtime requests, or notes it for later in the step. Returns the reason of a cancel, about which
-    /// the step decides.
+    /// Does what the runtime requests, or notes the request for later in the step. For a cancel, returns its reason,
+    /// because the step decides how to handle it.
     fn grant(&mut self, control: Control) -> Option<ExitReason> {
         match control {
             Control::Cancel(reason) => return Some(reason),

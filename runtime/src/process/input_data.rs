@@ -1,4 +1,4 @@
-//! The data lane: messages, and what else lies among them in order of arrival.
+//! The data lane: messages, and the other items among them, in order of arrival.
 
 use super::input::StepInput;
 use crate::exit::ExitReason;
@@ -89,7 +89,7 @@ impl StepInput {
         Examined::Something
     }
 
-    /// Counts a message that the step takes, and shows it to those who want to know.
+    /// Counts a message that the step takes, and passes it to the recorder and the tap, if there are any.
     fn note_message(&mut self, message: &mut EnvelopeContent, sequence: u64) {
         self.taken.messages += 1;
         self.record_message(sequence, message.payload.as_ref().map(Payload::name_of));
@@ -118,7 +118,7 @@ impl StepInput {
         self.end(ExitReason::Normal);
     }
 
-    /// Takes a notice: that another process has ended, or a probe of how long messages wait.
+    /// Takes a notice that another process has ended, or a probe that measures how long messages wait.
     fn take_notice(&mut self, payload: Payload) -> Examined {
         match payload.take() {
             Ok(Control::Link(sent)) => {

@@ -1,4 +1,4 @@
-//! The records of what a step takes, if its time slice is recorded.
+//! Records of the events that a step takes, if its time slice is recorded.
 
 use super::input::{StepInput, StepRecording};
 use crate::recorder::kind::RecordKind;

@@ -12,7 +12,7 @@ use std::ptr;
 
 /// A message that has arrived, with its waiting caller if there is one. For generated code.
 ///
-/// An unopened message must be turned into a [`Package`], which becomes a dead letter.
+/// An unopened message must be turned into a [`Package`], which becomes a dead letter if it is dropped.
 pub struct Mail<'a> {
     envelope: &'a mut EnvelopeContent,
     /// The time slice of the step, if the message's type has yet to be recorded there.

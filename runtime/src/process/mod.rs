@@ -1,7 +1,7 @@
 //! The [`Process`] trait, which users implement by hand or through `#[process]`.
 //!
 //! * [`event`]: the events of a step; [`input`], [`input_controls`], [`input_data`], [`rare_events`] and
-//!   [`input_recording`]: where a step takes them from; [`mail`]: a message in its mailbox node;
+//!   [`input_recording`]: the sources of these events; [`mail`]: a message in its mailbox node;
 //! * [`output`]: the output of a step; [`slice`](mod@slice): the budget of a time slice;
 //! * [`resume`]: steps that begin with an answer;
 //! * [`body`]: the storage of a process's state; [`kind`]: facts about a process type;

@@ -30,7 +30,7 @@ pub(crate) enum StepStatus {
     /// The process is woken only by the control lane, because a future is pending.
     Suspended,
     Done(Option<Payload>),
-    /// The process ended with its own reason; waiters for the end get the result.
+    /// The process ended with its own reason. The waiter that was created with it gets the result.
     Ended(ExitReason, Option<Payload>),
     Upgrade(Box<Successor>),
 }

@@ -1,4 +1,4 @@
-//! What few steps need: notices of ends, requests to stop, upgrades, descriptions, taps.
+//! State that few steps need: notices of ends, requests to stop, upgrades, descriptions, taps.
 
 use super::input::StepInput;
 use crate::exit::ExitReason;
@@ -42,12 +42,12 @@ impl StepInput {
         self.rare.get_or_insert_default()
     }
 
-    /// Takes the requests for an upgrade with which the step begins.
+    /// Takes the upgrade requests with which the step begins.
     pub(crate) fn take_upgrades(&mut self) -> Option<Vec<Upgrade>> {
         Some(*self.rare.as_mut()?.upgrades.take()?)
     }
 
-    /// Takes the requests for a description with which the step begins.
+    /// Takes the description requests with which the step begins.
     pub(crate) fn take_descriptions(&mut self) -> Option<Vec<DescriptionRequest>> {
         Some(*self.rare.as_mut()?.descriptions.take()?)
     }
@@ -99,7 +99,8 @@ impl StepInput {
         None
     }
 
-    /// Lets the endpoint of the process receive a message of the link protocol, and ends the process if it says so.
+    /// Lets the endpoint of the process receive a message of the link protocol, and ends the process if the endpoint
+    /// demands it.
     pub(super) fn receive(&mut self, sent: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, Some(endpoint)) = (sent.from(), self.endpoint) else { return LinkEffect::Nothing };
         // SAFETY: a step has begun, so its thread holds the token; neither this input nor the step refers to the cold

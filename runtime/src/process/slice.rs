@@ -43,8 +43,8 @@ impl TimeSlice {
         self.message.clear();
     }
 
-    /// Begins a time slice of exactly `budget` events. (If its end is even, it looks as if a tick had passed: the next
-    /// one ends it, which V3 allows.)
+    /// Begins a time slice of exactly `budget` events. (If its end is even, the slice looks as if a tick had passed, so
+    /// the next tick ends it, which V3 allows.)
     pub(crate) fn begin_exactly(&self, spent: u64, budget: u32) {
         self.end.store(spent + u64::from(budget), Ordering::Relaxed);
         self.message.clear();

@@ -90,7 +90,7 @@ impl TapSink {
         if at >= state.until || state.most == 0 {
             return false;
         }
-        // Without the lock, because it runs user code.
+        // Formatted without the lock, because this runs user code.
         let value = self.value_of(mail);
         let mut kept = lock(&state.kept);
         if kept.len() < state.most {
@@ -136,7 +136,7 @@ impl fmt::Debug for ShownMail<'_, '_> {
     }
 }
 
-/// The next messages of a process, as far as they have been taken. Created by [`Pid::tap`](crate::Pid::tap).
+/// The messages that a tap has recorded so far. Created by [`Pid::tap`](crate::Pid::tap).
 #[derive(Debug)]
 pub struct Tap(Arc<TapState>);
 
@@ -146,7 +146,7 @@ impl Tap {
         lock(&self.0.kept).clone()
     }
 
-    /// Returns whether the tap is over: its number of messages or its time is reached, or the process has ended.
+    /// Returns whether the tap is over: it has all its messages, its time has passed, or the process has ended.
     pub fn is_over(&self) -> bool {
         self.0.is_over.load(Ordering::Acquire) || instant_now() >= self.0.until
     }

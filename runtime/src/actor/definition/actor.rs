@@ -1,5 +1,5 @@
-//! The traits that the macro implements for a struct: its names, entries and messages, their dispatch, and the
-//! information about the type that needs no instance.
+//! The traits that the macro implements for a struct. They name the type, list its entries and messages, dispatch
+//! messages to its methods, and describe the type without an instance.
 
 use super::entry::{EntryInfo, FutureOutput, Start};
 use super::inputs::{CheckedInputs, Inputs};
@@ -22,7 +22,7 @@ use std::{any::TypeId, fmt, marker::PhantomData};
 pub trait Declared {
     /// The type's name, or the name from the attribute.
     const NAME: &'static str;
-    /// Whether an `Err` from a message that was sent, not called, ends the process.
+    /// Whether an `Err` from the method of a message that was sent, not called, ends the process.
     const ENDS_ON_ERROR: bool;
     /// Whether calls whose callers have stopped waiting are discarded unhandled.
     const SKIPS_ABANDONED: bool;
@@ -50,7 +50,7 @@ pub trait Actor: Declared + Sized + 'static {
     type Client: Copy + Send + Sync + 'static;
     /// The type that `Spawn<Self>` dereferences to, with one method for each entry.
     type Entries;
-    /// The threads that may run the process, as its [`Declared`] says.
+    /// The threads that may run the process: [`Declared::Placement`].
     type Placement;
     /// The entries, in source order.
     const ENTRIES: &'static [EntryInfo];
@@ -90,11 +90,12 @@ pub trait Actor: Declared + Sized + 'static {
     fn away(self, ctx: Context<Self>, event: MethodEvent) -> MethodFuture<'static, FutureOutput<Self>>;
 }
 
-/// A process that may move between threads: one without `#[process(pinned)]` whose state is `Send`. It is required by
-/// [`spawn`](crate::Host::spawn); other processes are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
+/// A process that may move between threads: one without `#[process(pinned)]` whose state is `Send`.
+/// [`spawn`](crate::Host::spawn) requires it; other processes are spawned with
+/// [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
-/// Implemented for all such processes. Use it as the bound of functions that spawn: `fn start<P: Migratable>(process:
-/// P)`.
+/// Implemented for all such processes. Use it as the bound of a generic function that spawns a process:
+/// `fn start<P: Migratable>(process: P)`.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
@@ -202,7 +203,7 @@ pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
     P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
 }
 
-/// Returns whether one of these signals is the exit of a linked process.
+/// Returns whether `signals` names the exit of a linked process, so that the process traps exits.
 pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
     let mut index = 0;
     while index < signals.len() {

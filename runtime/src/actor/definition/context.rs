@@ -18,12 +18,12 @@ type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send
 
 pub(crate) struct Continuation<P> {
     pub(crate) run: Followup<P>,
-    /// Converts the answer to a message, after an upgrade: `run` belongs to the old definition.
+    /// Converts an answer that arrives after an upgrade to a message, because `run` belongs to the old definition.
     pub(crate) late: fn(CommandResult) -> Payload,
 }
 
 /// The answer to a call that the process made before it was upgraded. The closure of the call belonged to the old
-/// definition; the new definition receives the answer as a message, if it has a method for it:
+/// definition, so the new definition receives the answer as a message, if it has a method for it:
 /// `#[message(Answered<BankAudit, Report>)]`. `M` is the message of the call.
 pub struct Answered<M, T = (), E = Infallible> {
     /// The result that the closure would have received.
@@ -41,8 +41,9 @@ pub struct Finished<T> {
 /// The context of a method: the identity of the process, and operations to spawn, call, wait and end.
 ///
 /// A message method, an entry or a signal method takes it as `ctx: &mut Context<Self>`. The futures of the `serve`
-/// family and of `receive` borrow the context; all others borrow nothing and can be joined and selected. To wait for
-/// messages or something else, use [`serve_until`](Self::serve_until) or [`serve_next_or`](Self::serve_next_or).
+/// family and of `receive` borrow the context; all others borrow nothing and can be used in `join!` and `select!`. To
+/// wait for messages and for something else at once, use [`serve_until`](Self::serve_until) or
+/// [`serve_next_or`](Self::serve_next_or).
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -115,7 +116,7 @@ impl<P> Context<P> {
         self.pid
     }
 
-    /// Returns the process that spawned this one; `None` if code outside of processes did. The process may have ended.
+    /// Returns the process that spawned this one; `None` if code outside of processes did. That process may have ended.
     pub fn parent(&self) -> Option<Pid> {
         self.metadata()?.parent(self.pid?.node())
     }
@@ -130,8 +131,8 @@ impl<P> Context<P> {
         self.metadata()?.place()
     }
 
-    /// Returns the deadline of the call that is being handled; `None` if it has none, or if the message was sent.
-    /// Calls that this method makes must be answered by then, too.
+    /// Returns the deadline of the call that is being handled; `None` if the call has no deadline, or if the message
+    /// was sent, not called. Calls that this method makes must be answered by the same deadline.
     pub fn deadline(&self) -> Option<Instant> {
         current::deadline().map(Moment::instant)
     }
@@ -162,8 +163,8 @@ impl<P> Context<P> {
         current::stop();
     }
 
-    /// Prepares a call whose answer a closure handles while the process serves other messages: complete it with
-    /// [`then`](CallThen::then). If the call fails, the closure receives the error.
+    /// Prepares a call whose answer is handled by a closure, so that the process can serve other messages meanwhile.
+    /// Complete it with [`then`](CallThen::then). If the call fails, the closure receives the error.
     pub fn call<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         &mut self,
         call: Call<M, T, E>,
@@ -171,7 +172,7 @@ impl<P> Context<P> {
         CallThen { context: PhantomData, call }
     }
 
-    /// Prepares a future to run beside the process's methods: complete it with [`then`](RunThen::then), whose closure
+    /// Prepares a future to run beside the process's methods. Complete it with [`then`](RunThen::then), whose closure
     /// receives the output. The future is polled in steps of this process, never at the same time as a method.
     pub fn run<F>(&mut self, future: F) -> RunThen<'_, P, F>
     where
@@ -232,9 +233,10 @@ impl<P> Context<P> {
         current::peek(|waits| waits.ending.requested.is_some()).unwrap_or(false)
     }
 
-    /// Waits for the next request to end the process, and returns its reason. A request does not end a process that
-    /// is awaiting this; its code decides how to proceed. If it continues, the next `cancelled()` waits for the next
-    /// request. Cancel safe: a request that arrives while the future is dropped is kept for the next call.
+    /// Waits for the next request to end the process, and returns its reason. While the process awaits this future, a
+    /// request does not end it: the code after the await decides how to proceed. If the process continues, the next
+    /// `cancelled()` waits for the next request. Cancel safe: if the future is dropped before it returns a request that
+    /// has arrived, that request is kept for the next call.
     pub fn cancelled(&self) -> impl Future<Output = ExitReason> + Send + use<P> {
         awaits::cancelled()
     }
@@ -249,7 +251,7 @@ impl<P> Context<P> {
 /// A call to be completed with a closure.
 #[must_use = "nothing is called until `.then(…)`"]
 pub struct CallThen<'a, P, M, T, E> {
-    /// Borrowed here; the continuation receives the context again.
+    /// Keeps the context borrowed until `then`, whose closure receives it again.
     context: PhantomData<&'a mut Context<P>>,
     call: Call<M, T, E>,
 }
@@ -274,7 +276,7 @@ impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallTh
 /// A future to be completed with a closure.
 #[must_use = "nothing runs until `.then(…)`"]
 pub struct RunThen<'a, P, F> {
-    /// Borrowed here; the continuation receives the context again.
+    /// Keeps the context borrowed until `then`, whose closure receives it again.
     context: PhantomData<&'a mut Context<P>>,
     future: F,
 }
@@ -316,7 +318,7 @@ pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usi
     number.flatten().unwrap_or(usize::MAX)
 }
 
-/// Makes a continuation run in the span of the method that it continues; that span stays open until then.
+/// Makes a continuation run in the span of its method. That span stays open until the continuation has run.
 fn in_own_span<P: 'static>(continuation: Continuation<P>) -> Continuation<P> {
     let Some(origin) = crate::observe::spans::Origin::of_thread() else { return continuation };
     let Continuation { run, late } = continuation;
@@ -341,7 +343,7 @@ pub(crate) fn run_continuation<P: 'static>(
     }
 }
 
-/// Drops the continuations of a process that has ended, each of them separately.
+/// Drops the continuations of a process that has ended, one by one, so that a panic in one drop skips no other.
 pub(crate) fn drop_continuations<P: 'static>(drops: &mut Drops, continuations: Box<dyn Any + Send>) {
     match continuations.downcast::<Slab<Continuation<P>>>() {
         Ok(continuations) => drops.drop_each(continuations.into_iter().map(|(_, continuation)| continuation)),
@@ -349,7 +351,8 @@ pub(crate) fn drop_continuations<P: 'static>(drops: &mut Drops, continuations: B
     }
 }
 
-/// Converts the continuations of a process that is being upgraded: answers will arrive as messages. Drops the closures.
+/// Converts the continuations of a process that is being upgraded, so that answers arrive as messages. Drops the
+/// closures.
 pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     let old = match continuations.downcast::<Slab<Continuation<P>>>() {
         Ok(old) => *old,

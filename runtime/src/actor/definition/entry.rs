@@ -1,4 +1,4 @@
-//! Entries by name, and their results.
+//! The entries of a process, which can be selected by name, and their results.
 
 use super::{context::Context, inputs::InputInfo, placement::MethodFuture};
 use crate::{InitError, Payload, ProcessError};
@@ -68,12 +68,12 @@ impl<P: 'static> Start<P> {
     }
 }
 
-/// Erases the result type of an entry's future, for the machine to poll.
+/// Erases the result type of an entry's future, so that the machine can poll it.
 pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
     Box::pin(ErasedEntry(future))
 }
 
-/// A hand-written future instead of an async block: each poll of the entry passes through it, and it adds no state.
+/// A hand-written future, because each poll of the entry passes through it: unlike an async block, it adds no state.
 struct ErasedEntry<P, T, E>(EntryFuture<P, T, E>);
 
 impl<P: 'static, T: Send + 'static, E: Send + 'static> Future for ErasedEntry<P, T, E> {

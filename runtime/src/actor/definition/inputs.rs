@@ -41,7 +41,7 @@ enum Input {
     Missing,
 }
 
-/// Inputs whose number was checked, to be taken one by one. For generated code.
+/// Inputs whose number has been checked, to be taken one by one. For generated code.
 #[derive(Debug)]
 pub struct CheckedInputs {
     process: &'static str,
@@ -145,7 +145,8 @@ probe! {
 }
 
 answers! {
-    /// For a type that is not `Send`: the compiler reports this where the value is sent, and need not repeat it here.
+    /// For a type that is not `Send`. The compiler reports the missing `Send` where the value is sent, and need not
+    /// repeat it here.
     TakeNothing<T>: [T] InputOf<T> => fn __postroom_take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         let _unused = inputs.next();
         Err(inputs.wrong("a value, as it is not `Send`,".to_string()))

@@ -1,13 +1,14 @@
-//! The return value of a method as an answer. The type itself tells success from failure, not the way it is written.
+//! Conversion of a method's return value to an answer. The type itself, not the way it is written, decides whether the
+//! value is a success or a failure.
 //!
 //! A `Result` may be written in many ways: as an alias, by a macro, in parentheses. The generated code therefore
 //! inspects the type, in three steps:
 //!
-//! 1. [`AnswerType`] or [`GenericAnswer`] evaluates to whether the return type is a `Result` (see [`probe`]).
+//! 1. [`AnswerType`] or [`GenericAnswer`] has a constant that is true if the return type is a `Result` (see [`probe`]).
 //! 2. [`AnswerParts`], with that constant, names the types of success and failure. They appear in `Handles`, in the
 //!    type of the call and in that of a `Running`.
 //! 3. [`Outcome`] with these two types converts the value. Its two implementations do not overlap, as no type is a
-//!    `Result` of itself, so the value is always handled as the types say.
+//!    `Result` of itself, so the types determine how a value is handled.
 //!
 //! Nothing is known about a type parameter: a method of a `Cache<V>` that returns `V` returns a value, even if `V` is
 //! a `Result`.

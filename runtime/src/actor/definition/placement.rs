@@ -1,8 +1,9 @@
 //! Placement: the threads that may run a process, either any worker or a thread of its own.
 //!
-//! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return, its state and the
-//! futures of its methods need not be `Send`. The macro generates the same text for both kinds, because it does not see
-//! the struct's attributes there: [`PlacementOf`] selects by the type that the struct declares.
+//! Any process can have a thread of its own; a struct with `#[process(pinned)]` must have one. In return, its state and
+//! the futures of its methods need not be `Send`. The macro does not see the attributes of the struct when it expands
+//! an `impl`, so it generates the same text for both kinds, and [`PlacementOf`] selects by the type that the struct
+//! declares.
 //!
 //! The machine stores all futures as `Send`. Those of a pinned process become `Send` by being [`Anchored`]: they are
 //! polled and dropped only on the thread that made them.
@@ -32,8 +33,9 @@ impl Anywhere for OnWorkers {}
 
 /// State that may move between threads: anything that is `Send`.
 ///
-/// A separate trait, so that the compiler's error is about processes. [`Migratable`](crate::generic::Migratable) has
-/// the same text, because the compiler uses the text of the bound at the spawn.
+/// This is a separate trait, so that the compiler's error is about processes.
+/// [`Migratable`](crate::generic::Migratable) repeats its text, because the compiler shows the text of the bound at the
+/// spawn.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",

@@ -1,11 +1,12 @@
 //! Questions that the generated code asks about types, answered by *autoref specialization*.
 //!
-//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks
-//! for a `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold.
-//! So each question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an
-//! answer, the more references precede the type that its trait is implemented for. The macro imports the traits and
-//! makes the call. [`AnswerType`] uses another rule for the same purpose: an inherent constant takes precedence over
-//! a trait's. Bounds are checked where the macro expands: for a type parameter, only its declared bounds count.
+//! A macro sees tokens, not types, and stable Rust has no specialization. But a method call on `&&&probe` looks for a
+//! `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold. So each
+//! question is a type (the *probe*), and each answer is a trait that is implemented for the probe or for a reference to
+//! it. All of these traits have the same method; the more specific an answer, the more references its trait's type has.
+//! The macro imports the traits and makes the call. [`AnswerType`] uses another rule for the same purpose: an inherent
+//! constant takes precedence over a trait's. Bounds are checked where the macro expands: for a type parameter, only its
+//! declared bounds count.
 //!
 //! The names of methods that the macro calls begin with `__postroom`, because a method of a user trait that is
 //! implemented for all types would be found, too.
@@ -51,8 +52,7 @@ answers! {
     MessageIsSend<M>: [M: Send + 'static] &MessageOf<M> => fn __postroom_named(&self, message: M) -> NamedMessage {
         NamedMessage::new(message)
     }
-    /// The message is not `Send`: the compiler reports this where the message is handled, and need not repeat it
-    /// here.
+    /// The message is not `Send`. The compiler reports that where the message is handled, and need not repeat it here.
     MessageIsNotSend<M>: [M] MessageOf<M> => fn __postroom_named(&self, _message: M) -> NamedMessage {
         unreachable!("a message that is not `Send` does not compile")
     }

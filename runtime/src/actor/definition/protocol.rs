@@ -93,9 +93,9 @@ pub trait Lists<Q: ?Sized> {}
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait Plain<P> {
-    /// See [`Serves::understands`].
+    /// Like [`Serves::understands`], for the provided methods.
     fn understands(mail: &Mail<'_>) -> bool;
-    /// See [`Serves::deliver`].
+    /// Like [`Serves::deliver`], for the provided methods.
     fn deliver<'a>(process: &'a mut P, mail: &mut Mail<'_>) -> Dispatched<'a>;
 }
 
@@ -118,7 +118,8 @@ impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((
     type Rest = Rest;
 }
 
-/// The end of the list. Only the compiler reports an `impl` with more methods than the protocol.
+/// The end of the list. It yields a type for every further position, so that an `impl` with more methods than the
+/// protocol gets only the compiler's own error.
 impl<L> Chain<L> for () {
     type Message = Beyond<()>;
     type Answer = ();

@@ -13,8 +13,8 @@ use serde::{Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-/// A value that can travel to another node. Implemented for all types that serde can write and read, and that are
-/// `Send` and borrow nothing.
+/// A value that can travel to another node. Implemented for all types that serde can serialize and deserialize, and
+/// that are `Send` and borrow nothing.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel to another node: serde cannot write and read it",
     label = "not both `Serialize` and `Deserialize`",
@@ -106,7 +106,7 @@ pub trait RemoteVisitor {
     /// Visits a message whose method returns a `Result`. The payload of the answer is a `Result<T, E>`.
     fn fallible_message<M: RemoteValue, T: RemoteValue, E: RemoteValue>(&mut self, message: RemoteMessage);
 
-    /// Visits an entry that a process can be started at. The fields of `I` are its inputs.
+    /// Visits an entry with which a process can be started. The fields of `I` are its inputs.
     fn entry<I: RemoteValue>(&mut self, entry: RemoteEntry<I>);
 }
 
@@ -144,9 +144,9 @@ pub struct RemoteEntry<I> {
     pub process: &'static str,
     /// The name of the entry in starts by name.
     pub entry: &'static str,
-    /// Takes the inputs of a start by name, with the same conversions and errors.
+    /// Converts the inputs of a start by name, with the conversions and errors of such a start.
     pub from_payloads: fn(Payloads) -> Result<I, EntryError>,
-    /// Converts to the inputs of a start by name.
+    /// Converts back to the inputs of a start by name.
     pub into_payloads: fn(I) -> Payloads,
 }
 
@@ -158,7 +158,7 @@ impl<I> Clone for RemoteEntry<I> {
 
 impl<I> Copy for RemoteEntry<I> {}
 
-/// A field of a remote message. Lacks the supertraits of [`RemoteValue`], because the compiler would report each of
+/// A field of a remote message. It lacks the supertraits of [`RemoteValue`], because the compiler would report each of
 /// them. For generated code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel to another node: serde cannot write and read it",
@@ -167,9 +167,9 @@ impl<I> Copy for RemoteEntry<I> {}
     note = "or keep the method on this node: write `#[message(local)]` or `#[entry(local)]`"
 )]
 pub trait RemoteField: Sized {
-    /// See `#[serde(serialize_with = "…")]`.
+    /// Serializes the field, as a function for `#[serde(serialize_with = "…")]`.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
-    /// See `#[serde(deserialize_with = "…")]`.
+    /// Deserializes the field, as a function for `#[serde(deserialize_with = "…")]`.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
@@ -184,8 +184,8 @@ impl<T: RemoteValue> RemoteField for T {
     }
 }
 
-/// Passes a visitor a message whose error is an `E`. The method has `E` as a parameter, too, so that the compiler
-/// reports there which traits it lacks. For generated code.
+/// Passes a visitor a message whose error type is `E`. The method has a parameter for that type, too, so that the
+/// compiler reports at the method which traits the type lacks. For generated code.
 #[derive(Debug)]
 pub struct RemoteAnswer<E>(PhantomData<E>);
 

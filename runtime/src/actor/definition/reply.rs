@@ -90,14 +90,14 @@ fn discard_payload(message: Payload, caller: Option<Caller>, reason: DeadLetterR
     }
 }
 
-/// Not inlined, so that a message that was sent, not called, pays nothing for it.
+/// Not inlined, so that a message that was sent, not called, does not pay for it.
 #[inline(never)]
 fn answer<T: Send + 'static>(caller: Caller, value: T) {
     caller.answer_with(Ok::<T, Infallible>(value));
 }
 
-/// Reached only if the process fails or is ended inside the method, before it answers: notes the message for the
-/// report.
+/// Notes the message for the report. Reached only if the process fails or is ended inside the method, before it
+/// answers.
 impl Drop for Asked {
     fn drop(&mut self) {
         if std::thread::panicking() || caller::is_ending() {
@@ -114,14 +114,15 @@ fn note(message: fn() -> &'static str) {
 }
 
 impl Asked {
-    /// Takes the caller out: the method has returned, or answers by itself.
+    /// Takes the caller out of the guard, because the method has returned or answers the call itself.
     #[inline(always)]
     fn into_caller(self) -> Option<Caller> {
         let mut this = ManuallyDrop::new(self);
         this.caller.take()
     }
 
-    /// Returns a guard for a method that answers by itself: it notes the message if the process fails in the method.
+    /// Returns a guard for a method that answers the call itself: it notes the message if the process fails in the
+    /// method.
     pub fn watch(&self) -> Watch {
         Watch(Self { caller: None, message: self.message })
     }
@@ -135,8 +136,8 @@ impl Asked {
         Dispatched::Done
     }
 
-    /// Answers with the return value. If the message was sent, not called, an error is logged instead, and ends the
-    /// process if the process type is declared so.
+    /// Answers with the return value. If the message was sent, not called, an error is logged instead; it also ends the
+    /// process if the process type sets `ENDS_ON_ERROR`.
     pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
         self,
         result: Result<T, E>,
@@ -244,7 +245,7 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
-    /// Returns whether no caller is waiting: the message was sent, not called, or the caller has given up.
+    /// Returns true if no caller is waiting: the message was sent, not called, or the caller has given up.
     pub fn is_abandoned(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::is_abandoned)
     }

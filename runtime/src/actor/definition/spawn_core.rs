@@ -17,8 +17,8 @@ pub struct SpawnCore<P> {
 }
 
 pub(crate) enum Source<P, B = Begins<P>> {
-    /// The state itself, and the function that starts it, which only code that knows the state to be `Send` can
-    /// provide.
+    /// The state itself, and the function that starts the process. Only code that knows the state to be `Send` can
+    /// provide that function.
     Here(P, B),
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }

@@ -47,8 +47,8 @@ pub struct Address<P: Addressed + ?Sized> {
 }
 
 impl<P: Addressed + ?Sized> Address<P> {
-    /// Returns the address of a process that is assumed to be a `P`: for transports and names, which know the type
-    /// and cannot inspect the process. If the process has another type, messages are unhandled. `Host::address`
+    /// Returns the address of a process that is assumed to be a `P`. This is for transports and names, which know the
+    /// type but cannot inspect the process. If the process has another type, messages are unhandled. `Host::address`
     /// checks the type of a process in this program.
     pub fn assume(pid: Pid) -> Self {
         Self::new(pid)

@@ -10,7 +10,7 @@ use std::{future::Future, pin::Pin};
 #[must_use = "nothing is sent until something is put into the sink"]
 pub struct MessageSink<M, T, E> {
     to: Recipient<M, T, E>,
-    /// The message that found the mailbox full.
+    /// The pending send of a message for which the mailbox had no room.
     late: Option<Late<M>>,
 }
 

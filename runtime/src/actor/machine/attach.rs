@@ -103,7 +103,7 @@ impl<P: Actor> Context<P> {
             }
         });
         let late = |_: CommandResult| Payload::new(Finished { output: () });
-        // Not in the span of this method, which would stay open as long as the stream.
+        // Added in no span: this method's span would otherwise stay open as long as the stream.
         let number = on_behalf_of(None, || add_continuation(Continuation { run, late }));
         let (attachment, pid) = (attached.attachment.clone(), self.try_pid());
         let pump = Box::pin(pump(stream, message, attachment, pid));

@@ -115,8 +115,8 @@ impl<F, R> fmt::Debug for Blocking<F, R> {
 
 impl<P> Context<P> {
     /// Runs `run`, which blocks its thread (a system call, a foreign lock, a long computation), while another thread
-    /// runs the other processes. It starts when the returned value is awaited, in an async method, or waited for, in
-    /// a sync one.
+    /// runs the other processes. In an async method, `run` starts when the returned value is awaited; in a sync one,
+    /// when [`wait`](Blocking::wait) is called.
     ///
     /// `run` executes on this thread's stack, inside the step: it may borrow the method's locals and `self`, and a
     /// panic in it is a panic of the step. Its sends count as sent from outside. Once begun, it is not cancelled: a
@@ -201,7 +201,7 @@ mod tests {
         async fn perform(&mut self, ctx: &mut Context<Self>) -> u32 {
             ctx.blocking(|| block_on(ctx.perform(Ask))).await.expect("there is a handler")
         }
-        /// Unaffected: a future that is polled in the method itself is served by the process.
+        /// Not affected by the blocking code: a future that is polled in the method itself is served by the process.
         #[message]
         async fn call_after(&mut self, ctx: &mut Context<Self>, other: Address<Self>) -> u32 {
             ctx.blocking(|| ()).await;

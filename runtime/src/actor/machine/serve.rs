@@ -64,7 +64,8 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Handles the messages that have arrived without waiting for more. Returns their number.
+    /// Handles the messages that have arrived, without waiting for more, and returns their number. Signals, and results
+    /// that a `then` closure receives, count as messages.
     pub async fn serve_ready(&mut self, this: &mut P) -> usize {
         let mut handled = 0;
         loop {
@@ -161,7 +162,7 @@ async fn within<R>(duration: Duration, mut poll: impl FnMut(&Wanting, &mut TaskC
     .await
 }
 
-/// Awaits an async method, and marks the process as in a method while it is pending.
+/// Awaits an async method, and marks the process as being in a method while the future is pending.
 async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dispatched<'static> {
     // Runs when the method returns or is dropped.
     let _over = defer(|| _ = current::peek(|waits| waits.inbox.in_method = false));
@@ -175,7 +176,8 @@ async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dis
     .await
 }
 
-/// Polls for a message of type `T` after the first `looked` stashed ones, and stashes the others.
+/// Polls for a message of type `T`, and stashes the others. Skips the first `looked` stashed messages, which were
+/// checked before.
 fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &mut TaskContext<'_>) -> Poll<Package> {
     loop {
         let found = ready!(poll_input(wanting, context, |waits| look_for::<T>(waits, looked)));
@@ -191,7 +193,7 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &mut Tas
 
 /// Takes the next message of type `T`, and the stream whose previous item has now been handled.
 fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> Look<StashedMessage> {
-    // Keeps the order: messages that were stashed earlier, then those that have arrived since.
+    // Keeps the order: messages that were stashed earlier come before those that have arrived since.
     let before = waits.inbox.stash.len();
     let came = waits.inbox.messages.drain(..);
     waits.inbox.stash.extend(came);

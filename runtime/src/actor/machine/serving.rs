@@ -56,8 +56,8 @@ pub(crate) fn serve_mail_only<P: Actor>(
     Ok(false)
 }
 
-/// Returns the unfinished part of a delivery: `Some(None)` for a message without a method, or the error that ends the
-/// process.
+/// Returns the fault of a delivery, if there is one: `Some(None)` if no method accepts the message, or the error that
+/// ends the process.
 #[inline(always)]
 fn fault_of(delivery: Dispatched<'_>) -> Option<Option<ProcessError>> {
     match delivery {
@@ -131,7 +131,7 @@ pub(crate) fn serve<P: Actor>(
     }
 }
 
-/// [`serve_mail_only`], not inlined.
+/// Like [`serve_mail_only`], but not inlined.
 #[inline(never)]
 fn serve_mail_apart<P: Actor>(
     process: &mut P,
@@ -233,7 +233,7 @@ pub(crate) fn bring_next<P: Actor>(entered: &Entered<'_>, events: &mut Events<'_
     }
 }
 
-/// [`bring_next`], not inlined.
+/// Like [`bring_next`], but not inlined.
 #[inline(never)]
 pub(crate) fn bring_next_apart<P: Actor>(entered: &Entered<'_>, events: &mut Events<'_>) -> bool {
     bring_next::<P>(entered, events)

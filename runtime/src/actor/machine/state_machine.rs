@@ -127,8 +127,8 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
-        // Captured by reference, though mostly `None`: a wide copy of a word that was just written stalls for about
-        // twenty cycles.
+        // Captured by reference, although they are usually `None`: a wide copy of a word that was just written stalls
+        // for about twenty cycles.
         let (mut failed, mut end, mut stops) = (None, None, false);
         current::enter(&mut self.table, current::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {
@@ -209,7 +209,8 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Handles messages with the struct in place. Continues if a method has taken it away.
+    /// Handles messages with the struct in place. Returns `Continue` if the struct was moved into the future of a
+    /// method.
     #[inline(always)]
     fn step_serving(
         state: &mut MachineState<P>,
@@ -237,7 +238,8 @@ impl<P: Actor> Machine<P> {
         Ok(ControlFlow::Break(()))
     }
 
-    /// Polls the future that has the struct: of an async entry or method. Continues if a method has returned it.
+    /// Polls the future that owns the struct: that of an async entry or method. Returns `Continue` if a method has
+    /// returned the struct.
     #[inline(always)]
     fn step_away(
         state: &mut MachineState<P>,

@@ -114,7 +114,8 @@ impl<P: Migratable, E: fmt::Display + Send + 'static> IntoUpgrade for Result<P, 
     }
 }
 
-/// The party that waits for an upgrade. Dropping it without an answer reports that the process has ended.
+/// The requester of an upgrade, which waits for the outcome. Dropping it without an answer reports that the process has
+/// ended.
 struct UpgradeCaller<E> {
     pid: Pid,
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
@@ -128,7 +129,7 @@ fn tell_asker<E>(asker: Option<Arc<UpgradeCaller<E>>>, outcome: Result<(), Upgra
 
 impl<E> Drop for UpgradeCaller<E> {
     fn drop(&mut self) {
-        // No effect if the upgrade was answered.
+        // Has no effect if the upgrade was answered.
         self.told.put(Err(UpgradeError::Gone(self.pid)));
     }
 }
@@ -266,7 +267,8 @@ impl Pid {
     }
 }
 
-/// An upgrade in progress, to be awaited or waited for. Its result is the process's address with its new type.
+/// An upgrade in progress: await it, or call [`wait`](Self::wait). Its result is the process's address with its new
+/// type.
 #[must_use = "await it, or call `.wait()`: it may be refused"]
 pub struct Upgrading<A, E = Infallible> {
     pid: Pid,
@@ -291,8 +293,8 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
         }
     }
 
-    /// Blocks for at most `timeout`, by the system's time. If the request has not been answered by then, it remains
-    /// in effect.
+    /// Blocks for at most `timeout`, measured by the system's clock. If the request has not been answered by then, it
+    /// remains in effect.
     ///
     /// # Errors
     /// This upgrade, if the timeout has passed; inside the `Ok`, the errors of [`Upgrading::wait`].

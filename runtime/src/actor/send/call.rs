@@ -20,12 +20,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use std::{convert::Infallible, marker::PhantomData, mem::ManuallyDrop, pin::Pin};
 
-/// The timeout of a call, unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) sets another:
-/// five seconds. Also that of a call from outside of processes to another node, or to a supervised child that has no
+/// The timeout of a call, unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) sets another: five
+/// seconds. It also applies to a call from outside of processes to another node, or to a supervised child that has no
 /// process at the moment.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A message that is ready to be sent, or to be called with. `M` is its type; `T` and `E` are the types of the
+/// A message that is ready to be sent, or to be used for a call. `M` is its type; `T` and `E` are the types of the
 /// answer.
 ///
 /// The methods of an [`Address`](crate::Address) return it. Nothing happens until one of these is called:
@@ -40,9 +40,9 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// | [`wait`](Self::wait) | the answer; blocks the thread | as `send` |
 /// | [`send_after`](Self::send_after), [`send_every`](Self::send_every) | nothing | the message is a dead letter |
 ///
-/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder sets another timeout, and never longer than the
-/// caller of the method that makes it. Dropping a waiting call cancels it: its answer is discarded, but its message
-/// may still be handled.
+/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder sets another timeout, and never longer than the caller
+/// of the method that makes it waits. Dropping a waiting call cancels it: its answer is discarded, but its message may
+/// still be handled.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -187,7 +187,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 return Ok(Err(CallError::Cycle(cycle)));
             }
         };
-        // Waits by the system's time, except in a process with a virtual clock: there a timer ends the wait.
+        // Waits in system time, except in a process with a virtual clock, where a timer ends the wait.
         let limiter = deadline.filter(|_| has_virtual_clock() && is_of_a_host()).zip(current_host());
         let limiter = limiter.and_then(|(deadline, host)| limit(&call, deadline, host));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
@@ -245,7 +245,7 @@ impl Limit {
     }
 }
 
-/// Publishes that the process on this thread, if any, waits for this call and for nothing else.
+/// Publishes that the process that this thread runs, if any, waits for this call and for nothing else.
 ///
 /// # Errors
 /// The cycle that the call would close.
@@ -288,8 +288,8 @@ pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: HeldMessage<M>) ->
     crate::routing::router::send(pid, Packed::of(message)).map_err(refused)
 }
 
-/// Returns whether a message is moved out of its place before it is sent: a small message, which is written to its
-/// node, or one that is stored along with its origin.
+/// Returns whether a message is moved out of its place before it is sent. This is so for a small message, which is
+/// written to its node, and for one that is stored along with its origin.
 #[inline(always)]
 fn is_sent_by_value<M>() -> bool {
     crate::observe::spans::may_be_wanted() || is_in_place::<M>()
@@ -309,8 +309,8 @@ fn serving(pid: Pid) -> Option<Incarnation> {
     pid.is_of(this_node()).then(|| pid.incarnation())
 }
 
-/// Returns whether the called process is still the one from before the send; an alias may have changed its target in
-/// between, and a wait for the wrong process could be taken for part of a cycle.
+/// Returns whether `pid` still leads to the process that it led to before the send. The target of an alias may have
+/// changed in between, and a wait for the wrong process could be taken for part of a cycle.
 #[inline]
 fn is_still_serving(pid: Pid, on: Incarnation) -> bool {
     !pid.is_alias() || serving(pid) == Some(on)
@@ -327,7 +327,7 @@ fn send_with_caller<M: Send + 'static>(pid: Pid, message: HeldMessage<M>, caller
         .map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// [`send_with_caller`], not inlined.
+/// Like [`send_with_caller`], but not inlined.
 #[inline(never)]
 fn send_with_caller_apart<M: Send + 'static>(
     pid: Pid,
@@ -424,8 +424,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
     }
 }
 
-/// Polls the row of a call that has no answer yet, or that does not belong to the polling process. Ready without an
-/// answer if the future was moved out of its process: the answer goes to that process.
+/// Polls the row of a call that has no answer yet, or that does not belong to the polling process. Returns ready
+/// without an answer if the future was moved out of its process, since the answer goes to that process.
 #[cold]
 #[inline(never)]
 fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Poll<Option<AnswerNode>> {
@@ -496,8 +496,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
     }
 
     /// Sends the message, from inside a process or from outside (including from an executor that a method runs).
-    /// Returns whether the call counts as polled: a process that awaits it with its own waker looks for the answer
-    /// anyway.
+    /// Returns whether the call counts as polled: a process that awaits the call with its own waker looks for the
+    /// answer anyway.
     #[inline]
     fn send(
         &mut self,
@@ -532,8 +532,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         let outside = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
         let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
         send_with_caller_apart(pid, message, caller)?;
-        // Uses the program's timekeeper, because the called host may end before the call, except for a host with a
-        // virtual clock.
+        // Uses the program's timekeeper, because the called host may end before the call. For a host with a virtual
+        // clock, uses that host's timekeeper.
         let virtual_clock = time_keeper(pid).filter(|time_keeper| time_keeper.clock_override().is_some());
         let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
         let limiter = deadline.and_then(|deadline| limit(&outside, deadline, time_keeper));
@@ -560,7 +560,7 @@ fn forget(key: WaitKey, incarnation: Incarnation) {
 }
 
 impl<M, T, E> CallFuture<M, T, E> {
-    /// Cancels a call, or gives up one that was not sent.
+    /// Cancels a call that was sent, or discards one that was not.
     #[cold]
     #[inline(never)]
     fn cancel(&mut self) {

@@ -58,9 +58,9 @@ impl Pid {
 }
 
 impl Pid {
-    /// Observes the next messages that this process takes from its mailbox: at most `most` messages, and no more than
-    /// 100, for `within`, and no longer than ten seconds. Meanwhile each message costs the process a little more. A
-    /// new tap replaces an earlier one.
+    /// Observes the next messages that this process takes from its mailbox: at most `most` messages (never more than
+    /// 100), for at most `within` (never longer than ten seconds). Meanwhile each message costs the process a little
+    /// more. A new tap replaces an earlier one.
     ///
     /// A tap shows the types of messages. It also shows the contents of a message if its method has
     /// `#[message(inspect)]`, in the `Debug` form of the arguments; `#[inspect(skip)]` leaves an argument out.
@@ -103,7 +103,7 @@ impl Pid {
     }
 }
 
-/// A request for the state of a process, to be awaited or waited for: created by [`Pid::describe`].
+/// A request for the state of a process: await it, or call [`wait`](Self::wait). Created by [`Pid::describe`].
 #[must_use = "await it, or call `.wait()`"]
 pub struct Describing {
     told: Arc<Oneshot<Described>>,

@@ -30,7 +30,8 @@ pub enum TopologyError {
 
 impl Pid {
     /// Monitors this process: the caller gets one [`Down`](crate::Down) when the process ends for any reason, or at
-    /// once if it has already ended. Monitoring twice yields two. The monitored process does not notice.
+    /// once if it has already ended. Monitoring a process twice yields two notices. The monitored process does not
+    /// notice.
     ///
     /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it. There are two
     /// exceptions, for which the `Down` names the alias: an alias of another node, and a child without a process on
@@ -77,7 +78,7 @@ impl Pid {
         Ok(())
     }
 
-    /// Removes the link with this process, if there is one: from here on, it notifies neither process of the other's
+    /// Removes the link with this process, if there is one: from here on, neither process is notified of the other's
     /// end.
     ///
     /// # Errors
@@ -97,7 +98,8 @@ impl Pid {
         Ok(())
     }
 
-    /// Changes the links of the calling process, and returns that process too; fails if `other` is that process.
+    /// Applies `change` to the links of the calling process, and returns that process together with the result. Fails
+    /// outside of processes, and if `other` is the calling process.
     fn bind<R>(
         self,
         other: Self,
@@ -115,8 +117,8 @@ impl Pid {
         self.resolve().unwrap_or(self)
     }
 
-    /// Requests the process's links and monitors, as of its next step; `None` if it has ended, or lives on another
-    /// node. Await the result, or `wait` for it on a plain thread. Costs one control message to the process.
+    /// Requests the links and monitors that the process has at its next step; `None` if it has ended, or lives on
+    /// another node. Await the result, or `wait` for it on a plain thread. Costs one control message to the process.
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
@@ -128,7 +130,8 @@ impl Pid {
     }
 }
 
-/// A request for the links and monitors of a process, to be awaited or waited for: created by [`Pid::bindings`].
+/// A request for the links and monitors of a process: await it, or call [`wait`](Self::wait). Created by
+/// [`Pid::bindings`].
 #[must_use = "await it, or call `.wait()`"]
 pub struct Inspection(Arc<Oneshot<Option<Bindings>>>);
 
@@ -178,8 +181,8 @@ fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -
     out
 }
 
-/// Monitors a process that the caller has just spawned, unless the spawn did. Returns the PID that the `Down` will
-/// name.
+/// Monitors a process that the caller has just spawned, unless the spawn has already done so. Returns the PID that the
+/// `Down` will name.
 pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     match with_own(|_, _, cold_state| cold_state.links().watches_newest(pid)) {
         Some(true) => Ok(pid),

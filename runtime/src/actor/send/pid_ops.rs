@@ -28,7 +28,8 @@ impl Pid {
         self.resolve().is_some_and(|pid| !is_here(pid) && remote_links::send_control(pid, message))
     }
 
-    /// Holds a request to end for a child that has not begun, if this is the child's alias. Returns whether it did.
+    /// Holds a request to end until the child begins, if this is the alias of a child that has not begun. Returns
+    /// whether the request is held.
     fn is_held(self, request: impl FnOnce() -> Request) -> bool {
         self.is_alias() && alias::hold(self, request())
     }
@@ -48,8 +49,9 @@ impl Pid {
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
     /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
     ///
-    /// The request for a process of another node goes to its [transport](crate::routing::Transport); like
-    /// [`cancel`](Self::cancel) and [`kill`](Self::kill), this returns whether the transport has accepted it.
+    /// A request for a process of another node goes to the node's [transport](crate::routing::Transport). In that case
+    /// this method, like [`cancel`](Self::cancel) and [`kill`](Self::kill), returns whether the transport has accepted
+    /// the request.
     pub fn stop(self) -> bool {
         if self.is_held(|| Request::Stop) {
             return true;
@@ -82,11 +84,11 @@ impl Pid {
         }
     }
 
-    /// Ends the process before its next message, without asking it; a step in progress is not interrupted, but an
-    /// async method is, at its await. The state is dropped, as at any other end. Returns whether the process was
-    /// alive.
+    /// Ends the process before its next message, without asking it. A step in progress is not interrupted; an async
+    /// method is, at its await. The state is dropped, as at any other end. Returns whether the process was alive.
     ///
-    /// A supervisor that is killed first kills its children, and a pool its members; it ends after them.
+    /// When a supervisor is killed, it first kills its children, and ends after them. A pool does the same with its
+    /// members.
     pub fn kill(self) -> bool {
         if self.is_held(|| Request::Kill) {
             return true;
@@ -97,14 +99,14 @@ impl Pid {
         true
     }
 
-    /// Waits for the end of the process: until its state has been dropped and its name is free. Await the result, or
-    /// `wait` for it on a plain thread. It yields the exit reason, or [`ExitReason::NoProcess`] if the process had
-    /// ended before this call, since reasons are not kept. Dropping the future changes nothing.
+    /// Waits for the end of the process, that is, until its state has been dropped and its name is free. Await the
+    /// result, or `wait` for it on a plain thread. The result is the exit reason, or [`ExitReason::NoProcess`] if the
+    /// process had ended before this call, since reasons are not kept. Dropping the future changes nothing.
     ///
     /// For a child without a process, because it has not begun or is being restarted, this waits for the end of its
-    /// next process; if the child is not restarted, it yields the reason of the last end.
+    /// next process; if the child is not restarted, the result is the reason of the last end.
     ///
-    /// For a process of another node, it yields [`ExitReason::NodeLost`] if the connection is lost, or if there is
+    /// For a process of another node, the result is [`ExitReason::NodeLost`] if the connection is lost, or if there is
     /// none.
     ///
     /// Costs an allocation and one control message to the process.
@@ -158,11 +160,12 @@ impl Node {
     }
 }
 
-/// The end of a process, to be awaited or waited for: created by [`Pid::join`]. Its output is the exit reason.
+/// The end of a process: await it, or call [`wait`](Self::wait). Created by [`Pid::join`]. Its output is the exit
+/// reason.
 #[must_use = "await it, or call `.wait()`"]
 pub struct Ended {
     ending: Arc<ExitWaiter>,
-    /// The exit reason, if its supervisor has kept it.
+    /// The exit reason, if the supervisor of the process has kept it.
     known: Option<ExitReason>,
 }
 
@@ -186,14 +189,15 @@ impl Ended {
         self.told(reason)
     }
 
-    /// Blocks for at most `timeout`, by the system's time. Returns `None` if the process has not ended by then.
+    /// Blocks for at most `timeout`, measured by the system's clock. Returns `None` if the process has not ended by
+    /// then.
     pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| self.ending.0.wait(deadline)).map(|(reason, _)| self.told(reason))
     }
 }
 
-/// Marks the wait as given up, so that its waiter can be discarded.
+/// Gives up the wait, so that its waiter can be discarded.
 impl Drop for Ended {
     fn drop(&mut self) {
         self.ending.0.abandon();
@@ -221,13 +225,13 @@ mod tests {
         let mut mailbox = Mailbox::new().unwrap();
         let [first, second] = [(); 2].map(|()| mailbox.pid().join());
         let waiters = [&first, &second].map(|ended| Arc::downgrade(&ended.ending));
-        // One is given up by a drop, and one by a time limit.
+        // The first wait is given up by a drop, the second by a time limit.
         drop(first);
         assert_eq!(second.wait_timeout(Duration::ZERO), None);
         let kept = mailbox.pid().join();
         for _ in 0..1_000 {
             assert_eq!(mailbox.pid().join().wait_timeout(Duration::ZERO), None);
-            // Takes in the request to join.
+            // Receives the request to join.
             assert!(mailbox.try_receive().is_none());
         }
         assert!(waiters.iter().all(|waiter| waiter.upgrade().is_none()));

@@ -170,8 +170,8 @@ impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
         Self { pid, method, message: message(replies), stream }
     }
 
-    /// Sends the message and returns the stream of its answers. The stream ends when the process ends or drops its
-    /// end.
+    /// Sends the message and returns the stream of its answers. The stream ends when the process ends, or when it has
+    /// dropped the answering end.
     ///
     /// # Errors
     /// The message and the reason if the process has ended.

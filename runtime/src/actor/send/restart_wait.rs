@@ -19,7 +19,7 @@ pub struct PatientCall<M, T = (), E = Infallible>(Call<M, T, E>);
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Waits for a child that is being restarted, until the call's deadline, instead of failing with
-    /// [`Restarting`](CallError::Restarting). No effect for other processes.
+    /// [`Restarting`](CallError::Restarting). Has no effect for other processes.
     ///
     /// This covers only calls that are made while the child has no process. A call that is in a child's mailbox when
     /// the child ends fails as [`Gone`](CallError::Gone), unless the child [keeps its
@@ -51,7 +51,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, 
         }
     }
 
-    /// [`wait`](Self::wait), for async code. The deadline is counted from the first poll.
+    /// Like [`wait`](Self::wait), but for async code. The deadline is counted from the first poll.
     async fn answer(self) -> Result<T, CallError<E>> {
         let Self(mut call) = self;
         let (pid, method, due) = (call.pid(), call.method(), call.due());
@@ -79,7 +79,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Pat
     }
 }
 
-/// A [`PatientCall`] that waits for its answer. Dropping it cancels the call. Costs an allocation more than a
+/// A [`PatientCall`] that waits for its answer. Dropping it cancels the call. Costs one allocation more than a
 /// [`CallFuture`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct PatientCallFuture<M, T = (), E = Infallible>(Answer<T, E>, PhantomData<fn(M)>);
@@ -108,8 +108,8 @@ impl Pause {
 
     /// Returns true if there may be a process now, false at the deadline.
     fn poll(&mut self, context: &Context<'_>) -> Poll<bool> {
-        // The limit is checked first, so that a loop of attempts ends; a call without time has already made one
-        // attempt.
+        // The limit is checked first, so that a loop of attempts ends. Even a call with a timeout of zero has made one
+        // attempt by now.
         if self.limit.poll(context).is_ready() {
             return Poll::Ready(false);
         }

@@ -47,7 +47,7 @@ enum Repetition {
 }
 
 impl Timer {
-    /// Cancels the message, even if it is due. Returns whether it was pending, in which case no copy is sent any more.
+    /// Cancels the message, even if it is due. Returns whether it was pending; if it was, no further copy is sent.
     pub fn cancel(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,
@@ -81,7 +81,7 @@ impl Timer {
 crate::util::debug::impl_debug!([] Timer, self => "Timer" { pending: self.is_pending(), .. });
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Sends the message after `delay`, without an answer: at once for zero, never for `Duration::MAX`. Time is
+    /// Sends the message after `delay`, and expects no answer: at once for zero, never for `Duration::MAX`. Time is
     /// measured by the clock of the receiver's runtime. If by then the process has ended or its mailbox is full, the
     /// message is a dead letter; until then it is kept, unless it is cancelled or the runtime is shut down.
     ///
@@ -155,7 +155,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
     bring(DeadLetter::new(to, Payload::new(message), reason, None));
 }
 
-/// A periodic message. Only the closures of its timers know its type.
+/// A periodic message, whose type is known only to the closures of its timers.
 struct Every {
     pid: Pid,
     period: Duration,
@@ -223,7 +223,7 @@ impl Every {
             };
             (refused, unused)
         };
-        // Runs user code, which may take long: threads that cancel or reset the timer no longer have to wait.
+        // The rest runs user code, which may take long. Threads that cancel or reset the timer do not wait for it.
         match refused {
             (Some(refused), None) => refused.package.discard(DeadLetterReason::Overflow),
             (Some(refused), unused) => {
@@ -234,8 +234,8 @@ impl Every {
         }
     }
 
-    /// Sends a copy. A copy to an alias goes to its current target, and is kept for that process's successor; a copy
-    /// to a process is for that process alone.
+    /// Sends a copy. A copy to an alias goes to its current target, and can be kept for that process's successor; a
+    /// copy to a process is for that process alone.
     fn send_copy<M: Send + 'static>(&self, message: M) -> Result<(), Undeliverable> {
         let payload = if self.pid.is_alias() { Payload::sent(message) } else { Payload::tick(message) };
         route(Package::from_parts(self.pid, payload, None))
@@ -257,9 +257,9 @@ impl Every {
     fn cancel(&self) -> bool {
         let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {
-            // Outside the lock, because this drops the message.
+            // Done outside the lock, because this drops the message.
             RepetitionState::Armed(key, _) => {
-                // Fails if the timer has fired; the copy then finds the state over.
+                // Fails if the timer has fired; the copy then finds the state `Over`.
                 self.time_keeper.forget(key);
                 true
             }

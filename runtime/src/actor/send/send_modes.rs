@@ -33,8 +33,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message, expects no answer, and never waits: a sending process is not suspended.
     ///
     /// # Errors
-    /// Those of [`Call::send`]; inside a process, too, [`Full`](crate::error::SendFailure::Full) if the mailbox is
-    /// full.
+    /// Those of [`Call::send`], and [`Full`](crate::error::SendFailure::Full) if the mailbox is full, even inside a
+    /// process.
     pub fn try_send(self) -> Result<(), SendError<M>> {
         let (pid, message) = self.into_parts();
         with_mode(SendMode::Try, || send_held(pid, message))
@@ -90,8 +90,8 @@ fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| instant_now() >= until)
 }
 
-/// The retry interval for targets that send no signal when there is room. A guess: long compared with an attempt, short
-/// for people.
+/// The retry interval for targets that send no signal when there is room. A guess: long compared with an attempt, too
+/// short for people to notice.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Requests a signal that fires when there may be room in a mailbox; `None` if there is room now, or if the process has
@@ -125,7 +125,7 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
         }
         break;
     }
-    // There may be room already, with no signal to come.
+    // There may be room already, in which case no signal would come.
     room_soon()
 }
 
@@ -140,7 +140,7 @@ fn room_abroad(pid: Pid) -> Option<RoomRequest> {
 fn room_soon() -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     let inside = room.clone();
-    // By the system's time, which this timekeeper uses even if a test controls the host's.
+    // In system time, which this timekeeper uses even if a test controls the clock of the host.
     timekeeper().later(Moment::now_by(None).after(LOOK_AGAIN), Box::new(move || _ = inside.put(())))?;
     Some(RoomRequest::of(room))
 }

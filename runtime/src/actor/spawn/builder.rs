@@ -97,7 +97,7 @@ impl<P: Actor> SpawnCore<P> {
         result: Option<Arc<dyn EndWaiter>>,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        // Not `ok_or`: an error that is constructed and not needed would have to be dropped.
+        // Not `ok_or`, which would construct an error even if it is not needed, and then have to drop it.
         let Some(source) = self.source.take() else { return Err(SpawnError::Used) };
         match source {
             Source::Here(process, begins) => {
@@ -178,9 +178,8 @@ fn spawn_on_workers<P: Migratable>(
     }
 }
 
-/// A process with a result, and the right to that result: the return value of an async entry, or the value that a
-/// hand-written process is [`done_with`](crate::manual::StepOutput::done_with). Dropping it does not affect the
-/// process.
+/// A running process, and the right to its result: the return value of an async entry, or the value that a hand-written
+/// process passes to [`done_with`](crate::manual::StepOutput::done_with). Dropping it does not affect the process.
 pub struct Running<P, T = (), E = Infallible> {
     pid: Pid,
     ending: Arc<ExitWaiter>,
@@ -188,7 +187,7 @@ pub struct Running<P, T = (), E = Infallible> {
     result: PhantomData<fn() -> Result<T, E>>,
 }
 
-/// The [`Running`] that a spawn at an async entry with return type `R` returns. For generated code.
+/// The [`Running`] of a process that is spawned at an async entry with return type `R`. For generated code.
 pub type RunningOf<P, R, const IS_RESULT: bool> =
     Running<P, <R as AnswerParts<IS_RESULT>>::Ok, <R as AnswerParts<IS_RESULT>>::Err>;
 
@@ -222,7 +221,8 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
         }
     }
 
-    /// Blocks for at most `timeout`, by the system's time; returns the running process if it has not ended by then.
+    /// Blocks for at most `timeout`, measured by the system's clock; returns the running process if it has not ended by
+    /// then.
     ///
     /// # Errors
     /// Those of [`Running::wait`].

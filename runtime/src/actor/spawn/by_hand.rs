@@ -71,7 +71,8 @@ impl<P: Process> SpawnProcess<P> {
         or_spawn(wanted, kind, self.host, || self.begin(entry, input, None))
     }
 
-    /// Starts the process at its first entry; it must end [`done_with`](crate::manual::StepOutput::done_with) a `T`.
+    /// Starts the process at its first entry. The process must end with
+    /// [`done_with`](crate::manual::StepOutput::done_with) and a `T`.
     ///
     /// # Errors
     /// Those of [`start`](Self::start).
@@ -79,7 +80,8 @@ impl<P: Process> SpawnProcess<P> {
         self.begin_running(None, Payloads::new())
     }
 
-    /// Starts the process at `entry`; it must end [`done_with`](crate::manual::StepOutput::done_with) a `T`.
+    /// Starts the process at `entry`. The process must end with [`done_with`](crate::manual::StepOutput::done_with) and
+    /// a `T`.
     ///
     /// # Errors
     /// Those of [`start`](Self::start).

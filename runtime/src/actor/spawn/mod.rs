@@ -38,8 +38,8 @@ macro_rules! options {
             /// concurrent spawns, only one takes effect. The other options, such as `linked`, apply only to a process
             /// that is spawned. An existing process may still be starting.
             ///
-            /// Only for processes without a result: those with a sync entry, and hand-written ones that are started
-            /// with `start`. A result belongs to its spawner, so with a result a taken name is an error:
+            /// This is only for processes without a result: those with a sync entry, and hand-written ones that are
+            /// started with `start`. A result belongs to its spawner, so if there is one, a taken name is an error:
             /// [`SpawnError::Name`], with the holder.
             ///
             /// ```
@@ -114,7 +114,8 @@ fn wanted(options: Option<&Options>) -> Option<Arc<str>> {
     options.filter(|options| options.or_existing)?.name.clone()
 }
 
-/// Returns the holder of the wanted name, or the result of `spawn`; the winner, if `spawn` loses a race for the name.
+/// Returns the holder of the wanted name, if there is one, and otherwise the result of `spawn`. If `spawn` loses a race
+/// for the name, returns the winner.
 #[inline]
 fn or_spawn(
     wanted: Option<Arc<str>>,

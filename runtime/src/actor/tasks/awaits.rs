@@ -46,8 +46,8 @@ impl Drop for Row {
     }
 }
 
-/// Adds a row to the table of the polling process; `begin` fills it in. Returns `None` outside of processes, or if
-/// the process is running another executor, which polls.
+/// Adds a row to the table of the polling process; `begin` fills it in. Returns `None` outside of processes, or if the
+/// poll comes from another executor that the process runs.
 fn row(context: &TaskContext<'_>, begin: impl FnOnce(&mut Waits, WaitKey)) -> Option<Row> {
     let made = current::with(|waits| {
         current::is_polled(waits.incarnation, context).then(|| {
@@ -115,7 +115,7 @@ impl TimerFuture {
 
 impl Set {
     fn elsewhere(due: Moment) -> Self {
-        // By the system's time, except on a thread with a virtual clock.
+        // In system time, except on a thread with a virtual clock.
         let virtual_host = current_host().filter(|_| has_virtual_clock());
         let time_keeper = virtual_host.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
         let fired = Arc::new(Oneshot::new());
@@ -167,8 +167,8 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     let row = poll_fn(|context| Poll::Ready(row(context, |waits, key| caller = waits.caller(key, None)))).await;
     let result = if let Some(row) = row {
         let caller = caller.ok_or_else(unregistered)?;
-        // Dispatched outside the borrow of the thread's context, because a handler may block, which lends the context
-        // out.
+        // Dispatched outside the borrow of the thread's context, because a handler may block, and blocking lends the
+        // context out.
         if let Some(host) = with_current(|context| context.map(|context| context.host)) {
             host.dispatch(Payload::new(command), caller);
         }
@@ -189,8 +189,8 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     }
 }
 
-/// Waits for the next request to end. The state of the wait is in the process's table, wherever the future is
-/// dropped.
+/// Waits for the next request to end. The process's table shares the state of the wait, so the future may be dropped
+/// anywhere.
 pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
     let mut wait: Option<CancelFuture> = None;
     poll_fn(move |context| {

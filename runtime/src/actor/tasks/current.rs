@@ -343,7 +343,7 @@ pub(crate) fn take_stop() -> bool {
     ACTIVE.with(|active| active.stop.replace(false))
 }
 
-/// Takes the reason for which the current process must end now, if any.
+/// Takes the reason with which the current process must end now, if any.
 #[inline]
 pub(crate) fn take_end() -> Option<ExitReason> {
     if !has_table() {
@@ -433,7 +433,8 @@ pub(crate) fn wake_server() {
     }
 }
 
-/// Cancels the waits of an ending process and drops the user values in its table, each of them separately.
+/// Cancels the waits of an ending process and drops the user values in its table, one by one, so that a panic in one
+/// drop skips no other.
 pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dyn Any + Send>)) {
     let background = peek(|waits| {
         waits.waiting = None;
@@ -466,7 +467,7 @@ pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dy
     }
 }
 
-/// Takes the next message that comes before the mailbox. The previous one now counts as handled.
+/// Takes the next message that is to be handled before those in the mailbox. The previous one now counts as handled.
 pub(crate) fn next_stashed() -> Option<Package> {
     loop {
         let (stashed, handled) = peek(|waits| waits.inbox.next_stashed())?;

@@ -4,12 +4,12 @@ use crate::ExitReason;
 use crate::sync::{Arc, Mutex, lock};
 use std::task::{Poll, Waker};
 
-/// The end that was requested of a process, as far as its futures have not dealt with it.
+/// The requested end of a process, the futures that wait for a request, and those that delay the end.
 #[derive(Default)]
 pub(crate) struct Ending {
     /// The reason of the last request to cancel.
     pub(crate) requested: Option<ExitReason>,
-    /// Futures that wait for a request to end, and requests with which no future has completed.
+    /// Futures that wait for a request to end, and requests that no future has returned.
     waits: Vec<Arc<CancelWait>>,
     /// Cloned by each shielded future, which a cancellation must not cut short. Allocated on first use.
     shields: Option<Arc<()>>,
@@ -45,7 +45,7 @@ impl Ending {
         self.reason.is_some() || self.after_shield.is_some()
     }
 
-    /// Takes the reasons that are stored, to be dropped separately when the process has ended.
+    /// Takes the stored reasons, to be dropped separately when the process has ended.
     pub(crate) fn take_values(&mut self) -> [Option<ExitReason>; 3] {
         [self.requested.take(), self.reason.take(), self.after_shield.take()]
     }
@@ -67,8 +67,8 @@ impl Ending {
     /// Also returns an earlier request that this one replaces, to be dropped after the table is released.
     ///
     /// Each request completes each of these futures once. A future may be dropped after it was given a request and
-    /// before it has completed with it, when another branch of a `select!` was ready too: the request then remains
-    /// for the next future.
+    /// before it has returned it, when another branch of a `select!` was ready too: the request then remains for the
+    /// next future.
     pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<(Vec<Waker>, Option<Arc<CancelWait>>)> {
         let (mut is_awaited, mut is_given, mut wakers) = (false, false, Vec::new());
         for wait in &self.waits {
@@ -81,7 +81,7 @@ impl Ending {
                     wakers.extend(waker);
                     (is_awaited, is_given) = (true, true);
                 }
-                // This future is about to complete with an earlier request.
+                // This future is about to return an earlier request.
                 CancelState::Given(_) if is_held => is_awaited = true,
                 _ => {}
             }
@@ -100,10 +100,10 @@ impl Ending {
         before
     }
 
-    /// Takes the requests with which no future has completed or will complete; the last of them is the latest. A
-    /// request that arrived while a future was shielded is thereby reported, so it must not end the process after the
-    /// shield: its reason is taken too, and is not set at all if a future was already waiting for the request. The
-    /// result must be dropped after the table is released.
+    /// Takes the requests that no future has returned or will return; the last of them is the latest. A request that
+    /// arrived while a future was shielded is thereby reported, so it must not end the process after the shield: its
+    /// reason is taken too, and is not set at all if a future was already waiting for the request. The result must be
+    /// dropped after the table is released.
     #[must_use = "they may hold user values"]
     pub(crate) fn take_left_requests(&mut self) -> (Vec<Arc<CancelWait>>, Option<ExitReason>) {
         let left: Vec<_> = self.waits.extract_if(.., |wait| CancelWait::is_left(wait)).collect();
@@ -139,7 +139,7 @@ pub(crate) struct CancelWait(Mutex<CancelState>);
 enum CancelState {
     /// No request yet; holds the waker of the future once that has been polled.
     Waits(Option<Waker>),
-    /// A request with which the future has not completed.
+    /// A request that the future has not returned.
     Given(ExitReason),
     /// The future has completed, or was dropped before it was given a request.
     Over,
@@ -152,7 +152,7 @@ impl Default for CancelWait {
 }
 
 impl CancelWait {
-    /// Returns whether this holds a request with which no future will complete.
+    /// Returns whether this holds a request that no future will return.
     fn is_left(wait: &Arc<Self>) -> bool {
         Arc::strong_count(wait) == 1 && matches!(*lock(&wait.0), CancelState::Given(_))
     }

@@ -1,4 +1,4 @@
-//! What a process has received outside its mailbox, or taken out of it, and has not handled.
+//! Input that a process has received outside its mailbox or taken out of it, and has not handled.
 
 use super::attachment::{Attachment, StashedMessage};
 use crate::Signal;

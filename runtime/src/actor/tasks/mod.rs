@@ -2,7 +2,7 @@
 //!
 //! * [`waker`]: the waker of a process; [`current`]: the process that a thread runs;
 //! * [`pending`]: the table of waits, which consists of [`rows`]; [`background`]: futures beside the methods;
-//!   [`inbox`]: what has arrived and is not handled; [`ending`]: requests to end;
+//!   [`inbox`]: input that has arrived and has not been handled; [`ending`]: requests to end;
 //!   [`attachment`]: the progress of attached streams; [`handover`]: handing the state to another definition;
 //! * [`awaits`], [`interval`]: awaiting time, commands and cancellation; [`time_source`]: the clock of a process;
 //! * [`outside`]: answers to threads and to tasks of other executors.

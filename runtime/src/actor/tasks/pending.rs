@@ -1,8 +1,8 @@
 //! The waits of a process, and the rows that their answers return to.
 //!
-//! Every call, timer and command that a process awaits is a row of its table, under a tag that the answer carries.
-//! The table belongs to the process's machine; see [`current`](crate::actor::tasks::current) for how a future finds
-//! it.
+//! Every call, timer and command that a process awaits has a row in the process's table, under a tag that the answer
+//! carries. The table belongs to the process's machine; see [`current`](crate::actor::tasks::current) for how a future
+//! finds it.
 //!
 //! An answer stays in the node that brought it until its future takes the value out. If a process awaits only one
 //! thing, the row is stored inline in the table (see [`rows`](super::rows)).
@@ -157,7 +157,7 @@ impl Waits {
         Some((key, caller))
     }
 
-    /// Records that the process that a call waits for is unknown.
+    /// Records that it is unknown which process a call waits for.
     #[cold]
     pub(crate) fn forget_called(&mut self, key: WaitKey) {
         if let Some(wait) = self.get(key) {
@@ -468,7 +468,7 @@ impl Waits {
             || self.ending.has_values()
     }
 
-    /// Takes the values that [`has_rest`](Self::has_rest) reports; the result drops each of them separately.
+    /// Takes the values that [`has_rest`](Self::has_rest) reports; the returned closure drops them one by one.
     pub(crate) fn take_rest(&mut self) -> impl FnOnce(&mut Drops) + use<> {
         let (ready, signals, upgrades) =
             (std::mem::take(&mut self.ready), std::mem::take(&mut self.inbox.signals), self.upgrades.take());
