@@ -133,7 +133,6 @@ mod env;
 mod errors;
 mod exit;
 mod links;
-mod local;
 mod mailbox;
 mod mem;
 mod names;
@@ -150,6 +149,7 @@ mod simulation;
 mod slots;
 pub mod supervision;
 mod sync;
+mod thread_cache;
 mod time;
 mod util;
 

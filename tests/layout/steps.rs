@@ -17,7 +17,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("graph", "deadlock/wait_graph.rs"),
     ("handoff", "engine/permits/handoff.rs"),
     ("links", "links/mod.rs"),
-    ("local", "local/lock.rs"),
+    ("thread_cache", "thread_cache/lock.rs"),
     ("members", "links/registrations.rs"),
     ("pinned", "engine/pinned/mod.rs"),
     ("rest", "engine/shutdown/quiescence.rs"),

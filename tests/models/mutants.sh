@@ -50,7 +50,8 @@ graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
-local=local/tokens.rs lock=local/lock.rs cache=local/cache.rs place=local/send.rs evict=local/evict.rs
+local=thread_cache/tokens.rs lock=thread_cache/lock.rs cache=thread_cache/cache.rs place=thread_cache/send.rs
+evict=thread_cache/evict.rs
 permit=slots/slot/words.rs
 
 mutant push-data-relaxed $lanes mailbox \

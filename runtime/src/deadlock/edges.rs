@@ -8,12 +8,12 @@ use crate::call::call_id::CallId;
 use crate::call::caller::{self, Asker, number};
 use crate::env::world::World;
 use crate::errors::{CallError, Cycle};
-use crate::local;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::slots::chunks::{ChunkEntry, Chunks};
 use crate::slots::directory::TABLE;
 use crate::slots::slot::Slot;
 use crate::sync::Mutex;
+use crate::thread_cache;
 
 static EDGES: World<Chunks<Edge>> = World::new(Chunks::new());
 
@@ -43,7 +43,7 @@ impl Places for LocalProcesses {
     #[inline(always)]
     fn runs_next_here(&self, incarnation: Incarnation) -> bool {
         // The generation is not compared: a process that has ended closes no cycle.
-        local::current().is_some_and(|local| local.is_next(index_of(incarnation)))
+        thread_cache::current().is_some_and(|local| local.is_next(index_of(incarnation)))
     }
 
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {

@@ -87,8 +87,8 @@ const FRESH: usize = 1;
 pub(crate) const LENGTH_CHECK: u64 = 128;
 
 /// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; SeqCst puts the push and
-/// the sender's next read (*ask* of `local::cache`) in one total order. Models use a fence for the latter: with SeqCst
-/// here, loom would leave out some executions.
+/// the sender's next read (*ask* of `thread_cache::cache`) in one total order. Models use a fence for the latter: with
+/// SeqCst here, loom would leave out some executions.
 const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCst };
 
 /// The owner of the token after a push, a wake or a second look.

@@ -16,12 +16,12 @@ use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
 use crate::env::program::{as_node, program_node};
-use crate::local;
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendPolicy, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock, simulated};
+use crate::thread_cache;
 use crate::{env::world::World, errors::SendFailure};
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) if !is_elsewhere(pid) => local::send::send(slot, pid, message),
+        Some(slot) if !is_elsewhere(pid) => thread_cache::send::send(slot, pid, message),
         _ => Err((message, RefusalReason::Gone)),
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
 #[inline(always)]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) if !is_elsewhere(pid) => local::send::call(slot, pid, message, caller),
+        Some(slot) if !is_elsewhere(pid) => thread_cache::send::call(slot, pid, message, caller),
         _ => Err((message, Some(caller), RefusalReason::Gone)),
     }
 }

@@ -23,8 +23,6 @@ mod errors;
 #[path = "../../../runtime/src/exit.rs"]
 mod exit;
 mod links;
-#[path = "../../../runtime/src/local/mod.rs"]
-mod local;
 mod mailbox;
 mod mem;
 mod names;
@@ -35,5 +33,7 @@ mod process;
 mod recorder;
 mod routing;
 mod slots;
+#[path = "../../../runtime/src/thread_cache/mod.rs"]
+mod thread_cache;
 mod time;
 mod util;

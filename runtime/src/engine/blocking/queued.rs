@@ -8,7 +8,7 @@ use crate::engine::context::thread::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::engine::permits::blocking_queue::WaiterId;
 use crate::engine::permits::holders::Need;
-use crate::local::lock::LOST;
+use crate::thread_cache::lock::LOST;
 use crate::util::dispose::dispose_here;
 use crate::util::panics::Site;
 use std::ptr;

@@ -1,13 +1,13 @@
-//! Decides where a thread puts the tokens of processes: it keeps them (see [`tokens`](crate::local::tokens)), queues
-//! them or parks them.
+//! Decides where a thread puts the tokens of processes: it keeps them (see [`tokens`](crate::thread_cache::tokens)),
+//! queues them or parks them.
 
 use super::thread::ThreadContext;
 use crate::engine::host::late_slot::LateSlot;
-use crate::local::evict::Evicted;
-use crate::local::lock::{IS_ON, LOST, UNWATCHED};
-use crate::local::tokens::{Following, KeepsNothing, Kept};
 use crate::slots::Token;
 use crate::slots::slot::words::ParkKind;
+use crate::thread_cache::evict::Evicted;
+use crate::thread_cache::lock::{IS_ON, LOST, UNWATCHED};
+use crate::thread_cache::tokens::{Following, KeepsNothing, Kept};
 
 /// Number of visits to shared queues during which a thread keeps no process after a tick, and does not use the table of
 /// its cache after others have sent to a process there: about 500 steps, or 25 µs of short ones.
@@ -69,8 +69,8 @@ impl ThreadContext {
     }
 
     /// Parks the token of a process that has nothing to do, or keeps it if another process is to run next or, for an
-    /// idle process, if others are in the deque: see [`tokens`](crate::local::tokens). Returns the token if something
-    /// has arrived.
+    /// idle process, if others are in the deque: see [`tokens`](crate::thread_cache::tokens). Returns the token if
+    /// something has arrived.
     #[inline(always)]
     pub(crate) fn keep_or_park(&self, mut token: Token, kind: ParkKind) -> Option<Token> {
         let local = &self.thread.local;
@@ -125,8 +125,8 @@ impl ThreadContext {
         }
     }
 
-    /// Performs *flush* of `local::cache`: parks the tokens of the processes in the cache, and disables its table for a
-    /// while.
+    /// Performs *flush* of `thread_cache::cache`: parks the tokens of the processes in the cache, and disables its
+    /// table for a while.
     pub(crate) fn flush_cache(&self) {
         self.thread.local.enable_table(false);
         self.until_table.set(COOLDOWN);
@@ -187,7 +187,7 @@ impl ThreadContext {
     }
 
     /// Queues the processes in the cache that have input: the one at its front, and those that were put into its table
-    /// since the last visit (*check* of `local::cache`).
+    /// since the last visit (*check* of `thread_cache::cache`).
     pub(crate) fn check_cache(&self) {
         while let Some(token) = self.thread.local.take_filled() {
             self.evict(token);

@@ -11,10 +11,10 @@ use crate::engine::workers::worker::Worker;
 use crate::env::chance::Random;
 use crate::env::clock::Moment;
 use crate::env::program::Acting;
-use crate::local;
 use crate::pid::{Pid, Resident};
 use crate::slots::Token;
 use crate::sync::{Arc, Deque};
+use crate::thread_cache;
 use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -116,10 +116,10 @@ impl ThreadContext {
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
         let _acting = Acting::begin(self.host.node());
         CURRENT.set(ptr::from_ref(self));
-        local::set_current(Some(&self.thread.local));
+        thread_cache::set_current(Some(&self.thread.local));
         let _leave = defer(|| {
             CURRENT.set(ptr::null());
-            local::set_current(None);
+            thread_cache::set_current(None);
         });
         body(self)
     }
@@ -127,10 +127,10 @@ impl ThreadContext {
     /// Calls `body` without the context: its actions count as those of a thread outside the runtime.
     pub(crate) fn without_context<R>(&self, body: impl FnOnce() -> R) -> R {
         let context = CURRENT.replace(ptr::null());
-        let local = local::set_current(None);
+        let local = thread_cache::set_current(None);
         let _return = defer(|| {
             CURRENT.set(context);
-            local::set_current(local);
+            thread_cache::set_current(local);
         });
         body()
     }

@@ -1,15 +1,16 @@
-//! The vacant slots that a thread keeps for its next processes: see [`vacant_slots`](crate::local::vacant_slots).
+//! The vacant slots that a thread keeps for its next processes: see
+//! [`vacant_slots`](crate::thread_cache::vacant_slots).
 
 use super::thread::ThreadContext;
-use crate::local;
 use crate::slots::{TABLE, Token};
+use crate::thread_cache;
 
 /// Takes the token of a free slot: one that the calling thread keeps or, if there is none, a listed one. Returns `None`
 /// if all slots are in use. A kept slot with late messages is given back, which disposes of them: otherwise they would
 /// wait for the first step of the process that is spawned, which may be long and may itself wait for their sender.
 #[inline]
 pub(crate) fn take_slot() -> Option<Token> {
-    if let Some(local) = local::current() {
+    if let Some(local) = thread_cache::current() {
         while let Some(token) = local.take_vacant() {
             let mut token = token.acquire();
             if !token.lanes().has_control() && token.lanes().is_data_empty() {

@@ -3,9 +3,9 @@
 //! Emptying such a slot runs user code: wakers of joins, drops of messages, the dead-letter hook. That code may block,
 //! and may wait for other processes of the host. So it does not run in the places where a thread may come upon such a
 //! slot: on the watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on
-//! which others rely; or in a [flush](crate::local::tokens), after which the thread must keep nothing. In these places,
-//! an empty slot is given back at once, and any other is queued. The queue is one of those that any thread may take
-//! from: a thread that pushes to it announces the push (sleep:P2), and a thread that goes to sleep looks there
+//! which others rely; or in a [flush](crate::thread_cache::tokens), after which the thread must keep nothing. In these
+//! places, an empty slot is given back at once, and any other is queued. The queue is one of those that any thread may
+//! take from: a thread that pushes to it announces the push (sleep:P2), and a thread that goes to sleep looks there
 //! (sleep:S3). A worker empties the slots as visits, in which its permit can be taken over:
 //! * when it has found nothing to run, before it sleeps, and no longer searches (`find`);
 //! * at each visit to a shared queue;
@@ -45,10 +45,10 @@ mod tests {
     use super::LateSlot;
     use crate::engine::host::Scheduler;
     use crate::future::Ended;
-    use crate::local::evict::Evicted;
     use crate::manual::{Events, Process, StepOutput};
     use crate::slots::{TABLE, Token};
     use crate::sync::window::{Window, do_in};
+    use crate::thread_cache::evict::Evicted;
     use crate::{ExitReason, ProcessError, Runtime};
     use std::sync::mpsc::{Sender, channel};
 

@@ -1,11 +1,11 @@
-//! Recalling the tokens that a thread keeps to itself: see `local/tokens`.
+//! Recalling the tokens that a thread keeps to itself: see `thread_cache/tokens`.
 
 use super::Scheduler;
 use super::late_slot::LateSlot;
 use crate::engine::workers::worker::Worker;
-use crate::local::evict::Evicted;
-use crate::local::tokens::Revoked;
 use crate::slots::Token;
+use crate::thread_cache::evict::Evicted;
+use crate::thread_cache::tokens::Revoked;
 
 impl Scheduler {
     /// Moves the tokens that a thread keeps to itself. The process in its run-next slot and cached processes with input

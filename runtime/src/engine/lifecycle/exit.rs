@@ -7,7 +7,7 @@
 //!    letters, whose callers get the exit reason. Then its token is parked as that of a vacant slot, so that a sender
 //!    that saw the process alive and pushes only now gets its message back: no dead letter follows the notifications
 //!    below. (If no other process is notified of the end, the token may be kept instead, for the next process: see
-//!    [`vacant_slots`](crate::local::vacant_slots));
+//!    [`vacant_slots`](crate::thread_cache::vacant_slots));
 //! 5. its guardian counts it as ended, which frees the name of a child that does not come back;
 //! 6. the complete hooks are called;
 //! 7. it is counted out of the gate;
@@ -66,7 +66,7 @@ use std::collections::VecDeque;
 use std::ptr;
 
 /// Exits the process of `token`. Returns the token if its slot can be kept: see
-/// [`vacant_slots`](crate::local::vacant_slots). Does not panic.
+/// [`vacant_slots`](crate::thread_cache::vacant_slots). Does not panic.
 #[must_use = "the token may still be held"]
 pub(crate) fn end(
     host: &'static Scheduler,

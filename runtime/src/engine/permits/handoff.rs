@@ -13,9 +13,9 @@
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
-//! * H0 T flushes the tokens that it keeps to itself (`local`) to its deque; H1 under the lock, W goes to the first
-//!   waiting thread; else to a spare thread, which counts as searching from then on and remembers T; else T starts a
-//!   thread, if the limit allows, and repeats H1.
+//! * H0 T flushes the tokens that it keeps to itself (`thread_cache`) to its deque; H1 under the lock, W goes to the
+//!   first waiting thread; else to a spare thread, which counts as searching from then on and remembers T; else T
+//!   starts a thread, if the limit allows, and repeats H1.
 //! * H2 the thread that got W is woken. A spare thread looks at T's deque first.
 //! * H3 T runs the blocking code outside of its context: processes that it wakes meanwhile are queued as if woken from
 //!   outside.
@@ -79,8 +79,8 @@
 use super::blocking_queue::{Reservation, WaiterId};
 use super::holders::{At, HandedOff, Need};
 use super::sleep::{BecameSpare, Idle, POLLER, SEARCHING, SLEEPING, Sleepers};
-use crate::local::tokens::KeepsNothing;
 use crate::sync::{Ordering, lock};
+use crate::thread_cache::tokens::KeepsNothing;
 use std::task::Waker;
 
 /// How a thread comes back from blocking.

@@ -92,8 +92,8 @@
 //! (Go tried that: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
-use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
+use crate::thread_cache::tokens::KeepsNothing;
 
 /// Maximum number of permits of one host; the counts below have 12 bits each.
 pub(crate) const MAX_WORKERS: usize = 1 << 10;

@@ -1,6 +1,6 @@
 //! Finds the next process of a thread.
 //!
-//! The order is: the run-next slot (the thread may keep other processes meanwhile: `local`), the hot end of the
+//! The order is: the run-next slot (the thread may keep other processes meanwhile: `thread_cache`), the hot end of the
 //! thread's own deque, its permit's inject queue, the global queue (one process, plus a batch of at most [`BATCH`] more
 //! that moves to the thread's deque), and half of a random victim's deque, oldest first.
 //!

@@ -10,9 +10,9 @@ use super::spare::{Rest, RestStep};
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::slice::scratch::StepScratch;
 use crate::exit::Panic;
-use crate::local::tokens::KeepsNothing;
 use crate::slots::Token;
 use crate::sync::{Ordering, fence};
+use crate::thread_cache::tokens::KeepsNothing;
 use crate::util::panics::{Site, contain};
 
 pub(crate) enum Next {
@@ -247,12 +247,12 @@ pub(super) mod tests {
     mod kept {
         use super::*;
         use crate::engine::workers::worker::RECORDED;
-        use crate::local::lock::NOTIFIED;
         use crate::manual::Event;
         use crate::process::fixtures::Brief;
         use crate::recorder::session::Memory;
         use crate::slots::TABLE;
         use crate::sync::AtomicBool;
+        use crate::thread_cache::lock::NOTIFIED;
         use crate::{Host, Pid};
 
         /// A process that passes the ball to `next` until `over`. Sets the flag that a message carries, if it carries

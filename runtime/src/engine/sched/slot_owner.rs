@@ -8,13 +8,13 @@ use crate::engine::host::incidents::lost_message;
 use crate::engine::host::losses::log_dead_letter;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey, instant_now};
-use crate::local;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
 use crate::recorder::session::Recorder;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
 use crate::sync::Arc;
+use crate::thread_cache;
 use crate::time::timers::TimerAction;
 use crate::util::dispose::dispose;
 use crate::util::notifiers;
@@ -38,10 +38,10 @@ impl Schedule for Scheduler {
         });
     }
 
-    /// Takes the token if the calling thread keeps the process; otherwise performs *notify* of `local::cache`.
+    /// Takes the token if the calling thread keeps the process; otherwise performs *notify* of `thread_cache::cache`.
     #[cold]
     fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
-        let token = local::take_kept(slot);
+        let token = thread_cache::take_kept(slot);
         if token.is_none()
             && slot.permit.is_in_table()
             && let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_in_table(slot))

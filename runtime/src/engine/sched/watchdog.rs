@@ -14,10 +14,10 @@
 //! process holds no permit and prevents no thread from getting one, so it may take any time and is not watched.
 //!
 //! The sample may be stale by the time it is acted on. An order to take the tokens that a thread keeps to itself
-//! (`local`) takes whichever tokens it has by then. That happens under the lock of `sleep`, so that a process with
-//! input is in a queue again before its thread can park (`quiescence` considers a host idle if all its threads sleep
-//! and nothing is queued). If a step ends just before its permit is taken over, its thread notices before the next step
-//! (`handoff`): the only cost is that one thread was woken in vain.
+//! (`thread_cache`) takes whichever tokens it has by then. That happens under the lock of `sleep`, so that a process
+//! with input is in a queue again before its thread can park (`quiescence` considers a host idle if all its threads
+//! sleep and nothing is queued). If a step ends just before its permit is taken over, its thread notices before the
+//! next step (`handoff`): the only cost is that one thread was woken in vain.
 //!
 //! # Rest
 //!

@@ -8,16 +8,16 @@ use super::scratch::StepScratch;
 use crate::call::caller;
 use crate::engine::context::thread::ThreadContext;
 use crate::errors::ProcessError;
-use crate::local::tokens::Following;
 use crate::process::resume::FirstAnswer;
 use crate::slots::Token;
 use crate::slots::slot::words::ParkKind;
 use crate::sync::disturb;
+use crate::thread_cache::tokens::Following;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has [an answer](crate::local::tokens) here and is marked as running. Time
-    /// slices of other processes with an answer may follow directly. Returns the first process that follows without
-    /// one, for [`run_slices`]. Not inlined, so that other time slices do not pay for it.
+    /// Runs the time slice of a process that has [an answer](crate::thread_cache::tokens) here and is marked as
+    /// running. Time slices of other processes with an answer may follow directly. Returns the first process that
+    /// follows without one, for [`run_slices`]. Not inlined, so that other time slices do not pay for it.
     ///
     /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]

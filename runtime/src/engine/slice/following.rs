@@ -1,11 +1,11 @@
 //! Time slices that follow each other directly: those of two processes that send to each other.
 //!
 //! Nearly every time slice begins with a message and is one step long. If that step leaves nothing else to do and has
-//! made another process run next, the idle process is [kept](crate::local::tokens) and the other one's time slice
-//! follows. All checks between the two time slices ([`next`](ThreadContext::next)) then reduce to one section of the
-//! lock, in which the attention word must be zero, and one comparison with the step count at which a shared queue or
-//! the deque comes first. That step count is set at each visit to a shared queue, and is zero while the thread keeps no
-//! processes.
+//! made another process run next, the idle process is [kept](crate::thread_cache::tokens) and the other one's time
+//! slice follows. All checks between the two time slices ([`next`](ThreadContext::next)) then reduce to one section of
+//! the lock, in which the attention word must be zero, and one comparison with the step count at which a shared queue
+//! or the deque comes first. That step count is set at each visit to a shared queue, and is zero while the thread keeps
+//! no processes.
 //!
 //! A caller and the process that it calls follow each other in the same way: the caller is kept while it waits, and the
 //! answer is beside its token when its time slice follows ([`answered`](super::answered)).
@@ -17,10 +17,10 @@ use super::scratch::{AfterStep, StepScratch};
 use crate::call::caller;
 use crate::engine::context::thread::ThreadContext;
 use crate::exit::ExitReason;
-use crate::local::tokens::Following;
 use crate::slots::Token;
 use crate::slots::slot::words::ParkKind;
 use crate::sync::disturb;
+use crate::thread_cache::tokens::Following;
 
 impl ThreadContext {
     /// Runs the time slice of a process that has no answer here and is marked as running, and those that follow

@@ -1,7 +1,8 @@
 //! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
-//! It contains what other threads may access: the tokens that the thread keeps to itself (`local/tokens`), the end of
-//! its deque from which others steal, and the process that it runs. The thread's own state is in `context/thread`.
+//! It contains what other threads may access: the tokens that the thread keeps to itself (`thread_cache/tokens`), the
+//! end of its deque from which others steal, and the process that it runs. The thread's own state is in
+//! `context/thread`.
 //!
 //! # The deque
 //!
@@ -23,8 +24,6 @@
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
 use crate::env::clock::Moment;
-use crate::local::lock::{LOST, NOTIFIED, UNWATCHED};
-use crate::local::tokens::LocalTokens;
 use crate::mailbox::lanes::Lanes;
 use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
@@ -33,6 +32,8 @@ use crate::sync::{
     Arc, AtomicBool, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle, current_thread,
     lock, unpark,
 };
+use crate::thread_cache::lock::{LOST, NOTIFIED, UNWATCHED};
+use crate::thread_cache::tokens::LocalTokens;
 use crate::util::defer::defer;
 use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr;

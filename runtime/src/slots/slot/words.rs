@@ -108,7 +108,7 @@ impl Deficit {
     }
 }
 
-/// The permit that ran a process last, and whether the thread that ran it last keeps its token (see `local`).
+/// The permit that ran a process last, and whether the thread that ran it last keeps its token (see `thread_cache`).
 ///
 /// For other threads the marks are hints that may be stale: only the places where that thread keeps its tokens are
 /// authoritative.
@@ -182,7 +182,7 @@ impl LastPermit {
         self.0.load(Ordering::Relaxed) & IN_TABLE != 0
     }
 
-    /// Like [`is_kept_idle`](Self::is_kept_idle), for use after a push (*ask* in `local::cache`).
+    /// Like [`is_kept_idle`](Self::is_kept_idle), for use after a push (*ask* in `thread_cache::cache`).
     #[inline(always)]
     pub(crate) fn is_kept_idle_after_push(&self) -> bool {
         fence_for_models();

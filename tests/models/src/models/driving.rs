@@ -8,9 +8,9 @@ use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
-use crate::local::tokens::KeepsNothing;
 use crate::models::sleep::driver::Flag;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
+use crate::thread_cache::tokens::KeepsNothing;
 use loom::thread;
 
 /// A planted fault: driving:D3 without its fence.

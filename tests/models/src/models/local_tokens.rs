@@ -1,4 +1,4 @@
-//! The tokens that a thread keeps to itself (`local`), and the messages that it sends in place.
+//! The tokens that a thread keeps to itself (`thread_cache`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token, the places and the send are production code. The driver repeats the steps of
 //! `engine/context/keep.rs` (`keep_or_park`, `evict`, `flush`) and `engine/host/recall.rs`. A thread that takes tokens
@@ -11,11 +11,6 @@ use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
-use crate::local::evict::Evicted;
-use crate::local::lock::NOTIFIED;
-use crate::local::send::send;
-use crate::local::tokens::{Following, Kept, LocalTokens};
-use crate::local::{set_current, take_kept};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
@@ -23,6 +18,11 @@ use crate::pid::{NodeId, Pid};
 use crate::slots::slot::words::ParkKind;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, Ordering, lock};
+use crate::thread_cache::evict::Evicted;
+use crate::thread_cache::lock::NOTIFIED;
+use crate::thread_cache::send::send;
+use crate::thread_cache::tokens::{Following, Kept, LocalTokens};
+use crate::thread_cache::{set_current, take_kept};
 use loom::thread;
 use std::ptr::NonNull;
 

@@ -13,8 +13,8 @@ use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
-use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
+use crate::thread_cache::tokens::KeepsNothing;
 use loom::thread;
 
 /// A planted fault: handoff:M1 does not check whether the thread is still in a step.

@@ -1,5 +1,5 @@
-//! The vacant slots that a thread keeps (`local`, `slots/slot/requests.rs`), while the watchdog takes them, and late
-//! messages and requests arrive.
+//! The vacant slots that a thread keeps (`thread_cache`, `slots/slot/requests.rs`), while the watchdog takes them, and
+//! late messages and requests arrive.
 //!
 //! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
 //! `engine/context/vacant.rs`, `engine/host/late_slots.rs`, `engine/lifecycle/{exit,spawn}.rs` and
@@ -13,7 +13,6 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
-use crate::local::tokens::{Kept, LocalTokens};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
@@ -23,6 +22,7 @@ use crate::process::control::{Control, EndWaiter, Join};
 use crate::slots::slot::SendPolicy;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, OwnedCell, lock};
+use crate::thread_cache::tokens::{Kept, LocalTokens};
 use loom::thread;
 use std::sync::Mutex;
 

@@ -7,10 +7,10 @@ use crate::call::call_id::{self, CallId};
 use crate::check::{check, keep, reach};
 use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::fault::{self, Fault};
-use crate::local;
 use crate::mailbox::node::{MailNode, NodeBox, NodeKind};
 use crate::models::local_tokens::{Scene, within};
 use crate::sync::{Mutex, Ordering, lock};
+use crate::thread_cache;
 use loom::thread;
 use std::ptr::{self, NonNull};
 
@@ -38,7 +38,7 @@ impl Places for Graph {
     }
 
     fn runs_next_here(&self, incarnation: Incarnation) -> bool {
-        let is_next = local::current().is_some_and(|local| local.is_next(incarnation as u32));
+        let is_next = thread_cache::current().is_some_and(|local| local.is_next(incarnation as u32));
         if is_next {
             reach("no walk");
         }

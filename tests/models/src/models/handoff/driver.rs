@@ -7,8 +7,8 @@ use crate::engine::permits::handoff::{RestOutcome, Resumption};
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
-use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
+use crate::thread_cache::tokens::KeepsNothing;
 use std::cell::Cell;
 
 /// handoff:H0 is omitted: a thread that blocks keeps the job in its run-next slot.

@@ -17,8 +17,8 @@ use crate::check::{check, deep};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::fault;
-use crate::local::tokens::KeepsNothing;
 use crate::sync::Arc;
+use crate::thread_cache::tokens::KeepsNothing;
 use loom::thread;
 use std::task::{Wake, Waker};
 

@@ -5,8 +5,8 @@ use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
-use crate::local::tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
+use crate::thread_cache::tokens::KeepsNothing;
 use loom::thread;
 
 /// sleep:F3 is omitted: a searcher that finds work does not check whether there is more.

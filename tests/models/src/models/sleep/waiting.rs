@@ -1,6 +1,6 @@
-//! A process that is kept while it waits for control (`local`), and whose thread goes to sleep or is in a step that
-//! does not end. The process's token is in no queue, so an answer from another thread finds it held, and leaves the
-//! rest to the thread that keeps it.
+//! A process that is kept while it waits for control (`thread_cache`), and whose thread goes to sleep or is in a step
+//! that does not end. The process's token is in no queue, so an answer from another thread finds it held, and leaves
+//! the rest to the thread that keeps it.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
 //! steps of `find.rs`, `spare.rs`, `context/keep.rs` and `recall.rs`, for one thread with a permit.
@@ -14,14 +14,14 @@ use crate::check::{check, deep, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
-use crate::local::evict::Evicted;
-use crate::local::tokens::{KeepsNothing, Kept, LocalTokens};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::NodeId;
 use crate::slots::slot::words::ParkKind;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::thread_cache::evict::Evicted;
+use crate::thread_cache::tokens::{KeepsNothing, Kept, LocalTokens};
 use loom::thread;
 
 /// A planted fault: a thread goes to sleep without a flush, as if it had already parked all its tokens.
