@@ -1,6 +1,7 @@
 //! Accesses to one entry of the store, as values that a state machine asks its caller to perform.
 
-use crate::engine::{Bucket, Engine, Entry, Revision, StoreError};
+use crate::engine::Engine;
+use crate::store::{Bucket, Entry, Revision, StoreError};
 use bytes::Bytes;
 
 /// An access to one entry.

@@ -3,9 +3,8 @@
 //! A check must not depend on the speed of an engine. It waits until something has happened; to check that an event
 //! does *not* happen, it waits for a later event that would have followed it.
 
-use crate::engine::{
-    Bucket, Change, Engine, Entry, Lane, ProbeOutcome, PublishError, Revision, StoreError, SubscribeError, Subscription,
-};
+use crate::engine::{Engine, Lane, ProbeOutcome, PublishError, SubscribeError, Subscription};
+use crate::store::{Bucket, Change, Entry, Revision, StoreError};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 

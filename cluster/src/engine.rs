@@ -16,14 +16,14 @@
 //!    lane.
 //! 4. **Store**: each write has a revision that is larger than all earlier ones in its bucket, **even if the store was
 //!    lost** in between, or replaced by an older copy, provided that an engine which has seen a later revision is still
-//!    open. Only in [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`],
+//!    open. Only in [`Bucket::Leases`](crate::store::Bucket::Leases) may a revision of an older copy occur twice. [`Engine::create`],
 //!    [`Engine::update`] and [`Engine::delete`] compare and set: of several requests that expect the same revision, one
 //!    succeeds. [`Engine::get`] reads the result of the last successful write, never an older value, unless the store
 //!    was replaced.
 //! 5. **Every completion runs exactly once**, at the latest when the engine closes, in which case it receives
-//!    [`StoreError::Closed`] or [`ProbeOutcome::Unknown`].
+//!    [`StoreError::Closed`](crate::store::StoreError::Closed) or [`ProbeOutcome::Unknown`].
 //! 6. **Watches** report the changes of a bucket in the order of their revisions. A watch that lost its connection
-//!    starts over: [`Change::Resync`], a snapshot, [`Change::Synced`]. As long as it reports no `Resync`, it has missed
+//!    starts over: [`Change::Resync`](crate::store::Change::Resync), a snapshot, [`Change::Synced`](crate::store::Change::Synced). As long as it reports no `Resync`, it has missed
 //!    nothing, and the store is still the same one. So a replaced store needs no notification of its own: by point 4,
 //!    its snapshot covers a revision above all known ones, and every entry that is missing from it is gone.
 //! 7. **Dropping** a [`Subscription`] ends its callbacks: one that is running may finish, and no further one is made.
@@ -31,6 +31,7 @@
 //! Callbacks run one at a time for each subscription and must not block. If a callback panics, the engine catches the
 //! panic, and only the message that was passed to the callback is lost.
 
+use crate::store::{Bucket, OnChange, OnRead, OnWrite, Revision};
 use bytes::Bytes;
 use std::fmt;
 
@@ -56,76 +57,6 @@ pub struct Message {
     pub subject: String,
     /// The content.
     pub payload: Bytes,
-}
-
-/// A table of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Bucket {
-    /// One record for each node that has joined.
-    Nodes,
-    /// One lease for each node. The broker deletes a lease that has not been written for
-    /// [`LEASE_TTL`](Self::LEASE_TTL).
-    Leases,
-    /// The names of the cluster, each held by one process.
-    Names,
-    /// The number of members of each group on each node.
-    Groups,
-}
-
-impl Bucket {
-    /// All tables.
-    pub const ALL: [Self; 4] = [Self::Nodes, Self::Leases, Self::Names, Self::Groups];
-
-    /// The age at which the broker deletes an entry of [`Bucket::Leases`], measured from its last write on the
-    /// broker's clock.
-    pub const LEASE_TTL: std::time::Duration = std::time::Duration::from_secs(15);
-}
-
-/// The number of a write: larger than those of all earlier writes to the same bucket. It is not a count of writes: the
-/// numbers of a table begin at a clock reading of the node that created the table.
-///
-/// The revision of the entry that made a process the holder of a name is its fencing token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Revision(pub u64);
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-/// An entry of the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The key.
-    pub key: String,
-    /// The value.
-    pub value: Bytes,
-    /// The number of the write that stored the value.
-    pub revision: Revision,
-}
-
-/// A report of a watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// A snapshot follows, up to [`Synced`](Self::Synced): changes may have been missed. If it lacks a key, all of the
-    /// key's revisions up to that of `Synced` are gone; a later one, written while the snapshot was taken, is reported
-    /// after it.
-    Resync,
-    /// An entry was written.
-    Put(Entry),
-    /// An entry was deleted, or expired.
-    Deleted {
-        /// The key.
-        key: String,
-        /// The number of the deletion.
-        revision: Revision,
-    },
-    /// The snapshot is complete; later changes are new.
-    Synced {
-        /// The last revision that the snapshot covers.
-        revision: Revision,
-    },
 }
 
 /// The answer to a probe.
@@ -184,53 +115,6 @@ pub enum SubscribeError {
     Closed,
 }
 
-/// Why the store did not execute a request.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// The key does not have the expected revision. Nothing was written, unless an earlier attempt of the same caller
-    /// succeeded and its answer was lost.
-    #[error("`{key}` was written by another, or by an earlier attempt; read it again before drawing a conclusion")]
-    Conflict {
-        /// The key.
-        key: String,
-    },
-    /// The store has no leader, or cannot be reached. Nothing was written.
-    #[error("the store cannot be reached, and has done nothing; try again, and check the broker if that goes on")]
-    Unavailable,
-    /// There was no answer in time.
-    #[error("the store did not answer; it may have written or not: read the key again")]
-    Unknown,
-    /// The key or the value is longer than the store accepts.
-    #[error("{bytes} bytes under one key exceed the store's limit of {limit}; store less under each key")]
-    TooLarge {
-        /// The total length of key and value.
-        bytes: usize,
-        /// The limit of the store.
-        limit: usize,
-    },
-    /// The key is not valid.
-    #[error("`{key}` is not a key; use letters, digits, `-`, `_`, `=` and `/`, with single dots between them")]
-    BadKey {
-        /// The key, shortened if it is long.
-        key: String,
-    },
-    /// The broker does not let this node write the key. Nothing was written.
-    #[error("the broker does not let this node write `{key}`; give the node the key that was made for its name")]
-    Forbidden {
-        /// The key.
-        key: String,
-    },
-    /// The table has no room for another key. Nothing was written.
-    #[error("the table of `{key}` is full; delete what is not needed, or raise the limit of the table")]
-    Full {
-        /// The key.
-        key: String,
-    },
-    /// The engine has been closed.
-    #[error("the engine is closed; join the cluster again with a new engine")]
-    Closed,
-}
-
 /// A subscription or a watch. Dropping it ends it.
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
@@ -260,15 +144,8 @@ impl fmt::Debug for Subscription {
 
 /// A callback that receives the messages of a subscription.
 pub type OnMessage = Box<dyn FnMut(Message) + Send>;
-/// A callback that receives the changes of a bucket.
-pub type OnChange = Box<dyn FnMut(Change) + Send>;
 /// A callback that receives the answer to a probe.
 pub type OnProbe = Box<dyn FnOnce(ProbeOutcome) + Send>;
-/// A callback that receives the revision of a write or of a deletion.
-pub type OnWrite = Box<dyn FnOnce(Result<Revision, StoreError>) + Send>;
-/// A callback that receives an entry; `None` if the store has none under the key.
-pub type OnRead = Box<dyn FnOnce(Result<Option<Entry>, StoreError>) + Send>;
-
 /// A failed attempt to connect to a server, or to use its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
@@ -311,7 +188,7 @@ pub trait Engine: Send + Sync {
     fn get(&self, bucket: Bucket, key: &str, then: OnRead);
 
     /// Reports all changes after revision `after`. Without `after`, or if the broker no longer has all changes since
-    /// then, the watch begins with [`Change::Resync`] and a snapshot.
+    /// then, the watch begins with [`Change::Resync`](crate::store::Change::Resync) and a snapshot.
     ///
     /// # Errors
     /// If the engine is closed.
@@ -449,8 +326,6 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_do() {
-        let conflict = StoreError::Conflict { key: "node.7f".into() };
-        assert!(conflict.to_string().contains("`node.7f`") && conflict.to_string().contains("read it again"));
         assert!(PublishError::Busy.to_string().contains("publish again"));
     }
 }

@@ -23,14 +23,15 @@
 //! | [`memory`] | an engine within one program, for tests and examples |
 //! | [`names`] | the process that holds a name of the cluster |
 //! | [`rights`] | a node's permissions at the broker |
+//! | [`store`] | the tables that all nodes agree on |
 //! | `testing` | whole nodes in simulated tests (feature `test`) |
 //! | [`session`] | sending, resending and acceptance between two nodes, and the end of a session |
 //! | [`topics`] | the encoding of a topic's events, and their queue on a node |
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod api;
 pub mod clock;
-mod cluster;
 pub mod codec;
 #[cfg(any(test, feature = "test"))]
 mod conformance;
@@ -38,7 +39,6 @@ mod directory;
 pub mod engine;
 pub mod envelope;
 pub mod eventual;
-mod floor;
 pub mod frame;
 pub mod groups;
 mod info;
@@ -54,6 +54,7 @@ mod reply;
 pub mod rights;
 pub mod session;
 mod starts;
+pub mod store;
 mod subject;
 #[cfg(any(test, feature = "test"))]
 pub mod testing;
@@ -61,7 +62,7 @@ mod threads;
 pub mod topics;
 mod wire;
 
-pub use cluster::{
+pub use api::{
     Broadcast, BroadcastError, Builder, Cluster, ClusterGroup, ClusterTopic, JoinError, Keyed, Member, NamedError,
     NodeError, Outage, RemoteNode, Starting, Statistics, Status,
 };
@@ -78,8 +79,8 @@ pub use starts::StartError;
 pub mod __private {
     #[cfg(any(test, feature = "test"))]
     pub use crate::conformance::{Rig, check};
-    pub use crate::floor::Floor;
     pub use crate::rights::{owner, table, write_subject};
+    pub use crate::store::floor::Floor;
     pub use crate::subject::{LONGEST_NAME, Subjects, is_key, is_name, is_pattern, is_subject, matches, shortened};
     pub use crate::threads::spawn;
 }

@@ -22,7 +22,7 @@
 //! No permission can express which process holds which name of the cluster. A node may therefore free a name that
 //! another node holds, and take it; but it cannot use the other node's token, or send as the other node.
 
-use crate::engine::Bucket;
+use crate::store::Bucket;
 use crate::subject::{Subjects, covers, matches};
 
 /// Returns a bucket's table name, as used in the subjects of its keys and in its stream's name.

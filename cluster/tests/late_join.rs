@@ -4,11 +4,9 @@
 use bytes::Bytes;
 use postroom::{NodeId, Runtime};
 use postroom_cluster::Cluster;
-use postroom_cluster::engine::{
-    Attempt, Bucket, Engine, Lane, OnChange, OnMessage, OnProbe, OnRead, OnWrite, PublishError, Revision,
-    SubscribeError, Subscription,
-};
+use postroom_cluster::engine::{Attempt, Engine, Lane, OnMessage, OnProbe, PublishError, SubscribeError, Subscription};
 use postroom_cluster::memory::{Broker, Client};
+use postroom_cluster::store::{Bucket, OnChange, OnRead, OnWrite, Revision};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};

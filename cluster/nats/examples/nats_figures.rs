@@ -8,7 +8,8 @@
 //! The store must be empty of the keys that it writes, so each run needs another cluster's name or another server.
 
 use bytes::Bytes;
-use postroom_cluster::engine::{Bucket, Engine, Lane, Message, ProbeOutcome, PublishError};
+use postroom_cluster::engine::{Engine, Lane, Message, ProbeOutcome, PublishError};
+use postroom_cluster::store::Bucket;
 use postroom_nats::{Nats, NatsEngine};
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -95,9 +95,9 @@ use completion::Completion;
 use postroom_cluster::__private::{is_pattern, is_subject, shortened};
 use postroom_cluster::access::Access;
 use postroom_cluster::engine::{
-    Attempt, Bucket, Engine, Lane, OnChange, OnMessage, OnProbe, OnRead, OnWrite, ProbeOutcome, PublishError, Revision,
-    StoreError, SubscribeError, Subscription,
+    Attempt, Engine, Lane, OnMessage, OnProbe, ProbeOutcome, PublishError, SubscribeError, Subscription,
 };
+use postroom_cluster::store::{Bucket, OnChange, OnRead, OnWrite, Revision, StoreError};
 use shared::EngineShared;
 use std::fmt;
 use std::sync::Arc;

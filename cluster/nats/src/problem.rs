@@ -2,8 +2,8 @@
 
 use crate::settings::Nats;
 use async_nats::{ConnectError, ConnectErrorKind};
-use postroom_cluster::engine::Bucket;
 use postroom_cluster::frame::MAX_FRAME;
+use postroom_cluster::store::Bucket;
 use std::error::Error;
 use std::fmt;
 

@@ -24,12 +24,12 @@
 //! The messages of a snapshot are collected until the goal is reached, so that keys deleted meanwhile are not in it.
 //!
 //! # Deletions are reported once
-//! When a tombstone in [`Bucket::Leases`](postroom_cluster::engine::Bucket::Leases) expires, the server replaces it
+//! When a tombstone in [`Bucket::Leases`](postroom_cluster::store::Bucket::Leases) expires, the server replaces it
 //! with a marker, as it does for an entry. Such markers are not reported. A watch that began after a given revision
 //! does not know the tombstones before it, so it reports their markers too.
 
 use bytes::Bytes;
-use postroom_cluster::engine::{Change, Entry, Revision};
+use postroom_cluster::store::{Change, Entry, Revision};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The messages that the consumer has to send.

@@ -3,7 +3,7 @@
 use crate::tls;
 use async_nats::ConnectOptions;
 use postroom_cluster::__private::{LONGEST_NAME, Subjects, is_name};
-use postroom_cluster::engine::Bucket;
+use postroom_cluster::store::Bucket;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;

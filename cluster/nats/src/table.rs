@@ -2,7 +2,7 @@
 
 use crate::settings::Nats;
 use postroom_cluster::__private::{owner, table, write_subject};
-use postroom_cluster::engine::{Bucket, Revision};
+use postroom_cluster::store::{Bucket, Revision};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;

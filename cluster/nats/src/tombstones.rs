@@ -11,7 +11,7 @@ use crate::connection::LAST_WORDS;
 use crate::requests;
 use crate::shared::EngineShared;
 use crate::table::{KEPT, Tombstone};
-use postroom_cluster::engine::Revision;
+use postroom_cluster::store::Revision;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::table::StoreTable;
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use postroom_cluster::engine::{Bucket, Change, Entry, OnChange, Revision};
+use postroom_cluster::store::{Bucket, Change, Entry, OnChange, Revision};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,8 @@ use super::encode::{
 };
 use super::{Body, EndCode, Epoch, Frame, Hello, MAX_FRAME, MAX_PIECE, PIECE, Parcel, Segment};
 use super::{Table, TableError, VersionError, Versions};
-use crate::engine::{Lane, Revision};
+use crate::engine::Lane;
+use crate::store::Revision;
 use bytes::{Buf, Bytes};
 use postroom::Pid;
 

@@ -41,7 +41,8 @@ mod tests;
 pub use decode::DecodeError;
 pub use table::{MAX_NAME, MAX_TABLE, Table, TableError, VersionError, Versions};
 
-use crate::engine::{Lane, Revision};
+use crate::engine::Lane;
+use crate::store::Revision;
 use bytes::Bytes;
 use postroom::Pid;
 use std::fmt;
@@ -78,7 +79,7 @@ pub struct Epoch {
 
 impl Epoch {
     /// Returns the epoch of the `count`th session with a peer, counted from zero, of the node whose record in
-    /// [`Bucket::Nodes`](crate::engine::Bucket::Nodes) has this revision. Returns `None` for revision zero, which no
+    /// [`Bucket::Nodes`](crate::store::Bucket::Nodes) has this revision. Returns `None` for revision zero, which no
     /// record has.
     pub fn new(revision: Revision, count: u32) -> Option<Self> {
         (revision.0 != 0).then_some(Self { revision, count })

@@ -5,7 +5,7 @@ use super::CountRequest;
 use super::record::{Count, key, node_of};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Bucket, Change, Entry, Revision, StoreError};
+use crate::store::{Bucket, Change, Entry, Revision, StoreError};
 use postroom::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

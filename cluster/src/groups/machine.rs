@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
 use crate::directory::notices::Notices;
 use crate::directory::{MAX_NAME, is_name};
-use crate::engine::{Change, Revision};
+use crate::store::{Change, Revision};
 use postroom::{ExitReason, GroupEvent, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Groups of the cluster: one name for processes on any nodes.
 //!
 //! The members of a group stay where they are, and each node knows its own. All nodes know only **how many** members of
-//! each group a node has: the store has an entry in [`Bucket::Groups`](crate::engine::Bucket::Groups) for each node and
+//! each group a node has: the store has an entry in [`Bucket::Groups`](crate::store::Bucket::Groups) for each node and
 //! group. A [`Groups`] is one node's view. It is a state machine without clock, thread or store.
 //!
 //! # Protocol

@@ -1,8 +1,8 @@
 //! The record, in the store, of the number of members that a node has in a group, and the key of that record.
 
 use crate::directory::is_name;
-use crate::engine::Revision;
 use crate::names;
+use crate::store::Revision;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::NodeId;
 

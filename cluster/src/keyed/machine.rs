@@ -5,7 +5,7 @@ use super::{Found, KeyRefusal, KeyedError, KeyedStart};
 use crate::clock::Moment;
 use crate::directory::is_name;
 use crate::directory::message::DirectoryMessage;
-use crate::engine::Revision;
+use crate::store::Revision;
 use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::*;
 use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
-use crate::engine::Revision;
 use crate::random::Random;
+use crate::store::Revision;
 use postroom::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -54,7 +54,7 @@ mod tests;
 
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Bucket, Entry, Revision, StoreError};
+use crate::store::{Bucket, Entry, Revision, StoreError};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -194,7 +194,7 @@ pub enum Fence {
 /// ```
 /// use postroom_cluster::access::{Access, Answer};
 /// use postroom_cluster::clock::Moment;
-/// use postroom_cluster::engine::Revision;
+/// use postroom_cluster::store::Revision;
 /// use postroom_cluster::lease::{Lease, LeaseEvent, Timing};
 /// use std::time::Duration;
 ///

@@ -7,7 +7,8 @@ use super::{
 };
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Change, Entry, ProbeOutcome, Revision, StoreError};
+use crate::engine::ProbeOutcome;
+use crate::store::{Change, Entry, Revision, StoreError};
 use postroom::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// use postroom::NodeId;
 /// use postroom_cluster::access::{Access, Answer};
 /// use postroom_cluster::clock::Moment;
-/// use postroom_cluster::engine::{Change, Entry, Revision};
+/// use postroom_cluster::store::{Change, Entry, Revision};
 /// use postroom_cluster::membership::{Finding, Inquiry, Membership, MembershipEvent, Record};
 ///
 /// let now = Moment::START;

@@ -1,6 +1,6 @@
 //! Membership: which nodes belong to the cluster, and when a node counts as lost.
 //!
-//! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`Identity`]: its name and its
+//! Each node has a record in [`Bucket::Nodes`](crate::store::Bucket::Nodes), under its [`Identity`]: its name and its
 //! [`NodeId`]. **The records decide** who is a member, not which nodes receive messages from each other: all nodes see
 //! the same records, in the same order. A [`Membership`] is one node's view. It is a state machine without clock,
 //! thread or store: the caller passes in the changes that the watch of the bucket reports, makes the
@@ -66,7 +66,8 @@ pub use machine::{KnownNames, Membership};
 pub use record::{MAX_NODE_NAME, Record, RecordError};
 
 use crate::access::{Access, Answer};
-use crate::engine::{ProbeOutcome, Revision};
+use crate::engine::ProbeOutcome;
+use crate::store::Revision;
 use postroom::NodeId;
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ pub enum JoinRefusal {
     },
     /// The store refuses the record.
     #[error("the store refuses the record of this node: {0}")]
-    Store(crate::engine::StoreError),
+    Store(crate::store::StoreError),
     /// The cluster has the maximum number of nodes.
     #[error(
         "the cluster has {limit} nodes, the most that this node was built for; set `max_nodes` higher on all nodes"

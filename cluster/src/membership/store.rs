@@ -3,8 +3,9 @@
 use super::{Finding, Identity, Inquiry, Loss, Membership, MembershipEvent, Record};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Change, Entry, ProbeOutcome, Revision, StoreError};
+use crate::engine::ProbeOutcome;
 use crate::random::Random;
+use crate::store::{Change, Entry, Revision, StoreError};
 use bytes::Bytes;
 use postroom::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -3,7 +3,7 @@
 use super::store::{World, id};
 use super::*;
 use crate::clock::Moment;
-use crate::engine::{Change, Entry, Revision, StoreError};
+use crate::store::{Change, Entry, Revision, StoreError};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 

@@ -28,11 +28,9 @@ mod tests;
 
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{
-    Bucket, Engine, Lane, Message, OnChange, OnMessage, OnProbe, OnRead, OnWrite, PublishError, Revision,
-    SubscribeError, Subscription,
-};
+use crate::engine::{Engine, Lane, Message, OnMessage, OnProbe, PublishError, SubscribeError, Subscription};
 use crate::rights::Rights;
+use crate::store::{Bucket, OnChange, OnRead, OnWrite, Revision};
 use crate::subject::{is_pattern, is_subject, shortened};
 use bytes::Bytes;
 use state::{BrokerJob, BrokerState, BrokerSubscriber, Connection, ConnectionState, Watcher};

@@ -2,11 +2,10 @@
 
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{
-    Bucket, Change, Entry, Lane, Message, OnChange, OnMessage, OnProbe, ProbeOutcome, Revision, StoreError,
-};
-use crate::floor::Floor;
+use crate::engine::{Lane, Message, OnMessage, OnProbe, ProbeOutcome};
 use crate::rights::Rights;
+use crate::store::floor::Floor;
+use crate::store::{Bucket, Change, Entry, OnChange, Revision, StoreError};
 use crate::subject::{is_key, matches, shortened};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -282,7 +281,7 @@ impl BrokerState {
         }
     }
 
-    /// Does what an engine does first on a new connection: see [`floor`](crate::floor).
+    /// Does what an engine does first on a new connection: see [`floor`](crate::store::floor).
     pub(super) fn prepare(&mut self, client: usize) {
         let clock = if self.has_no_clock { 0 } else { self.now.since(Moment::START).as_micros() as u64 };
         let floor = &self.clients[client].floor;

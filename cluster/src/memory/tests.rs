@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::conformance::{Rig, check};
-use crate::engine::{Change, Entry, ProbeOutcome, StoreError};
+use crate::engine::ProbeOutcome;
+use crate::store::{Change, Entry, StoreError};
 use std::sync::mpsc;
 
 /// Returns a callback that sends everything it receives to a channel.

@@ -4,7 +4,7 @@ use super::record::{Holder, MAX_NAME, decode, encode, key};
 use super::{NameRequest, RegisterError, Registered, Token};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Change, Entry, Revision, StoreError};
+use crate::store::{Change, Entry, Revision, StoreError};
 use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -23,7 +23,7 @@ const REPEAT_REFUSED: Duration = Duration::from_secs(30);
 /// ```
 /// use postroom_cluster::access::{Access, Answer};
 /// use postroom_cluster::clock::Moment;
-/// use postroom_cluster::engine::Revision;
+/// use postroom_cluster::store::Revision;
 /// use postroom_cluster::names::{Names, Token};
 ///
 /// let mut names = Names::default();

@@ -1,6 +1,6 @@
 //! Names of the cluster. Each has one holder at a time, and a token that fences off earlier holders.
 //!
-//! A name is an entry of [`Bucket::Names`](crate::engine::Bucket::Names): its value contains the process that holds the
+//! A name is an entry of [`Bucket::Names`](crate::store::Bucket::Names): its value contains the process that holds the
 //! name, and the membership of its node at the registration. **The store decides**: of several processes that register
 //! a name at once, one creates the entry. A [`Names`] is one node's view of all names, and generates this node's
 //! requests to the store. It is a state machine without clock, thread or store.
@@ -76,7 +76,7 @@ pub(crate) use record::key;
 pub use record::{Holder, MAX_NAME, NameRecordError};
 
 use crate::access::Access;
-use crate::engine::Revision;
+use crate::store::Revision;
 use postroom::Pid;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -212,6 +212,6 @@ pub enum RegisterError {
         /// The name.
         name: String,
         /// The store's error.
-        error: crate::engine::StoreError,
+        error: crate::store::StoreError,
     },
 }

@@ -1,6 +1,6 @@
 //! The value and the key of a name in the store.
 
-use crate::engine::Revision;
+use crate::store::Revision;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::Pid;
 

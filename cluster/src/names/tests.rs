@@ -3,9 +3,10 @@
 use super::*;
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Bucket, Change, Engine, Entry, Revision, StoreError, Subscription};
+use crate::engine::{Engine, Subscription};
 use crate::memory::{Broker, Client};
 use crate::random::Random;
+use crate::store::{Bucket, Change, Entry, Revision, StoreError};
 use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -306,8 +307,8 @@ fn a_name_never_has_two_holders() {
     assert!(taken > 1_000 && passed_on > 300, "{taken} taken, {passed_on} passed on");
 }
 
-fn entry(key: &str, revision: u64, value: bytes::Bytes) -> crate::engine::Entry {
-    crate::engine::Entry { key: key.into(), value, revision: Revision(revision) }
+fn entry(key: &str, revision: u64, value: bytes::Bytes) -> crate::store::Entry {
+    crate::store::Entry { key: key.into(), value, revision: Revision(revision) }
 }
 
 fn record(name: &str, node: u64, epoch: u64) -> bytes::Bytes {
@@ -426,7 +427,7 @@ fn a_holder_whose_entry_is_gone_is_told() {
     let entry = |epoch, at| {
         let holder = Holder { pid: "<21.0.5.1>".parse().unwrap(), epoch: Revision(epoch) };
         let value = super::record::encode("acct-7", &holder);
-        Change::Put(crate::engine::Entry { key: "acct-7".into(), value, revision: Revision(at) })
+        Change::Put(crate::store::Entry { key: "acct-7".into(), value, revision: Revision(at) })
     };
     let deleted = |at| Change::Deleted { key: "acct-7".into(), revision: Revision(at) };
     let synced = |at| Change::Synced { revision: Revision(at) };

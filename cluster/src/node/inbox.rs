@@ -2,10 +2,10 @@
 
 use crate::access::Answer;
 use crate::clock::Moment;
-use crate::engine::Change;
 use crate::membership::{Finding, Identity};
 use crate::names::{RegisterError, Token};
 use crate::reply::Completer;
+use crate::store::Change;
 use bytes::Bytes;
 use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, VecDeque};

@@ -431,7 +431,7 @@ impl Peer {
 
     /// Returns an identity that no other session with this node has, for tests.
     #[cfg(any(test, feature = "test"))]
-    pub(crate) fn identity(&self) -> (crate::frame::Epoch, crate::engine::Revision) {
+    pub(crate) fn identity(&self) -> (crate::frame::Epoch, crate::store::Revision) {
         self.lock().session.identity()
     }
 

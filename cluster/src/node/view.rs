@@ -3,10 +3,10 @@
 use super::inbox::Check;
 use super::peer::Peer;
 use crate::clock::Moment;
-use crate::engine::Revision;
 use crate::lease::Fence;
 use crate::membership::JoinRefusal;
 use crate::names::Names;
+use crate::store::Revision;
 use postroom::NodeId;
 use std::collections::BTreeMap;
 #[cfg(test)]

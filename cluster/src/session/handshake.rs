@@ -1,8 +1,8 @@
 //! The identity of the peer: the steps *hello* and *confirm*.
 
 use crate::clock::Moment;
-use crate::engine::Revision;
 use crate::frame::{Epoch, Hello};
+use crate::store::Revision;
 use std::time::Duration;
 
 /// The interval at which a hello or a goodbye is repeated: the first and the longest.

@@ -8,8 +8,9 @@ use super::{
     SessionEvent,
 };
 use crate::clock::Moment;
-use crate::engine::{Lane, Revision};
+use crate::engine::Lane;
 use crate::frame::{Body, DecodeError, EndCode, Epoch, Frame, Hello, MAX_FRAME, Parcel, Segment, Table};
+use crate::store::Revision;
 use bytes::Bytes;
 use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,7 +23,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use postroom_cluster::clock::Moment;
-/// use postroom_cluster::engine::{Lane, Revision};
+/// use postroom_cluster::engine::Lane;
+/// use postroom_cluster::store::Revision;
 /// use postroom_cluster::frame::{Epoch, Table};
 /// use postroom_cluster::session::{Config, Session, SessionEvent};
 ///

@@ -2,9 +2,10 @@
 
 use super::{Config, LaneLimits, Session, SessionEnd, SessionEvent, Transmit, refusal};
 use crate::clock::Moment;
-use crate::engine::{Lane, Revision};
+use crate::engine::Lane;
 use crate::frame::{Epoch, Table, Versions};
 use crate::random::Random;
+use crate::store::Revision;
 use bytes::{BufMut, Bytes, BytesMut};
 use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

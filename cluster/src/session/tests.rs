@@ -3,8 +3,8 @@
 use super::network::{Faults, Log, World, pid, small};
 use super::*;
 use crate::clock::Moment;
-use crate::engine::Revision;
 use crate::frame::{Body, EndCode, Epoch, Frame, Hello, Table, VersionError};
+use crate::store::Revision;
 use postroom::Pid;
 
 /// The number of seeds for each property, unless `POSTROOM_CLUSTER_SEEDS` sets another.

@@ -1,14 +1,14 @@
 //! Nodes of a simulation, and the faults that a test can inject into them.
 
 use super::oracle;
-use crate::cluster::{Builder, Cluster, SimulatedJoin};
-use crate::engine::Revision;
+use crate::api::{Builder, Cluster, SimulatedJoin};
 use crate::frame::Epoch;
 use crate::memory::Client;
 use crate::memory::simulated::{Side, SimulatedBroker, Traffic};
 use crate::node::books::Books;
 use crate::node::peer::Peer;
 use crate::node::view::View;
+use crate::store::Revision;
 use postroom::prelude::*;
 use postroom::routing::{Node, Router};
 use std::ops::{Add, Deref};

@@ -2,9 +2,9 @@
 //! before.
 
 use crate::access::Access;
-use crate::engine::Bucket;
 use crate::memory::simulated::{Seen, SimulatedBroker, Written};
 use crate::names::decode_record;
+use crate::store::Bucket;
 use crate::subject::Identity;
 use postroom::Pid;
 use postroom::routing::Node;

@@ -23,8 +23,9 @@ mod spec;
 use clients::{Holder, Line, Site, check_names, join};
 use history::{Book, Guard};
 use postroom::Runtime;
-use postroom_cluster::engine::{Bucket, Engine};
+use postroom_cluster::engine::Engine;
 use postroom_cluster::memory::{Broker, Client, RunningBroker};
+use postroom_cluster::store::Bucket;
 use postroom_cluster::{Builder, Cluster};
 use std::sync::{Arc, mpsc};
 

@@ -4,7 +4,8 @@ use super::secured::{Secured, frame, refusal};
 use super::{GUARD, channel, create, get, next, wait_until};
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
-use postroom_cluster::engine::{Bucket, Engine, Lane, StoreError};
+use postroom_cluster::engine::{Engine, Lane};
+use postroom_cluster::store::{Bucket, StoreError};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -116,7 +117,7 @@ fn what_a_consumer_delivers_is_no_lease() {
         assert_eq!(next(&changes), super::put("eu-1.1", "own", revision));
         let seen = next(&changes);
         assert!(
-            matches!(&seen, postroom_cluster::engine::Change::Put(entry) if entry.key == "eu-1.2"),
+            matches!(&seen, postroom_cluster::store::Change::Put(entry) if entry.key == "eu-1.2"),
             "{bucket:?}: {seen:?}"
         );
         assert_eq!(get(&one, bucket, "eu-1.1").unwrap().unwrap().revision, revision);

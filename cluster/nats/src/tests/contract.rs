@@ -5,7 +5,8 @@ use super::{GUARD, block, channel, connect, create, delete, get, kept, next, sub
 use crate::{MAX_QUESTIONS, NatsEngine};
 use bytes::Bytes;
 use postroom_cluster::__private::{Rig, check};
-use postroom_cluster::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, PublishError, StoreError, SubscribeError};
+use postroom_cluster::engine::{Engine, Lane, ProbeOutcome, PublishError, SubscribeError};
+use postroom_cluster::store::{Bucket, Change, StoreError};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -111,7 +112,7 @@ fn ask_all(engine: &NatsEngine) -> mpsc::Receiver<(&'static str, bool)> {
         let then = then(what);
         Box::new(move |result| then(result == Err(StoreError::Closed)))
     };
-    let revision = postroom_cluster::engine::Revision(1);
+    let revision = postroom_cluster::store::Revision(1);
     engine.create(Bucket::Names, "a", Bytes::new(), written("create"));
     engine.update(Bucket::Names, "a", Bytes::new(), revision, written("update"));
     engine.delete(Bucket::Names, "a", revision, written("delete"));
@@ -242,7 +243,7 @@ fn questions_are_bounded() {
 fn a_name_is_created_again_over_its_tombstone() {
     let Some(server) = Server::start() else { return };
     let engine = connect(server.nats());
-    let mut last = postroom_cluster::engine::Revision(0);
+    let mut last = postroom_cluster::store::Revision(0);
     for _ in 0..3 {
         let created = create(&engine, Bucket::Names, "name", "value").unwrap();
         assert!(created > last);

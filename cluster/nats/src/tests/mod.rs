@@ -24,7 +24,8 @@ mod watches;
 use super::table::StoreTable;
 use super::{Nats, NatsEngine, requests};
 use bytes::Bytes;
-use postroom_cluster::engine::{Bucket, Change, Engine, Entry, Lane, Message, Revision, StoreError, Subscription};
+use postroom_cluster::engine::{Engine, Lane, Message, Subscription};
+use postroom_cluster::store::{Bucket, Change, Entry, Revision, StoreError};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 

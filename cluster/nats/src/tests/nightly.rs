@@ -11,7 +11,8 @@ use super::{
 };
 use crate::Nats;
 use crate::table::KEPT;
-use postroom_cluster::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, Revision, StoreError};
+use postroom_cluster::engine::{Engine, Lane, ProbeOutcome};
+use postroom_cluster::store::{Bucket, Change, Revision, StoreError};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;

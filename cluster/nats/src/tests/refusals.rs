@@ -4,8 +4,9 @@ use super::server::Server;
 use super::{GUARD, connect, create, next, subscribe};
 use crate::{Nats, Problem};
 use bytes::Bytes;
-use postroom_cluster::engine::{Bucket, Engine, Lane, PublishError, StoreError};
+use postroom_cluster::engine::{Engine, Lane, PublishError};
 use postroom_cluster::frame::MAX_FRAME;
+use postroom_cluster::store::{Bucket, StoreError};
 
 /// The seed of a user's nkey, from NATS' documentation.
 const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use postroom::prelude::*;
 use postroom::{NodeId, Runtime};
 use postroom_cluster::__private::Subjects;
-use postroom_cluster::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, StoreError};
+use postroom_cluster::engine::{Engine, Lane, ProbeOutcome};
 use postroom_cluster::membership::Identity;
+use postroom_cluster::store::{Bucket, Change, StoreError};
 use postroom_cluster::{Cluster, JoinError};
 use std::sync::Arc;
 

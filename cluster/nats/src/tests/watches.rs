@@ -4,7 +4,8 @@ use super::proxy::Proxy;
 use super::server::Server;
 use super::{channel, connect, create, delete, next, put, update, wait_until_down, watch};
 use crate::Nats;
-use postroom_cluster::engine::{Bucket, Change, Engine, Revision};
+use postroom_cluster::engine::Engine;
+use postroom_cluster::store::{Bucket, Change, Revision};
 
 #[test]
 fn an_interrupted_watch_goes_on_where_it_was() {

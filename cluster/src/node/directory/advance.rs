@@ -4,11 +4,11 @@
 use super::{Directory, DirectoryState};
 use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
-use crate::engine::{Bucket, Revision};
 use crate::groups::{CountRequest, MembershipError};
 use crate::keyed::{Found, KeyedError, KeyedStart};
 use crate::node::peer::Peer;
 use crate::reply::Completer;
+use crate::store::{Bucket, Revision};
 use postroom::error::SendFailure;
 use postroom::{NodeId, Pid, payloads};
 use std::collections::BTreeMap;

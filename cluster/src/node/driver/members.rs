@@ -3,7 +3,7 @@
 use super::{AGAIN, Driver, JoinAttempt};
 use crate::access::Answer;
 use crate::clock::Moment;
-use crate::engine::{Bucket, Change, Lane, Revision};
+use crate::engine::Lane;
 use crate::lease::{Fence, Lease, LeaseEvent};
 use crate::membership::{
     Finding, Identity, Inquiry, JoinRefusal, Loss, Membership, MembershipEvent, Record, RecordError,
@@ -12,6 +12,7 @@ use crate::names::{Holder, RegisterError};
 use crate::node::inbox::Input;
 use crate::node::view::{Member, Outage};
 use crate::reply::pair;
+use crate::store::{Bucket, Change, Revision};
 use postroom::NodeId;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 use super::Driver;
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::engine::{Bucket, Entry, StoreError};
 use crate::names::{NameRequest, Registered};
 use crate::node::inbox::Input;
 use crate::node::view::Outage;
+use crate::store::{Bucket, Entry, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

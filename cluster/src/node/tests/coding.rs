@@ -3,8 +3,8 @@
 use super::asks::Gate;
 use super::*;
 use crate::codec::{CodecError, MAX_MESSAGE};
-use crate::engine::{Bucket, Change};
 use crate::lease::Timing;
+use crate::store::{Bucket, Change};
 use crate::subject::Identity;
 use postroom::Delivery;
 use serde::de::Error as _;

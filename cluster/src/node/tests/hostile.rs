@@ -6,11 +6,12 @@
 use super::asks::Gate;
 use super::*;
 use crate::directory::message::DirectoryMessage;
-use crate::engine::{Bucket, Engine, Lane, Message, StoreError, Subscription};
+use crate::engine::{Engine, Lane, Message, Subscription};
 use crate::envelope::{Content, Envelope};
 use crate::frame::MAX_FRAME;
 use crate::groups::MAX_MEMBERS;
 use crate::memory::MAX_PAYLOAD;
+use crate::store::{Bucket, StoreError};
 use crate::subject::{Identity, Subjects};
 use bytes::Bytes;
 use postroom::routing::{LinkMessage, Transport};

@@ -95,23 +95,23 @@ impl Engine for Deaf {
         self.0.probe(subject, then);
     }
 
-    fn create(&self, bucket: engine::Bucket, key: &str, value: Bytes, then: engine::OnWrite) {
+    fn create(&self, bucket: store::Bucket, key: &str, value: Bytes, then: store::OnWrite) {
         self.0.create(bucket, key, value, then);
     }
 
-    fn update(&self, bucket: engine::Bucket, key: &str, value: Bytes, old: engine::Revision, then: engine::OnWrite) {
+    fn update(&self, bucket: store::Bucket, key: &str, value: Bytes, old: store::Revision, then: store::OnWrite) {
         self.0.update(bucket, key, value, old, then);
     }
 
-    fn delete(&self, bucket: engine::Bucket, key: &str, expected: engine::Revision, then: engine::OnWrite) {
+    fn delete(&self, bucket: store::Bucket, key: &str, expected: store::Revision, then: store::OnWrite) {
         self.0.delete(bucket, key, expected, then);
     }
 
-    fn get(&self, bucket: engine::Bucket, key: &str, then: engine::OnRead) {
+    fn get(&self, bucket: store::Bucket, key: &str, then: store::OnRead) {
         self.0.get(bucket, key, then);
     }
 
-    fn watch(&self, _: engine::Bucket, _: Option<engine::Revision>, _: engine::OnChange) -> Subscribed {
+    fn watch(&self, _: store::Bucket, _: Option<store::Revision>, _: store::OnChange) -> Subscribed {
         Err(engine::SubscribeError::Closed)
     }
 

@@ -10,7 +10,7 @@ fn a_node_without_its_lease_registers_nothing() {
     let [account, other] = [start(&one, "eu-2", 1), start(&two, "eu-1", 2)];
     let (sender, changes) = std::sync::mpsc::channel();
     let on_change = Box::new(move |change| drop(sender.send(change)));
-    let _watch = nodes.broker.connect().watch(engine::Bucket::Names, None, on_change).unwrap();
+    let _watch = nodes.broker.connect().watch(store::Bucket::Names, None, on_change).unwrap();
     let paused = nodes.lock().machines[1].driver.take();
     let registered = two.cluster.register("acct-7", account);
     let timing = crate::lease::Timing::default();
@@ -20,7 +20,7 @@ fn a_node_without_its_lease_registers_nothing() {
     one.cluster.register("acct-8", other).wait().unwrap();
     loop {
         let change = changes.recv_timeout(Duration::from_secs(60)).expect("a change");
-        if let engine::Change::Put(entry) = change {
+        if let store::Change::Put(entry) = change {
             assert_eq!(entry.key, crate::names::key("acct-8"));
             break;
         }

@@ -2,9 +2,9 @@
 
 use super::asks::Gate;
 use super::*;
-use crate::engine::{Bucket, Entry, StoreError};
 use crate::membership;
 use crate::rights::Rights;
+use crate::store::{Bucket, Entry, StoreError};
 use crate::{Outage, Status};
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -33,9 +33,9 @@ mod store;
 
 use super::checks::{Ledger, Once};
 use super::{Faults, SimulatedBroker, SimulatedNode, Trouble};
-use crate::engine::Revision;
 use crate::frame::Epoch;
 use crate::memory::Broker;
+use crate::store::Revision;
 use crate::{Builder, Cluster};
 use postroom::prelude::*;
 use postroom::test::Sim;

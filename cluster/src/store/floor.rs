@@ -47,7 +47,7 @@
 //! written: it expects its own last revision, and treats the lease as lost if it finds another. The leases in a copy
 //! expire within the lease time.
 
-use crate::engine::{Bucket, Revision};
+use crate::store::{Bucket, Revision};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 

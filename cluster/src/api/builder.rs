@@ -430,8 +430,8 @@ fn draw() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::StoreError;
     use crate::memory::Broker;
+    use crate::store::StoreError;
     use postroom::Runtime;
 
     /// Catches: a join that reports a shut-down runtime instead of the refusal, because its thread was preempted until
