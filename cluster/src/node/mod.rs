@@ -26,10 +26,11 @@
 //! # Invariants
 //! 1. **One lock per peer**, held for a queue operation: not while user code runs, and never two at a time. The only
 //!    locks taken while it is held are those of queues, and no lock is taken while those are held.
-//! 2. Messages from a peer, and the end of its session, pass through one queue to the delivery: so no message of a
-//!    session is delivered after its end was reported.
+//! 2. Messages from a peer, and the end of its session, pass through one queue to the delivery, so no message of a
+//!    session is delivered after the session's end was reported.
 //! 3. A call, or a start, is answered once, by the thread that takes it out of the peer's table.
-//! 4. A frame is published only while the lease permits it, by a reading of the clock after the frame was made.
+//! 4. A frame is published only while the lease permits it, according to a reading of the clock taken after the frame
+//!    was made.
 
 #[cfg(any(test, feature = "test"))]
 pub(crate) mod books;

@@ -65,11 +65,12 @@ pub(crate) struct View {
 pub(crate) struct ViewState {
     /// Whether this node is a member, and its lease is valid.
     pub(crate) is_member: bool,
-    /// Why this node is not a member, if it was one, or its join got far enough that the store has its record.
+    /// Why this node is not a member. Set only if it was a member, or if its join got far enough that the store has its
+    /// record.
     pub(crate) outage: Option<Outage>,
-    /// The problem that currently keeps it from the broker, while it is not a member.
+    /// The problem that currently keeps this node from the broker, while it is not a member.
     pub(crate) obstacle: Option<String>,
-    /// Set if it will never be a member again: it has left, or its first join was refused.
+    /// Set if this node will never be a member again: `None` if it has left, or the refusal of its first join.
     pub(crate) is_over: Option<Option<JoinRefusal>>,
     /// All nodes with known records. If several have one name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,
@@ -103,8 +104,8 @@ impl ViewState {
         self.own = None;
     }
 
-    /// Returns the members, at most one per name: the one that joined last. An older one of the same name, even of
-    /// this node's name, is a leftover of a restarted node until its loss is found.
+    /// Returns the members, at most one per name: the one that joined last. An older member of the same name, or of
+    /// this node's name, is left over from a restarted node until its loss is noticed.
     pub(crate) fn latest(&self) -> Vec<&Member> {
         let mut latest: BTreeMap<&str, (Revision, &Member)> = BTreeMap::new();
         for member in self.members.values() {
@@ -219,7 +220,7 @@ mod tests {
         // The order in which the records are reported does not matter.
         join(&mut view, 5, "eu-1", 2);
         assert_eq!(shown(&view), [7, 2]);
-        // The member was another node of the same name after all.
+        // The newest one is lost, and an older node of the same name remains.
         view.lost(id(7));
         assert_eq!(shown(&view), [5, 2]);
         view.own = Some(("eu-1".into(), Revision(4)));

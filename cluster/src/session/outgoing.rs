@@ -45,7 +45,7 @@ pub(super) struct Outgoing {
     /// arrived.
     is_trying: bool,
     round_trip: RoundTrip,
-    /// The time since when an acknowledgement is missing.
+    /// The time since which an acknowledgement has been missing.
     pub(super) waiting_since: Option<Moment>,
     /// Whether the next segment asks the peer for an answer.
     pub(super) ask: bool,
@@ -385,7 +385,7 @@ mod tests {
         out.push(Bytes::new()).ok().unwrap();
         fill(&mut out, at(200));
         assert_eq!(out.next_timeout(), Some(at(200 + 200 + 4 * 100)));
-        // The parcel was sent twice: the acknowledgement may be for either.
+        // The parcel was sent twice, and the acknowledgement may be for either copy.
         out.handle_timeout(at(900));
         fill(&mut out, at(900));
         ack(&mut out, at(901), 2, false);

@@ -48,7 +48,7 @@ pub(super) struct StartAnswer {
     /// Whether a supervisor requested the process.
     pub(super) is_child: bool,
     pub(super) is_given: bool,
-    /// The length of its inputs, if the start is [recorded](Peer::begin_start).
+    /// The length of the inputs, if the start is [recorded](Peer::begin_start).
     pub(super) noted: Option<usize>,
 }
 

@@ -34,7 +34,7 @@ enum Told {
     Lost(Vec<crate::eventual::NameLost>),
 }
 
-/// A pending request of a user, with what answers it.
+/// A pending request of a user, with its answer.
 type Answered<T, E, A> = (Completer<Result<T, E>>, A);
 
 /// The actions that are due, for the driver to perform without the lock.
@@ -137,8 +137,8 @@ impl Directory {
         }
     }
 
-    /// Sends notifications to a process of this node, which may run user code. `told` wraps those without room, which
-    /// then return to their state machine.
+    /// Sends notifications to a process of this node, which may run user code. `told` wraps the notifications that
+    /// found no room, which then return to their state machine.
     fn tell<T: Send + 'static, M: Clone + Send + 'static>(
         self: &Arc<Self>,
         pid: Pid,
@@ -206,7 +206,7 @@ impl Directory {
 }
 
 impl DirectoryState {
-    /// Lets time pass, and takes the actions that are due by then.
+    /// Advances the state machines to `now`, and takes the actions that are due.
     fn take_due(&mut self, now: Moment) -> DueActions {
         self.groups.handle_timeout(now);
         self.eventual.handle_timeout(now);
