@@ -36,7 +36,7 @@ impl Account {
     }
 }
 
-/// Every two seconds it opens an account somewhere, and calls the holder of a name.
+/// Opens an account on some node and calls the holder of a name, every two seconds.
 fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().nth(1).ok_or("name the node: `-- eu-1`")?;
     let runtime = Runtime::new()?;

@@ -37,7 +37,7 @@
 //! | `subscriptions` | subscriptions and probes |
 //!
 //! # A silent network
-//! A node whose network silently drops everything counts as lost for the others within 6 s:
+//! The others count a node whose network silently drops everything as lost within 6 s:
 //!
 //! ```text
 //!  server gives up the connection 4.0  +  probe 0.5  +  until the next 0.2  +  grace 1.0  =  5.7
@@ -45,8 +45,8 @@
 //!
 //! The first term is that of a server with `ping_interval: "1s"` and `ping_max: 2`, which checks once a second and
 //! gives up after two missing answers. If only the node hears nothing, the server does not notice, and the node gives
-//! up the connection after 3.75 s. The sessions do not add to this time: a neighbour is probed all the time, whether or
-//! not it is suspected.
+//! up the connection after 3.75 s. The sessions do not add to this time, since a neighbour is probed continually,
+//! whether or not it is suspected.
 //!
 //! # The server
 //! NATS confirms a write before it is on the disk, so a power failure can lose some of the last two minutes. The
@@ -82,7 +82,7 @@ mod tls;
 mod tombstones;
 mod watch;
 
-/// The cluster's crate, of the version whose engine this is.
+/// The crate of the cluster, in the version that this engine is made for.
 pub use postroom_cluster;
 
 pub use connection::{MAX_QUEUED, MAX_QUEUED_BYTES};

@@ -209,8 +209,8 @@ impl Delivery {
         peer.release(lane, cost);
     }
 
-    /// Handles an envelope. Returns whether the envelope is stored together with its credit, which must not be returned
-    /// yet then.
+    /// Handles an envelope. Returns whether the envelope is stored together with its credit, in which case the credit
+    /// must not be returned yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {
             Envelope::Message { to, content } => return self.message(peer, to, content, lane, cost),

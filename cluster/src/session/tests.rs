@@ -298,7 +298,7 @@ fn epoch(revision: u64, count: u32) -> Epoch {
     Epoch::new(Revision(revision), count).unwrap()
 }
 
-/// Returns the session of a node with revision 1 with one with revision 2; it is connected to nothing.
+/// Returns a session of the node with revision 1, whose peer has revision 2. It is not connected to anything.
 fn alone() -> Session {
     Session::new(Config::default(), epoch(1, 0), Revision(2), Table::default(), Moment::START)
 }

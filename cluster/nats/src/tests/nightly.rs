@@ -37,7 +37,8 @@ fn a_server_that_stops_is_given_up_and_found_again() {
         engine.get(Bucket::Names, &key, push);
         let (push, probed) = channel();
         engine.probe("again", push);
-        // The write is unknown if it was sent, and unavailable if it was not; a read has done nothing.
+        // The write is reported as unknown if it was sent, and as unavailable if it was not. A read changes nothing, so
+        // it is always reported as unavailable.
         let written = next(&written).unwrap_err();
         assert!(matches!(written, StoreError::Unknown | StoreError::Unavailable), "{written}");
         assert_eq!(next(&read), Err(StoreError::Unavailable));
@@ -77,7 +78,7 @@ fn wait_for_create(engine: &dyn Engine, key: &str) -> Revision {
     revision.unwrap()
 }
 
-/// The store continues with two of three servers, whichever was the leader, and has lost no confirmed write.
+/// The store continues with two of three servers, whichever was the leader, and loses no confirmed write.
 #[test]
 fn the_store_survives_the_loss_of_its_leaders() {
     let Some(mut servers) = cluster(3) else { return };

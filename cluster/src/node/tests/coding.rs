@@ -204,7 +204,7 @@ fn of_all_errors_of_codecs_only_those_of_messages_that_are_not_exported_say_so()
     }
 }
 
-/// The loss of a node implies nothing about its processes: they live, and answer others.
+/// The loss of a node implies nothing about its processes: they may still live, and answer other nodes.
 #[test]
 fn a_call_to_a_process_of_a_node_that_is_cut_off_fails_by_the_loss_of_the_node() {
     let (_nodes, [one, two, _three]) = three();

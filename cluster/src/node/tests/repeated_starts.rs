@@ -31,7 +31,7 @@ fn a_start_with_a_key_is_made_once_on_a_node() {
     let long = keyed(&one, "eu-2", &"x".repeat(1_025));
     assert_eq!(long, Err(StartError::KeyLength { bytes: 1_025 }));
     assert_eq!(keyed(&one, "eu-2", ""), Err(StartError::KeyLength { bytes: 0 }));
-    // A refused start has not used a key.
+    // A refused start does not use up its key.
     let refused = one.cluster.node("eu-2").unwrap().start::<Account>("serve", payloads![]).key("order-19").wait();
     assert!(matches!(refused, Err(StartError::Inputs(_))));
     assert!(keyed(&one, "eu-2", "order-19").is_ok());
