@@ -1,5 +1,5 @@
 //! Three nodes in one program, over a broker in memory: processes on other nodes, a name with one holder, a node that
-//! is cut off, and what the others hear of it. `cargo run --example cluster`; it takes about 16 seconds, most of
+//! is cut off, and what the others learn about it. `cargo run --example cluster`; it takes about 16 seconds, most of
 //! which is the lease of the node that is cut off.
 //!
 //! As a rule, a program has one node. `Builder::logical_node`, of the feature `test`, gives it several.

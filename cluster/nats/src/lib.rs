@@ -32,7 +32,7 @@
 //! | `lane` | connects, and reconnects when a connection breaks |
 //! | `problem`, `settings` | the user's view: the addresses of the servers, and why there is no connection |
 //! | `replay`, `watch` | watches that never miss a change without reporting it |
-//! | `requests`, `store` | the store, its compare and set |
+//! | `requests`, `store` | the store, and its compare and set |
 //! | `table`, `tombstones` | the tables of the store, and the removal of old deletions |
 //! | `subscriptions` | subscriptions and probes |
 //!
@@ -57,7 +57,7 @@
 //! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; further messages are refused with
 //!   [`PublishError::Busy`]. Messages that wait when the connection breaks are lost, and [counted](Counts::unsent).
 //! * A silent server counts as lost after 3.75 s. An access to the store takes 5 s at most, a probe 0.5 s.
-//! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] are unanswered already.
+//! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] questions are unanswered already.
 //! * **A read by a leader that was cut off from the other servers** may be older than the last write, until that
 //!   leader notices; this is a limit of NATS itself. Compare and set is not affected.
 //! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.

@@ -1,4 +1,4 @@
-//! The changes that a watch reports, derived from the server's messages: without connection, clock or task.
+//! The changes that a watch reports, derived from the server's messages without a connection, a clock or a task.
 //!
 //! The server sends the messages of a bucket's stream to a *consumer*, which lasts at most as long as the connection.
 //! Each new consumer either **continues** after the last reported revision, or takes a **snapshot**: the last message

@@ -61,8 +61,7 @@ pub(crate) struct EngineShared {
     pub(crate) settings: Nats,
     data: LaneState,
     control: LaneState,
-    /// The connection of [`Lane::Control`] on which the tables of the store have been prepared; `None` if there is
-    /// none.
+    /// The connection of [`Lane::Control`] on which the tables of the store have been prepared; `None` until they are.
     pub(crate) store: watch::Sender<Option<LaneConnection>>,
     pub(crate) tombstones: mpsc::UnboundedSender<Tombstone>,
     pub(crate) closed: watch::Sender<bool>,

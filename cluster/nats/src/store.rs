@@ -231,7 +231,7 @@ fn compare(bucket: Bucket, table: &StoreTable, wanted: &Value, found: &Value) ->
         "subject_delete_marker_ttl",
         "subjects",
     ];
-    // With these, messages of the table could appear elsewhere, or messages from elsewhere in the table.
+    // With these settings, messages of the table could appear elsewhere, or messages from elsewhere in the table.
     let foreign = ["republish", "mirror", "sources", "subject_transform"];
     for field in fields.into_iter().chain(foreign) {
         let differs = match &wanted[field] {
@@ -403,8 +403,8 @@ impl<'a> KeyAccess<'a> {
             if there.value.is_some() && value.is_some() {
                 return Err(self.conflict());
             }
-            // Another tombstone, or no message. If its revision is the expected one, another write has been accepted
-            // but is not visible yet.
+            // There is another tombstone, or no message. If its revision is the expected one, another write has been
+            // accepted but is not visible yet.
             if there.revision == expected {
                 sleep(ACCESS_PAUSE).await;
             }

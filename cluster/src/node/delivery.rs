@@ -36,7 +36,7 @@ pub(crate) use counters::NodeCounters;
 /// dry, and rarely enough that a thousand slow processes cost little.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// Number of arrivals after which delivery to full mailboxes is retried in addition.
+/// Number of arrivals after which delivery to full mailboxes is also retried.
 const RETRY_EVERY: u32 = 256;
 
 /// Delivers the messages that arrive at one node.

@@ -250,7 +250,7 @@ impl Driver {
     pub(crate) fn run(&mut self) -> Option<Moment> {
         #[cfg(test)]
         self.setup.view.count_turn();
-        // First, so that the reports of the watch reach the attempt to join.
+        // Joining comes first, so that the reports of the watch reach the attempt to join.
         self.join(self.now());
         while let Some(input) = self.setup.inbox.pop() {
             self.input(self.now(), input);
@@ -298,7 +298,8 @@ impl Driver {
             .chain([self.setup.view.next_wait()])
             .flatten()
             .min();
-        // At least `BUSY` later, so that an action that is due but not possible is not retried without a pause.
+        // The next turn is at least `BUSY` later, so that an action that is due but not possible is not retried without
+        // a pause.
         next.unwrap_or(now + LONGEST_WAIT).max(now + BUSY)
     }
 
@@ -339,7 +340,7 @@ impl Driver {
                 if !pid.is_alive() {
                     return then.complete(Err(RegisterError::Ended { pid }));
                 }
-                // Watched first, so that its end is reported even if it ends before it has the name.
+                // The process is watched first, so that its end is reported even if it ends before it has the name.
                 if self.setup.porter.watch(pid).send().is_err() {
                     return then.complete(Err(RegisterError::NotAMember));
                 }
@@ -352,7 +353,7 @@ impl Driver {
             }
             Input::Ended(pid) => self.setup.view.names().ended(pid),
             Input::Wait { time, check } => self.setup.view.wait(now + time, check),
-            // Handled after all inputs.
+            // The directory is advanced after all inputs.
             Input::Directory => {}
             Input::Leave(then) => self.leave(now, then),
         }

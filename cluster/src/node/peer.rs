@@ -100,7 +100,7 @@ struct PeerState {
     children: ChildTable,
     asks: OpenAsks,
     last_number: u64,
-    /// Messages for which the session's queue had no room. All that follow in the data lane wait behind them.
+    /// Messages for which the session's queue had no room. All later messages of the data lane wait behind them.
     overflow: Overflow,
     /// [`MOST_OWED`], or a limit set by a test.
     most_owed: usize,
@@ -208,7 +208,7 @@ impl Peer {
                 return false;
             }
             let subject = &self.port.subjects[frame.lane as usize];
-            // Under the lock: engines do not block, and frames stay in order.
+            // Publishing under the lock keeps the frames in order, and engines do not block.
             if self.port.engine.publish(frame.lane, subject, frame.payload.clone()) == Err(PublishError::Busy) {
                 state.held = Some(frame);
                 return true;
@@ -303,7 +303,7 @@ impl Peer {
         WakingArrivals { receiver: &*self.port.arrivals, wakes: false }
     }
 
-    /// Passes received messages to the delivery: under the lock, so that they stay in order.
+    /// Passes received messages to the delivery, under the lock so that they stay in order.
     fn forward(self: &Arc<Self>, state: &mut PeerState, arrivals: &mut WakingArrivals<'_>) {
         while let Some(item) = state.session.poll_item() {
             arrivals.wakes |= arrivals.receiver.item(Arc::clone(self), item);

@@ -232,7 +232,7 @@ impl Nodes {
         };
         let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
         let (moves, stops) = (Arc::clone(&world), Arc::clone(&stop));
-        // Replaces the threads of all nodes, so no user code may run on it.
+        // The mover replaces the threads of all nodes, so no user code may run on it.
         let mover = crate::threads::spawn("mover", move || {
             while !stops.load(Ordering::Relaxed) {
                 moves.lock().unwrap().step();

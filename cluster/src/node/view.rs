@@ -20,8 +20,8 @@ pub struct Member {
     pub id: NodeId,
     /// The name of the node.
     pub name: String,
-    /// Whether there is a session with the node, which means that messages get through. Always true of this node while
-    /// it is a member.
+    /// Whether there is a session with the node, so that messages get through. Always true of this node while it is a
+    /// member.
     pub is_connected: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct ViewState {
     pub(crate) obstacle: Option<String>,
     /// Set if this node will never be a member again: `None` if it has left, or the refusal of its first join.
     pub(crate) is_over: Option<Option<JoinRefusal>>,
-    /// All nodes with known records. If several have one name, users see the [latest](Self::latest).
+    /// All nodes with known records. If several have the same name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,
     /// The epochs of the members.
     epochs: BTreeMap<NodeId, Revision>,
@@ -176,7 +176,7 @@ impl View {
         self.answer_waits(None);
     }
 
-    /// Answers the waits that have ended. If `now` is given, also those whose time is over.
+    /// Answers the waits that have ended and, if `now` is given, those whose time is over.
     pub(super) fn answer_waits(&self, now: Option<Moment>) {
         let mut over = Vec::new();
         self.waits().retain_mut(|wait| {
@@ -194,7 +194,7 @@ impl View {
         self.waits().iter().map(|wait| wait.until).min()
     }
 
-    /// Drops all waits, which answers them: none can end any more.
+    /// Drops all waits, which answers them: nothing can end them any more.
     pub(super) fn end_waits(&self) {
         let waits = std::mem::take(&mut *self.waits());
         drop(waits);

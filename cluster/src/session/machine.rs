@@ -60,7 +60,7 @@ pub struct Session {
     told_slow: BTreeSet<Pid>,
     /// Notices that are not queued yet: whether a process is slow, by process. Only the latest state is kept.
     notices: BTreeMap<Pid, bool>,
-    /// Set if this side leaves: whether the peer has confirmed it.
+    /// Whether the peer has confirmed that this side leaves; `None` if this side does not leave.
     leaving: Option<bool>,
     goodbye: Repeated,
     linger_until: Option<Moment>,

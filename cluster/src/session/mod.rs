@@ -18,25 +18,26 @@
 //!
 //! * **hello.** Each side sends its epoch, its versions, its first credit and its table of messages repeatedly (after
 //!   200 ms, doubling up to 2 s) until it knows that the peer has received them. A hello contains the peer's epoch if
-//!   it is known. A hello without the receiver's epoch is answered with a hello, one with it by an acknowledgement.
+//!   it is known. A hello without the receiver's epoch is answered with a hello, one with it with an acknowledgement.
 //! * **confirm.** A side is *open* when it has received a frame with both epochs. Until then it sends nothing but
 //!   hellos, so no message can belong to half a session. A hello with an older epoch is ignored. One with a newer epoch
 //!   means that the peer has begun a new session: before this session is open, it replaces the peer's epoch;
 //!   afterwards, it ends the session.
-//! * **send.** A message is cut into parcels of 64 KiB. Parcels, not frames, are numbered, per lane, so that they can
-//!   be sent again in other frames. At most a window of them is in flight without an acknowledgement.
-//! * **acknowledge.** The receiver reports which parcel it expects next: in segments that it sends anyway, after 10
-//!   ms, or at once after an eighth of the window. An older parcel is dropped; a newer one too, and the gap is
-//!   reported once.
+//! * **send.** A message is cut into parcels of at most 64 KiB. Parcels, not frames, are numbered, per lane, so that
+//!   they can be sent again in other frames. At most a window of them is in flight without an acknowledgement.
+//! * **acknowledge.** The receiver reports which parcel it expects next: in segments that it sends anyway, after 10 ms,
+//!   or at once after an eighth of the window. An older parcel is dropped. So is a newer one, and the gap is reported
+//!   once.
 //! * **go back.** When a gap is reported, or when an acknowledgement does not arrive in time (RFC 6298, 100 ms to 2 s),
 //!   the sender continues from the first parcel that is not acknowledged. Brokers keep the order, so parcels after a
 //!   gap are rare, and keeping them would cost the receiver a second window of memory.
 //! * **credit.** The receiver announces the total that may be sent in the session. The total grows when the caller
 //!   [releases](Session::release) the items it took. A sender without credit and with nothing in flight asks for
 //!   credit, since the segment that carried it may be lost.
-//! * **slow.** The receiver reports a process that falls behind, so that only sends to this process stop: `Slow`,
-//!   later `Fast`. They are parcels of the control lane: none is lost, and they do not overtake each other. Only
-//!   sends in the data lane are refused: messages that stop or kill the process still get through.
+//! * **slow.** The receiver reports that a process has fallen behind (`Slow`), and later that it has caught up
+//!   (`Fast`), so that only sends to this process stop. These reports are parcels of the control lane: none is lost,
+//!   and they do not overtake each other. Only sends in the data lane are refused: messages that stop or kill the
+//!   process still get through.
 //! * **ask.** After [`KEEPALIVE`] without a frame from the peer, a side asks for one. When an answer is overdue by
 //!   [`SUSPECT_AFTER`], the caller receives [`SessionEvent::Suspect`], a hint that the node may be down. After
 //!   [`END_AFTER`] the session ends: with [`SessionEnd::Silent`], or with [`SessionEnd::Stalled`] if answers arrive
@@ -44,8 +45,8 @@
 //! * **goodbye.** [`close`](Session::close) repeatedly tells the peer the numbers of the last parcels; the peer
 //!   reports [`SessionEnd::Left`] after the last message, and answers `Done`. So a goodbye overtakes nothing, though
 //!   it is sent in the control lane. It is abandoned after [`LINGER`].
-//! * **end.** A side that ends a session otherwise announces it once. If that announcement is lost, the peer's next
-//!   frame is [refused](refusal), or the peer finds this side silent.
+//! * **end.** A side that ends a session in any other way announces the end once. If that announcement is lost, the
+//!   peer's next frame is [refused](refusal), or the peer finds this side silent.
 //!
 //! # Invariants
 //! 1. *At most once, in order*: a parcel is accepted only if its number is the expected one, in a frame that contains

@@ -1,4 +1,4 @@
-//! For tests: two nodes, the broker between them with all its faults, and the checks of their sessions.
+//! A model for tests: two nodes, the broker between them with all its faults, and the checks of their sessions.
 
 use super::{Config, LaneLimits, Session, SessionEnd, SessionEvent, Transmit, refusal};
 use crate::clock::Moment;
@@ -47,7 +47,7 @@ pub(super) struct Node {
     pub(super) paused_until: Moment,
     /// The frames that arrived during a pause.
     waiting: VecDeque<Bytes>,
-    /// Whether it never releases items, as for a slow process.
+    /// Whether the node never releases items, as for a slow process.
     pub(super) hoards: bool,
     unreleased: Vec<(Lane, u64)>,
     pub(super) told_slow: BTreeSet<Pid>,
@@ -313,7 +313,7 @@ impl World {
         self.check_both_heard();
     }
 
-    /// Checks that nothing was lost, or both sides were notified of the end.
+    /// Checks that nothing was lost, or that both sides were notified of the end.
     fn check_both_heard(&self) {
         for sender in &self.logs {
             let receivers: Vec<_> =

@@ -34,7 +34,7 @@ pub(super) struct Outgoing {
     in_flight: u64,
     /// The total cost that the peer allows.
     credit: u64,
-    /// The parcel to which the notice of a gap has rewound. Copies of the notice are ignored.
+    /// The parcel to which this side has rewound on the notice of a gap. Copies of the notice are ignored.
     rewound_to: Option<u64>,
     /// When to send again, or to ask for credit.
     resend_at: Option<Moment>,
@@ -264,7 +264,7 @@ impl RoundTrip {
         self.timed.get_or_insert((number, now));
     }
 
-    /// Returns whether this is the acknowledgement of the measured parcel.
+    /// Returns whether `ack` acknowledges the measured parcel.
     fn end(&mut self, ack: u64, now: Moment) -> bool {
         let Some((_, sent)) = self.timed.take_if(|(number, _)| *number < ack) else { return false };
         let time = now.since(sent);

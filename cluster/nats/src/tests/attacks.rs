@@ -163,7 +163,7 @@ fn the_store_is_asked_for_nothing_but_what_a_node_needs() {
     let answer = attacker.ask("$JS.API.STREAM.CREATE.KV_bank_nodes", &republished, GUARD).unwrap();
     assert!(answer.get("error").is_some(), "{answer}");
     assert_eq!(attacker.ask("$JS.API.STREAM.CREATE.KV_mine", &json!({ "name": "KV_mine" }), PATIENCE), None);
-    // A message that would replace all others of the table, which NATS calls a rollup.
+    // A rollup, as NATS calls a message that would replace all others of the table.
     attacker.publish("$KV.bank_nodes.eu-2.2.eu-2", None, &[("Nats-Rollup", "all")], "x");
     create(&one, Bucket::Nodes, "eu-1.2", "later").unwrap();
     assert_eq!(get(&one, Bucket::Nodes, "eu-1.1").unwrap().unwrap().revision, record);

@@ -162,7 +162,7 @@ fn tombstones_are_purged_in_time() {
         assert!(began.elapsed() < KEPT + GUARD, "they are still there");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // The watch has missed nothing because of the purge.
+    // The purge has not made the watch miss anything.
     let revision = create(&engine, Bucket::Names, "one", "again").unwrap();
     assert_eq!(next(&changes), put("one", "again", revision));
 }
@@ -202,7 +202,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Every write gets an answer, if only a refusal; all confirmed writes are still there when the disk has room again.
+/// Every write gets an answer, even if only a refusal; all confirmed writes are still there when the disk has room
+/// again.
 #[test]
 fn a_server_whose_disk_is_full_loses_nothing_that_it_has_confirmed() {
     let Some(disk) = SmallDisk::mount() else { return };

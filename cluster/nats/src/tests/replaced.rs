@@ -39,7 +39,7 @@ fn snapshot(changes: &Receiver<Change>) -> (Vec<Change>, Revision) {
     }
 }
 
-/// Checks that the writes of whichever engine reconnects first have greater revisions than all earlier ones, and that
+/// Checks that, whichever engine reconnects first, its writes have greater revisions than all earlier ones, and that
 /// the watches of all engines report the current entries, and no earlier ones.
 pub(super) fn check_that_revisions_grow(rounds: usize) {
     let Some(mut server) = Server::start() else { return };

@@ -139,7 +139,7 @@ impl Server {
             let _ = guard.wait();
         }
         if let Some(mut process) = self.process.take() {
-            // The process may be stopped, and is killed nevertheless.
+            // This kills the process even if it is stopped.
             let _ = process.kill();
             let _ = process.wait();
         }

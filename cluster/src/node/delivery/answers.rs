@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The kind of a start request.
 pub(super) enum StartKind {
     Plain,
-    /// With a key: a repetition returns the process of the first start.
+    /// A start with a key: a repetition returns the process of the first start.
     Keyed(String),
     /// Requested by a supervisor.
     Child,

@@ -97,7 +97,7 @@ impl Arrivals {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Like `wait`, for a delivery that is a process.
+    /// Like `wait`, but for a delivery that is a process.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn poll_wait(&self, context: &Context<'_>) -> Poll<()> {
         *self.waker() = Some(context.waker().clone());

@@ -89,7 +89,7 @@ impl Delivery {
         if is_end && peer.is_charge(pid) { Verdict::Now(true) } else { self.policy.verdict(peer.node(), ask) }
     }
 
-    /// Handles a request from a peer about a process. Returns whether the request is stored, with its credit.
+    /// Handles a request from a peer about a process. Returns whether the request is stored together with its credit.
     pub(super) fn asked(
         &mut self,
         peer: &Arc<Peer>,
@@ -127,7 +127,7 @@ impl Delivery {
         false
     }
 
-    /// Performs an allowed request. Returns whether the request is stored, with its credit.
+    /// Performs an allowed request. Returns whether the request is stored together with its credit.
     fn perform(
         &mut self,
         peer: &Arc<Peer>,
@@ -203,7 +203,7 @@ impl PeerStart {
                 }
             }
         });
-        // If the job is refused, or dropped before it has run, the answer is sent nevertheless.
+        // If the job is refused, or dropped before it has run, its drop sends the answer.
         let _ = starter.run(job).send();
     }
 }

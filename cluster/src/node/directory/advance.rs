@@ -60,7 +60,7 @@ impl Directory {
         epoch: Option<Revision>,
         members: &BTreeMap<NodeId, Revision>,
     ) {
-        // First, so that changes from now on are announced again.
+        // The flag is cleared first, so that changes from now on are announced again.
         let is_announced = self.is_announced.swap(false, Ordering::AcqRel);
         let mut state = self.lock();
         let is_changed = state.groups.set_membership(epoch, members);
@@ -103,7 +103,8 @@ impl Directory {
     fn talk(&self, now: Moment, node: NodeId) {
         loop {
             let mut state = self.lock();
-            // Under one lock, so that a message for this session is not sent in an earlier one.
+            // The peer and the message are taken under one lock, so that a message for this session is not sent in an
+            // earlier one.
             let Some(peer) = state.peers.get(&node).cloned() else { return };
             let message = state.poll_message(node);
             drop(state);

@@ -31,13 +31,14 @@ impl Driver {
     fn leave_names(&self) {
         // Holders that have ended may not have been reported yet, and are not reported when the runtime is shut down.
         let holders = self.setup.view.names().leave();
-        // Checked without the lock.
+        // This is checked without the lock on the names.
         let ended: Vec<_> = holders.into_iter().filter(|pid| !pid.is_alive()).collect();
         let mut names = self.setup.view.names();
         ended.into_iter().for_each(|pid| names.ended(pid));
     }
 
-    /// Closes the sessions that have nothing left to send, or all if it `is_late`. Returns whether all have ended.
+    /// Closes the sessions that have nothing left to send, or all of them if it `is_late`. Returns whether all have
+    /// ended.
     fn close_sessions(&mut self, now: Moment, is_late: bool) -> bool {
         for (node, connected) in &self.peers {
             if !connected.is_closing.get() && (connected.peer.is_flushed() || is_late) {

@@ -1,4 +1,4 @@
-//! The members of the cluster from the view of a node: its own membership and lease, and the loss of others.
+//! The members of the cluster as a node sees them: its own membership and lease, and the loss of others.
 
 use super::{AGAIN, Driver, JoinAttempt};
 use crate::access::Answer;
@@ -298,8 +298,8 @@ impl Driver {
                 (LeaseEvent::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
                     (self.was_member, self.failures) = (true, 0);
-                    // Before the change of the view, since a caller that waits for the membership may request a key at
-                    // once.
+                    // The directory advances before the view changes, since a caller that waits for the membership may
+                    // request a key at once.
                     self.advance_directory(now);
                     self.setup.view.change(|view| (view.is_member, view.outage) = (true, None));
                 }

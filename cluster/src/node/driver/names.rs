@@ -81,7 +81,7 @@ impl Driver {
     /// record of that attempt to join.
     pub(super) fn name_answered(&mut self, now: Moment, number: u64, answer: Answer, unconfirmed: Option<u64>) {
         if unconfirmed.is_some() && unconfirmed == self.attempt.as_ref().map(|attempt| attempt.number) {
-            // First, so that the answer is handled as that of a node that is not a member.
+            // The membership ends first, so that the answer is handled as that of a node that is not a member.
             self.store_is_another(now, Outage::Evicted);
         }
         self.setup.view.names().handle(now, number, answer);

@@ -1,5 +1,5 @@
-//! The time in which this node is not a member: it reports the reason, tries to rejoin, and ends the holders of its
-//! names.
+//! The time during which this node is not a member. The driver reports the reason, tries to rejoin, and ends the
+//! holders of the node's names.
 //!
 //! # The node never gives up
 //! A node that was once a member tries to rejoin while it runs, whatever the store answers: an operator may correct the

@@ -100,8 +100,8 @@ impl Peer {
         is_next
     }
 
-    /// Answers the start of a child for the peer. Returns false if the session is over: then the process has to be
-    /// killed.
+    /// Answers the start of a child for the peer. Returns false if the session is over, in which case the process has
+    /// to be killed.
     pub(crate) fn adopt(&self, number: u64, started: Started) -> bool {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Over) {

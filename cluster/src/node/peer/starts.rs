@@ -21,7 +21,7 @@ const MAX_STARTS: usize = 4_096;
 const MAX_START_BYTES: usize = 16 << 20;
 
 impl NotStarted {
-    /// Converts the failure to the answer of start `number`.
+    /// Converts the failure to the answer to start `number`.
     pub(super) fn into_envelope(self, number: u64) -> Envelope {
         match self {
             Self::Said(mut reason) => {

@@ -1,4 +1,4 @@
-//! Requests of one node to another, and their policy.
+//! Requests of one node to another, and the policy on them.
 
 use super::children::{Worker, all_meet, join_with};
 use super::*;

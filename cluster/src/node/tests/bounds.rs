@@ -69,8 +69,8 @@ fn two_with(message: usize) -> (Nodes, [Node; 2]) {
     (nodes, two)
 }
 
-/// The messages stored for each slow process alone may exceed the limit for all: then the other node gets no more
-/// credit until the processes continue. No message is lost.
+/// The messages stored for a single slow process may already exceed the limit for all of them. The other node then gets
+/// no more credit until the processes continue. No message is lost.
 #[test]
 fn what_is_kept_for_all_slow_processes_has_a_limit() {
     const LIMIT: u64 = 512 << 10;

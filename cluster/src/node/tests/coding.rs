@@ -151,7 +151,7 @@ fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     assert!(matches!(error, StartError::Refused { .. }) && text.contains("1048576 travel at most"), "{text}");
 }
 
-/// Catches: an error of a type's own code that is reported as another.
+/// Catches: an error of a type's own code that is reported as another error.
 #[test]
 fn code_that_does_not_write_or_read_a_value_is_named_to_its_caller() {
     let (_nodes, [one, _two], archive) = archive();

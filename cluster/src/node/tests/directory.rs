@@ -442,7 +442,7 @@ fn till(node: &Node, key: &str) -> Address<Till> {
 fn a_key_has_one_process_where_it_is_at_home() {
     let (world, mut nodes) = nodes(3);
     let keys: Vec<_> = (0..24).map(|number| format!("till-{number}")).collect();
-    // Requested by all nodes at the same time, each is started once.
+    // Each process is started once, though all nodes request it at the same time.
     let found: Vec<Vec<_>> = std::thread::scope(|scope| {
         let asks = nodes.iter().map(|node| scope.spawn(|| keys.iter().map(|key| till(node, key)).collect()));
         let asks: Vec<_> = asks.collect();
@@ -461,7 +461,7 @@ fn a_key_has_one_process_where_it_is_at_home() {
     found[0][0].pid().kill();
     until("it has another process", || till(&nodes[1], &keys[0]) != found[0][0]);
 
-    // A further node: only its keys move, and their earlier processes end.
+    // A further node joins: only its keys move, and their earlier processes end.
     nodes.push(join(&world, "eu-4"));
     for node in &nodes {
         assert!(node.cluster.wait_for_members(3, Duration::from_secs(60)));

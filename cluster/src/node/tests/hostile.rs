@@ -93,7 +93,7 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
         Subjects::of("bank").frame(&identity(&two), Lane::Data, &Identity { name: "x".into(), id: first.id });
     publish(&attacker, &other_end, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 2);
-    // Under its own name: the frame does not belong to its session.
+    // Under the third node's own name: the frame does not belong to that node's session.
     publish(&attacker, &subject(&two, Lane::Data, &third), payload);
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
     assert_eq!(on(&three, move || account.deposit(1).wait()), Ok(12), "its session goes on");

@@ -180,7 +180,7 @@ impl Holder {
     #[entry]
     fn serve(&mut self) {}
 
-    /// A long step.
+    /// Runs one long step.
     #[message]
     fn stand(&mut self, gate: Arc<Gate>) {
         gate.pass();
