@@ -37,7 +37,7 @@
 //! | `subscriptions` | subscriptions and probes |
 //!
 //! # A silent network
-//! The others count a node whose network silently drops everything as lost within 6 s:
+//! A node whose network silently drops everything is considered lost by the other nodes within 6 s:
 //!
 //! ```text
 //!  server gives up the connection 4.0  +  probe 0.5  +  until the next 0.2  +  grace 1.0  =  5.7
