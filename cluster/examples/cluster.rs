@@ -1,8 +1,8 @@
 //! Three nodes in one program, over a broker in memory: processes on other nodes, a name with one holder, a node that
-//! is cut off, and what the others hear of it. `cargo run --example cluster`; it takes about 16 seconds, most of
+//! is cut off, and what the others learn about it. `cargo run --example cluster`; it takes about 16 seconds, most of
 //! which is the lease of the node that is cut off.
 //!
-//! A program has one node as a rule. `Builder::logical_node`, of the feature `test`, gives it several.
+//! As a rule, a program has one node. `Builder::logical_node`, of the feature `test`, gives it several.
 //!
 //! With a NATS server, the example `node` of `postroom-nats` has one node in each program.
 
@@ -14,7 +14,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long anything here may take; the longest is a lease of 15 seconds.
+/// The time limit of each wait. The longest wait is for a lease of 15 seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[process]

@@ -16,7 +16,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// An engine that reports the servers that it has tried without success, like that of NATS.
+/// An engine that reports the servers that it has tried without success, like the engine on NATS.
 struct Tried(Client);
 
 impl Engine for Tried {

@@ -1,4 +1,4 @@
-//! What messages and calls between two nodes cost, over a NATS server on this machine:
+//! Measures the cost of messages and calls between two nodes over a NATS server on this machine:
 //!
 //! ```console
 //! cargo run --release --manifest-path cluster/nats/Cargo.toml --example cluster_figures -- nats://127.0.0.1:4222
@@ -16,9 +16,9 @@ use std::error::Error;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How many messages a row sends.
+/// Number of messages that a row sends.
 const MESSAGES: u64 = 300_000;
-/// How many calls a row makes, one after the other.
+/// Number of calls that a row makes, one after the other.
 const CALLS: usize = 5_000;
 /// The subject that the child answers on without Postroom.
 const BARE: &str = "figures.bare";
@@ -68,7 +68,7 @@ impl Source {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Sends one message after the other; a full queue is waited for.
+    /// Sends one message after the other, and waits while the queue is full.
     #[message]
     fn send(&mut self, messages: u64) {
         for _ in 0..messages {
@@ -117,7 +117,7 @@ fn reactor() -> Result<tokio::runtime::Runtime, std::io::Error> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Answers until it is ended.
+/// Answers until the process is killed.
 fn there(url: &str) -> Result<(), Box<dyn Error>> {
     let _node = join("there", url)?;
     reactor()?.block_on(async {
@@ -148,7 +148,7 @@ fn here(url: &str) -> Result<(), Box<dyn Error>> {
         } else {
             source.send(MESSAGES).timeout(Duration::MAX).wait()?
         }
-        // Behind the messages, by another sender: so until all have arrived.
+        // The call comes from another sender than the messages, so it is repeated until all of them have arrived.
         while sink.taken().timeout(Duration::MAX).wait()? < before + MESSAGES {
             std::thread::sleep(Duration::from_millis(1));
         }

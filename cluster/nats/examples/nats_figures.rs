@@ -5,7 +5,8 @@
 //! cargo run --release --manifest-path cluster/nats/Cargo.toml --example nats_figures -- nats://127.0.0.1:4222
 //! ```
 //!
-//! The store must be empty of the keys that it writes, so each run needs another cluster's name or another server.
+//! The store must not contain the keys that the example writes, so each run needs another cluster name or another
+//! server.
 
 use bytes::Bytes;
 use postroom_cluster::engine::{Engine, Lane, Message, ProbeOutcome, PublishError};
@@ -47,7 +48,7 @@ fn ready(from: &NatsEngine, lane: Lane, subject: &str, heard: &mpsc::Receiver<()
             return Err("nothing arrives".into());
         }
     }
-    // Messages that were published in vain arrive before the measured ones.
+    // Waits for the other messages of this loop, so that they do not count among the measured ones.
     std::thread::sleep(Duration::from_millis(200));
     while heard.try_recv().is_ok() {}
     Ok(())

@@ -6,8 +6,8 @@
 //! cargo run --manifest-path cluster/nats/Cargo.toml --example node -- eu-1
 //! ```
 //!
-//! `NATS_URL` names another server. End one with Ctrl-C, or stop the server, and see what the others say. The example
-//! `cluster` of `postroom-cluster` has three nodes in one program, and needs no server.
+//! `NATS_URL` names another server. End a node with Ctrl-C, or stop the server, and see what the others print. The
+//! example `cluster` of `postroom-cluster` has three nodes in one program, and needs no server.
 
 use postroom::Runtime;
 use postroom::prelude::*;
@@ -36,7 +36,7 @@ impl Account {
     }
 }
 
-/// Every two seconds it opens an account somewhere, and calls the holder of a name.
+/// Opens an account on some node and calls the holder of a name, every two seconds.
 fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().nth(1).ok_or("name the node: `-- eu-1`")?;
     let runtime = Runtime::new()?;

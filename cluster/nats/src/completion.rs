@@ -43,7 +43,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// Panics when it is dropped, with another such value.
+    /// Panics when it is dropped, with another such value as the payload.
     struct Bomb(u32);
 
     impl Drop for Bomb {

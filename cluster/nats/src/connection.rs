@@ -21,7 +21,7 @@ pub(crate) struct LaneConnection {
     /// The number of this connection in its lane, from 1.
     pub(crate) number: u64,
     pub(crate) client: Client,
-    /// Announces the subjects on which the server has refused to publish.
+    /// Announces the subjects on which the server has refused a publication.
     pub(crate) refusals: broadcast::Sender<String>,
 }
 

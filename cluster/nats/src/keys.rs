@@ -18,8 +18,8 @@ const MAX_PAYLOAD: &str = "1MB";
 /// Number of connections that a node makes.
 const CONNECTIONS: usize = 2;
 
-/// Maximum number of subscriptions of each connection: a node has two to its frames, two to answers, four watches,
-/// and one for each topic.
+/// Maximum number of subscriptions of each connection: a node has two for its frames, two for answers, four for
+/// watches, and one for each topic.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// The path of the certificate in the configuration, if no other is set.
@@ -253,7 +253,8 @@ authorization {{
         [format!("{}.conf", self.plan.cluster)].into_iter().chain(seeds).collect()
     }
 
-    /// Writes the configuration and one file for each node's seed into a folder. Only their owner may read them.
+    /// Writes the configuration and one file for each node's seed into a folder. Only the owner of the files may read
+    /// them.
     ///
     /// # Errors
     /// [`KeysError::Exists`] if one of the files exists: keys in use are never overwritten. After that error, or if a

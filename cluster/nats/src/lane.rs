@@ -4,8 +4,8 @@
 //! The client library reconnects by itself, and then sends the messages that it has kept meanwhile. That would be wrong
 //! for accesses to the store: the caller was informed long ago that the access may have happened, has read the key, and
 //! has acted on the result. So each connection has its own client. When the connection breaks, the client ends, and
-//! drops everything that it has kept: its second attempt to connect goes to an unreachable address ([`NOWHERE`]), and
-//! only one is allowed.
+//! drops everything that it has kept: its attempt to reconnect goes to an unreachable address ([`NOWHERE`]), and only
+//! one such attempt is allowed.
 
 use crate::connection::{LAST_WORDS, LaneConnection, OutgoingMessage};
 use crate::problem::{OLDEST_SERVER, Problem, Violation};
@@ -30,10 +30,10 @@ const CLIENT_CAPACITY: usize = 128;
 /// which contains fewer messages than a subscription has room for.
 const READ_BUFFER: u16 = 8 << 10;
 
-/// The interval at which a silent server is asked for a sign of life. When two are missing at the time of the third,
-/// the connection counts as broken: after 3.75 s, about when a server with the settings of the guide gives up a
-/// silent node. A server that hears a node but is not heard by it does not notice; then only this ends the
-/// connection.
+/// The interval at which a silent server is asked for a sign of life. When two answers are missing at the time of the
+/// third request, the connection counts as broken: after 3.75 s, about when a server with the settings of the guide
+/// gives up a silent node. A server that hears a node but is not heard by it does not notice; then only this check ends
+/// the connection.
 pub(crate) const PING_INTERVAL: Duration = Duration::from_millis(1_250);
 
 /// The time limit for a connection attempt, with TLS and authentication.
@@ -142,7 +142,7 @@ fn is_new_enough(version: &str) -> bool {
 
 /// Makes a connection available to all tasks until it breaks.
 async fn serve(shared: &Arc<EngineShared>, lane: Lane, connected: LaneConnection) {
-    // No message is published there: the subscription only ends with the client.
+    // No message is ever published on this subject, so the subscription ends only with the client.
     let Ok(mut end) = connected.client.subscribe(connected.client.new_inbox()).await else { return };
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     shared.lane(lane).connection.send_replace(Some(connected.clone()));

@@ -32,12 +32,12 @@
 //! | `lane` | connects, and reconnects when a connection breaks |
 //! | `problem`, `settings` | the user's view: the addresses of the servers, and why there is no connection |
 //! | `replay`, `watch` | watches that never miss a change without reporting it |
-//! | `requests`, `store` | the store, its compare and set |
+//! | `requests`, `store` | the store, and its compare and set |
 //! | `table`, `tombstones` | the tables of the store, and the removal of old deletions |
 //! | `subscriptions` | subscriptions and probes |
 //!
 //! # A silent network
-//! A node whose network silently drops everything counts as lost for the others within 6 s:
+//! A node whose network silently drops everything is considered lost by the other nodes within 6 s:
 //!
 //! ```text
 //!  server gives up the connection 4.0  +  probe 0.5  +  until the next 0.2  +  grace 1.0  =  5.7
@@ -45,8 +45,8 @@
 //!
 //! The first term is that of a server with `ping_interval: "1s"` and `ping_max: 2`, which checks once a second and
 //! gives up after two missing answers. If only the node hears nothing, the server does not notice, and the node gives
-//! up the connection after 3.75 s. The sessions do not add to this time: a neighbour is probed all the time, whether or
-//! not it is suspected.
+//! up the connection after 3.75 s. The sessions do not add to this time, since a neighbour is probed continually,
+//! whether or not it is suspected.
 //!
 //! # The server
 //! NATS confirms a write before it is on the disk, so a power failure can lose some of the last two minutes. The
@@ -57,7 +57,7 @@
 //! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; further messages are refused with
 //!   [`PublishError::Busy`]. Messages that wait when the connection breaks are lost, and [counted](Counts::unsent).
 //! * A silent server counts as lost after 3.75 s. An access to the store takes 5 s at most, a probe 0.5 s.
-//! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] are unanswered already.
+//! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] questions are unanswered already.
 //! * **A read by a leader that was cut off from the other servers** may be older than the last write, until that
 //!   leader notices; this is a limit of NATS itself. Compare and set is not affected.
 //! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.
@@ -82,7 +82,7 @@ mod tls;
 mod tombstones;
 mod watch;
 
-/// The cluster's crate, of the version whose engine this is.
+/// The crate of the cluster, in the version that this engine is made for.
 pub use postroom_cluster;
 
 pub use connection::{MAX_QUEUED, MAX_QUEUED_BYTES};

@@ -69,7 +69,7 @@ pub enum Problem {
         /// The version of the server.
         version: String,
     },
-    /// The server accepts no message as long as a frame.
+    /// The server does not accept messages as long as a frame.
     #[error(
         "`{server}` takes messages of {limit} bytes, and nodes send frames of {MAX_FRAME}; raise `max_payload` in its \
          configuration, to its default of 1MB"
@@ -117,12 +117,12 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns whether an operator has to solve the problem. Others can disappear by themselves.
+    /// Returns whether an operator has to solve the problem. Other problems can disappear by themselves.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::NoAnswer | Self::Unreachable { .. } | Self::StoreDown { .. })
     }
 
-    /// Returns whether only an operator can improve the situation. A missing store is no such obstacle: servers that
+    /// Returns whether only an operator can improve the situation. A missing store is not such a problem: servers that
     /// are starting have none for a while.
     pub(crate) fn is_obstacle(&self) -> bool {
         self.is_lasting() && *self != Self::NoStore
@@ -166,8 +166,8 @@ impl Violation {
         Some(Self { is_subscription, subject: rest.split('"').next()?.into() })
     }
 
-    /// Returns whether a node cannot work without the permission: to be reached, to receive answers, and to ask the
-    /// store.
+    /// Returns whether a node cannot work without the permission: it has to be reachable, to receive answers, and to
+    /// ask the store.
     pub(crate) fn is_of_need(&self, settings: &Nats) -> bool {
         let (cluster, node) = (settings.name(), settings.node_name());
         let begins = |prefix: String| self.subject.starts_with(&prefix);

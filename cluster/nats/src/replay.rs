@@ -1,4 +1,4 @@
-//! The changes that a watch reports, derived from the server's messages: without connection, clock or task.
+//! The changes that a watch reports, derived from the server's messages without a connection, a clock or a task.
 //!
 //! The server sends the messages of a bucket's stream to a *consumer*, which lasts at most as long as the connection.
 //! Each new consumer either **continues** after the last reported revision, or takes a **snapshot**: the last message
@@ -12,11 +12,11 @@
 //!
 //! # Detection of missed messages
 //! The revisions of a stream have no gaps when they are written, and the consumer sends all that still exist. So a
-//! watch that continues has missed something exactly if there is a gap in the messages that arrive. It then begins
+//! watch that continues has missed something if and only if there is a gap in the messages that arrive. It then begins
 //! anew with a snapshot. That covers an interruption of any length, a message that the client has dropped, and a
 //! revision that was replaced before a slow server sent it.
 //!
-//! A gap at the end shows in no later message, so there is a **goal**: the last revision of the stream after the
+//! No later message reveals a gap at the end, so there is a **goal**: the last revision of the stream after the
 //! consumer was created. If the consumer has nothing more and the goal was not reached, either the consumer's replica
 //! lags, or the message is gone. The leader knows which.
 //!
@@ -158,8 +158,8 @@ impl Replay {
     pub(crate) fn delivered(&mut self, delivery: StreamMessage) -> Next {
         let StreamMessage { number, revision, pending, time, key, operation } = delivery;
         if number != self.number + 1 {
-            // The client has lost a message. The next consumer continues after the position, and finds out whether it
-            // still exists.
+            // The client has lost a message. The next consumer continues after the position, and shows whether the
+            // message still exists.
             return Next::Restart;
         }
         self.number = number;
@@ -218,7 +218,7 @@ impl Replay {
         }
     }
 
-    /// Handles the leader's answer whether it has the revision of `Next::Ask`.
+    /// Handles the leader's answer to the question whether it has the revision of `Next::Ask`.
     pub(crate) fn answered(&mut self, is_there: bool) -> Next {
         match (is_there, self.snapshot.is_some()) {
             // The replica lags: the message will arrive.

@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error from the server. Its numbers are listed in the server's file `errors.json`.
+    /// Converts an error from the server by its code. The server's file `errors.json` lists the codes.
     fn of_error(error: &Value) -> Self {
         let description = error["description"].as_str().unwrap_or("no reason given").to_owned();
         match error["err_code"].as_u64() {
@@ -79,7 +79,7 @@ pub(crate) async fn request(
     if let Some(headers) = headers {
         request = request.headers(headers);
     }
-    // Subscribed before the request is sent, so that its refusal is not missed.
+    // Subscribes before the request is sent, so that a refusal of it is not missed.
     let refusals = connected.refusals.subscribe();
     let answer = connected.client.send_request(subject.clone(), request);
     tokio::select! {
@@ -95,8 +95,8 @@ pub(crate) async fn request(
     }
 }
 
-/// Waits until the server refuses to publish on a subject. It then does not answer the request, but reports the
-/// refusal separately.
+/// Waits until the server refuses a publication on this subject. The server does not answer such a request, but reports
+/// its refusal separately.
 async fn refusal(mut refusals: broadcast::Receiver<String>, subject: &str) {
     loop {
         match refusals.recv().await {

@@ -8,14 +8,14 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The port if an address has none.
+/// The port that is used if an address has none.
 const DEFAULT_PORT: u16 = 4222;
 
-/// Number of names of a cluster that the store has room for by default. At some 200 B each, they take 20 MB on a
-/// node.
+/// Number of names of a cluster that the store has room for by default. At about 200 B each, they take 20 MB on a node.
 const DEFAULT_MAX_NAMES: u64 = 100_000;
 
-/// Maximum number of records of nodes and leases: those of the nodes, and of their last runs.
+/// Maximum number of entries in the tables of nodes and of leases: those of the nodes, and those left over from their
+/// last runs.
 const MAX_RECORDS: u64 = 65_536;
 
 /// The name that an engine without a name gives in its answers to probes.
@@ -77,7 +77,7 @@ pub enum NatsError {
         /// The error in the address.
         reason: &'static str,
     },
-    /// The address is of another machine, and the connection would not be safe.
+    /// The address belongs to another machine, and the connection would not be safe.
     #[error(
         "`{address}` is not an address of this machine, which needs TLS and an nkey or a JWT; add {}",
         missing(*.needs_tls, *.needs_key)
@@ -266,7 +266,8 @@ impl Nats {
         Ok(())
     }
 
-    /// Returns whether the addresses may contain a secret. If so, no part of them is shown, as its extent is unknown.
+    /// Returns whether the addresses may contain a secret. If so, no part of them is shown, as the extent of the secret
+    /// is unknown.
     fn shows_secret(&self) -> bool {
         self.addresses.contains('@')
     }

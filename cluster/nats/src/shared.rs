@@ -61,7 +61,7 @@ pub(crate) struct EngineShared {
     pub(crate) settings: Nats,
     data: LaneState,
     control: LaneState,
-    /// The connection of [`Lane::Control`] while the tables of the store are prepared.
+    /// The connection of [`Lane::Control`] on which the tables of the store have been prepared; `None` until they are.
     pub(crate) store: watch::Sender<Option<LaneConnection>>,
     pub(crate) tombstones: mpsc::UnboundedSender<Tombstone>,
     pub(crate) closed: watch::Sender<bool>,
@@ -242,7 +242,7 @@ impl EngineShared {
 
 fn worst(problems: &BTreeMap<ProblemSource, Problem>) -> Option<&Problem> {
     let lasting = problems.values().find(|problem| problem.is_lasting());
-    // Prefer a specific problem to one without an answer.
+    // A specific problem is preferred to a missing answer.
     let telling = || problems.values().find(|problem| **problem != Problem::NoAnswer);
     lasting.or_else(telling).or_else(|| problems.values().next())
 }

@@ -18,12 +18,12 @@
 //!   node could make the server publish messages that the node itself is not allowed to publish.
 //!
 //! # A replaced store
-//! A table begins above all revisions that this engine has seen of it, and at the clock: `cluster/src/floor.rs`
-//! explains why. A new stream can be created with its first number. An older copy is **purged up to** the number at
-//! which it has to continue, which empties it, moves it there, and does nothing if it is there already. If several
-//! engines do this at once, the last removes the writes since the first, which are made again. Then a tombstone is
-//! written to [`MOVED`]: otherwise a watch that is connected meanwhile would not notice the purge before the next
-//! message.
+//! A table begins at the clock, or above all revisions that this engine has seen of it if those are greater:
+//! `cluster/src/floor.rs` explains why. A new stream is created with that number as its first. An older copy is
+//! **purged up to** the number at which it has to continue, which empties it, moves it there, and does nothing if it is
+//! there already. If several engines do this at once, the last purge removes the writes made since the first one, which
+//! are then repeated. After the purge, a tombstone is written to [`MOVED`]: otherwise a watch that is connected
+//! meanwhile would notice the purge only with the next message.
 //!
 //! # Compare and set
 //! The server compares the number of the key's last *message*, from any writer, which may be a tombstone. So a
@@ -52,17 +52,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// The time limit of an access. It is shorter than a change of the store's leader, after which the access would be
-/// answered: callers that wait for a lease ask again every half second.
+/// The time limit of an access. It is shorter than a change of the store's leader, which an access need not outlast:
+/// callers that wait for a lease ask again every half second, and are answered after the change.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Size of a message to the store in addition to key and value: its headers and the prefix of its subject.
+/// Size of a message to the store beyond its key and value: its headers and the prefix of its subject.
 const OVERHEAD: usize = 1_024;
 
 /// The pause before an access is repeated.
 const ACCESS_PAUSE: Duration = Duration::from_millis(5);
 /// The pause before the preparation of the tables is repeated. It doubles, up to the second value, only while an
-/// operator has to act first: with such a pause during a change of the store's leader, nodes would miss their leases.
+/// operator has to act first: with so long a pause during a change of the store's leader, nodes would miss their
+/// leases.
 const PREPARE_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(8)];
 /// The interval at which the state of a table is asked for again: the same as for a lease.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -95,7 +96,7 @@ async fn prepare(shared: &EngineShared, connected: &LaneConnection) {
     }
 }
 
-/// Creates missing tables, and empties those that are older than this engine has seen before it asks.
+/// Creates missing tables, and empties those that are older than what this engine had seen before it asked.
 pub(crate) async fn prepare_tables(shared: &EngineShared, connected: &LaneConnection) -> Result<(), Problem> {
     let seen = shared.floor.copy();
     let mut last = BTreeMap::new();
@@ -206,8 +207,8 @@ fn clock() -> u64 {
 }
 
 /// Asks, and asks again while there is no answer. A question that arrives while the store has no leader is never
-/// answered, even when the store has one again: if the next question waited for that to time out, a node whose server
-/// has ended would miss its lease.
+/// answered, even when the store has one again: if the next question waited for that one to time out, a node whose
+/// server has ended would miss its lease.
 async fn first_answer<T, F: Future<Output = T>>(again: Duration, ask: impl Fn() -> F) -> T {
     let mut questions = FuturesUnordered::new();
     loop {
@@ -231,7 +232,7 @@ fn compare(bucket: Bucket, table: &StoreTable, wanted: &Value, found: &Value) ->
         "subject_delete_marker_ttl",
         "subjects",
     ];
-    // With these, messages of the table could appear elsewhere, or messages from elsewhere in the table.
+    // With these settings, messages of the table could appear elsewhere, or messages from elsewhere in the table.
     let foreign = ["republish", "mirror", "sources", "subject_transform"];
     for field in fields.into_iter().chain(foreign) {
         let differs = match &wanted[field] {
@@ -403,8 +404,8 @@ impl<'a> KeyAccess<'a> {
             if there.value.is_some() && value.is_some() {
                 return Err(self.conflict());
             }
-            // Another tombstone, or no message. If its revision is the expected one, another write has been accepted
-            // but is not visible yet.
+            // There is another tombstone, or no message. If its revision is the expected one, another write has been
+            // accepted but is not visible yet.
             if there.revision == expected {
                 sleep(ACCESS_PAUSE).await;
             }

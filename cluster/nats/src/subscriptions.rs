@@ -1,7 +1,7 @@
 //! Subscriptions, and the probes that they answer.
 //!
-//! A message counts only if its subject matches the subscription. The server can deliver others there: a node may
-//! create a consumer of a table, and have it deliver to any subject.
+//! A message counts only if its subject matches the subscription. The server can deliver other messages to it: a node
+//! may create a consumer of a table, and have it deliver to any subject.
 //!
 //! A probe is a request with a header. The server answers it if there is no subscriber; otherwise the engine of the
 //! subscriber does, on the connection of the subscription. An answer also shows that all messages before the probe
@@ -22,9 +22,9 @@ use std::time::Duration;
 /// The header that makes a message a probe.
 const PROBE_HEADER: &str = "Postroom-Probe";
 
-/// The time that a probe waits for an answer. A server reports the absence of subscribers in less than a millisecond;
-/// a subscriber behind a slow network that does not answer in this time is probed again. A longer wait would only
-/// delay the probe that finds a silent node gone.
+/// The time for which a probe waits for an answer. A server reports the absence of subscribers in less than a
+/// millisecond; a subscriber behind a slow network that does not answer in this time is probed again. A longer wait
+/// would only delay the probe that finds a silent node gone.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) struct LaneSubscriber {
@@ -65,7 +65,7 @@ impl LaneSubscriber {
         }
     }
 
-    /// Returns whether a probe of `subject` asks for an answer to a subject for such answers.
+    /// Returns whether a probe of `subject` asks for its answer on a subject that is reserved for such answers.
     fn may_answer(&self, subject: &str, reply: &str) -> bool {
         let (settings, subjects) = (&self.shared.settings, self.shared.settings.subjects());
         subjects.is_probe_answer(subject, reply, settings.answers_as())
@@ -84,7 +84,8 @@ pub(crate) async fn probe(shared: &EngineShared, subject: String) -> ProbeOutcom
     let Some(connected) = connected.filter(|_| is_subject(&subject)) else { return ProbeOutcome::Unknown };
     let mut headers = HeaderMap::new();
     headers.insert(PROBE_HEADER, "1");
-    // Uses a reply subject of its own: the client would keep its state of a request that is never answered.
+    // The probe has a reply subject of its own: with a shared one, the client would keep the state of a request that is
+    // never answered.
     let (settings, subjects) = (&shared.settings, shared.settings.subjects());
     let token = connected.client.new_inbox();
     let token = token.rsplit('.').next().unwrap_or(&token);

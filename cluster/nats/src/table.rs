@@ -1,4 +1,4 @@
-//! The tables of the store: their streams, the subjects of their keys, and how the server is to keep them.
+//! The tables of the store: their streams, the subjects of their keys, and their configuration at the server.
 
 use crate::settings::Nats;
 use postroom_cluster::__private::{owner, table, write_subject};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Number of revisions of a key that are kept: the most that NATS' own tools allow. A watch may lag behind by as
+/// Number of revisions of a key that are kept: the most that NATS' own tools allow. A watch may lag behind by that
 /// many.
 pub(crate) const HISTORY: u64 = 64;
 

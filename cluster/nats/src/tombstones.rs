@@ -1,9 +1,10 @@
 //! Removal of tombstones: the engine that has deleted an entry makes the server forget the key some time later.
 //! Otherwise each name and each run of a node would leave a message behind forever.
 //!
-//! The server purges the key up to the tombstone, so an entry that was created since is kept. The delay is for
-//! watches: a watch that is cut off for less sees the deletion, and continues; another one finds a gap, and begins
-//! anew. When the engine closes, it purges the remaining tombstones at once. Those of an engine that is killed stay.
+//! The server purges the key up to the tombstone, so an entry that was created since is kept. The delay serves watches:
+//! one that is cut off for a shorter time sees the deletion, and continues; one that is cut off for longer finds a gap,
+//! and starts over. When the engine closes, it purges the remaining tombstones at once. Those of an engine that is
+//! killed stay.
 //!
 //! Leases need none of this: their tombstones expire.
 
@@ -53,7 +54,7 @@ async fn purge(shared: &EngineShared, tombstone: &Tombstone) {
     let Some(connected) = shared.store.borrow().clone() else { return };
     let Tombstone { table, key, revision: Revision(revision), .. } = tombstone;
     let subject = format!("$JS.API.STREAM.PURGE.{}", table.stream);
-    // Exclusive bound: purges up to and including the tombstone.
+    // The bound is exclusive, so this purges up to and including the tombstone.
     let question = json!({ "filter": table.pattern(key), "seq": revision + 1 }).to_string();
     let _ = requests::request(&connected, subject, None, question.into(), PURGE_TIMEOUT).await;
 }

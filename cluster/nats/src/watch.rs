@@ -18,7 +18,8 @@ use tokio::time::{sleep, timeout};
 
 /// The interval at which an idle consumer sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// The time for which a consumer may be silent. Then it may be gone: with its server, or deleted by the server.
+/// The time for which a consumer may be silent. After that it may be gone: lost with its server, or deleted by the
+/// server.
 const SILENCE: Duration = Duration::from_secs(6);
 /// The time after which the server deletes a consumer without a listener.
 const INACTIVE: Duration = Duration::from_secs(10);
@@ -138,8 +139,8 @@ impl Watch {
     }
 }
 
-/// Creates a consumer, and returns its number of messages. The server deletes it some time after the last
-/// subscription to its inbox.
+/// Creates a consumer, and returns its number of messages. The server deletes the consumer some time after the last
+/// subscription to its inbox has ended.
 async fn create_consumer(
     connected: &LaneConnection,
     table: &StoreTable,

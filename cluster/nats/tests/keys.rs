@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 #[path = "../src/tests/server.rs"]
 mod server;
 
-/// A guard, not a measure: a minute has passed beside a load of forty.
+/// Guards against a hang, and measures nothing: on a machine with a load of forty, a wait has taken a minute.
 const GUARD: Duration = Duration::from_secs(300);
 
 fn wait_until(mut is_so: impl FnMut() -> bool) {

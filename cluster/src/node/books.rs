@@ -1,8 +1,8 @@
-//! Counts of a node's open operations with others, for tests.
+//! Counts of a node's open operations with other nodes, for tests.
 
 use std::ops::Add;
 
-/// The operations of a node with others that must end. All counts are zero when everything is at rest.
+/// The open operations of a node with other nodes. Each of them must end, so all counts are zero at rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Books {

@@ -1,4 +1,4 @@
-//! Messages from peers: decoded, delivered, and stored for processes that are slow.
+//! The delivery: decodes the messages of peers, delivers them, and stores those for slow processes.
 
 mod answers;
 mod arrivals;
@@ -32,11 +32,11 @@ use std::time::Duration;
 pub(crate) use arrivals::{Arrival, Arrivals};
 pub(crate) use counters::NodeCounters;
 
-/// The interval at which a full mailbox is tried again. A guess: often enough that the process does not run dry,
-/// seldom enough that a thousand slow processes cost little.
+/// The interval at which delivery to a full mailbox is retried. A guess: often enough that the process does not run
+/// dry, and rarely enough that a thousand slow processes cost little.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// Number of arrivals after which full mailboxes are tried again as well.
+/// Number of arrivals after which delivery to full mailboxes is also retried.
 const RETRY_EVERY: u32 = 256;
 
 /// Delivers the messages that arrive at one node.
@@ -52,10 +52,10 @@ pub(crate) struct Delivery {
     view: Arc<View>,
     keys: Arc<StartKeys>,
     directory: Arc<Directory>,
-    /// By process and peer: the messages of each peer to a process wait in order.
+    /// The stored messages by process and peer: those of one peer to one process wait in order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
-    /// The size of the messages stored for each peer, in bytes. Beyond `max_kept`, their credit is returned only
-    /// later.
+    /// The size of the stored messages from each peer, in bytes. Beyond `max_kept`, a message's credit is returned only
+    /// when the message is delivered.
     kept: BTreeMap<NodeId, u64>,
     /// [`MAX_KEPT`], or a limit set by a test.
     max_kept: u64,
@@ -112,7 +112,8 @@ impl Delivery {
         Arc::clone(&self.arrivals)
     }
 
-    /// Returns the time until the next call if nothing arrives, if one is needed.
+    /// Returns the time after which [`run`](Self::run) must be called even if nothing arrives; `None` if it need not
+    /// be.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn retries_in(&self) -> Option<Duration> {
         (!self.slow.is_empty()).then_some(RETRY)
@@ -124,7 +125,7 @@ impl Delivery {
         self.retry();
         let mut handled = 0;
         while let Some(arrival) = self.arrivals.pop() {
-            // Also in between, so that endless traffic does not starve the slow processes.
+            // Stored messages are retried in between, too, so that endless traffic does not starve the slow processes.
             handled += 1;
             if handled % RETRY_EVERY == 0 {
                 self.retry();
@@ -139,7 +140,8 @@ impl Delivery {
                 Arrival::Item(peer, item) => Some((Arc::clone(peer), item.lane, item.cost)),
                 _ => None,
             };
-            // Only user code that no other guard contains can panic here: it costs its own message.
+            // Only user code outside all other guards can panic here. The panic costs the message that caused it, and
+            // no other.
             if catch_unwind(AssertUnwindSafe(|| self.arrival(arrival))).is_err() {
                 self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                 if let Some((peer, lane, cost)) = credit {
@@ -150,7 +152,7 @@ impl Delivery {
         true
     }
 
-    /// Stops the processes that work for the cluster in the runtime.
+    /// Stops the processes that this node runs for the cluster.
     fn close(&mut self) {
         self.porters.iter().for_each(|porter| _ = porter.pid().stop());
         self.policy.close();
@@ -182,7 +184,7 @@ impl Delivery {
         let node = peer.node();
         self.counters.unconfirmed.fetch_add(peer.fail_all(), Ordering::Relaxed);
         self.counters.floods.fetch_add(u64::from(peer.is_flooding()), Ordering::Relaxed);
-        // The children's supervisors are lost, and others start them elsewhere.
+        // The supervisors of these children are lost, and others start the children elsewhere.
         peer.take_charges().into_iter().for_each(|pid| _ = self.node.control(pid, ControlMessage::Kill));
         let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
         self.counters.undelivered.fetch_add(lost.sum(), Ordering::Relaxed);
@@ -207,7 +209,8 @@ impl Delivery {
         peer.release(lane, cost);
     }
 
-    /// Handles an envelope. Returns whether the envelope is stored, in which case its credit must not be returned yet.
+    /// Handles an envelope. Returns whether the envelope is stored together with its credit, in which case the credit
+    /// must not be returned yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {
             Envelope::Message { to, content } => return self.message(peer, to, content, lane, cost),
@@ -257,7 +260,8 @@ impl Delivery {
         self.deliver(peer, to, Kept::Package(Package::with_payload(to, payload)), lane, cost)
     }
 
-    /// Returns the package of a call, whose answer goes back to the peer. `None`: the call has failed.
+    /// Returns the package of a call, whose answer goes back to the peer; `None` if the call has failed, which the peer
+    /// has been told.
     fn called(
         &self,
         peer: &Arc<Peer>,
@@ -292,7 +296,7 @@ impl Delivery {
         }
     }
 
-    /// Decodes a message of the link protocol. Returns `None` if the peer must not send it.
+    /// Decodes a message of the link protocol. Returns `None` if the peer is not allowed to send it.
     fn linked(
         &self,
         peer: &Arc<Peer>,
@@ -301,7 +305,7 @@ impl Delivery {
         number: u64,
         reason: &[u8],
     ) -> Option<LinkMessage<ExitReason>> {
-        // A peer may only send links of its own processes.
+        // A peer may send link messages only for its own processes.
         if from.node() != peer.node() {
             self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -333,7 +337,7 @@ impl Delivery {
         peer.start_is_over(number, started);
     }
 
-    /// Decodes a value of a peer. A failure is counted.
+    /// Decodes a value from a peer. A failure is counted and reported.
     fn decode<T>(
         &self,
         peer: &Peer,
@@ -341,7 +345,7 @@ impl Delivery {
         decode: impl FnOnce(&Agreement, MessageId, &[u8]) -> Result<T, CodecError>,
     ) -> Result<T, Option<CodecError>> {
         let Content { message, bytes } = content;
-        // Items arrive after the opening of their session.
+        // Items arrive after their session has opened, so without an agreement the session is over.
         let agreement = peer.agreement().ok_or(None)?;
         decode(&agreement, MessageId(message), &bytes).map_err(|error| {
             self.counters.undecodable.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! The directory of one node: its groups, eventual names, keys and topics, on top of the driver and the delivery.
 //!
 //! Users, the delivery and the porters change the state machines, under one lock; only the **driver** acts on their
-//! output, in [`advance`](Directory::advance): so a peer receives their messages in order. Broadcasts and events
-//! bypass it: they go from the thread of the user to the peers or the broker. While the lock is held, no other lock
-//! is taken and no user code runs.
+//! output, in [`advance`](Directory::advance), so a peer receives their messages in order. Broadcasts and events bypass
+//! the driver: they go from the user's thread directly to the peers or the broker. While the lock is held, no other
+//! lock is taken and no user code runs.
 
 mod advance;
 
@@ -27,14 +27,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Number of porters that start processes by key. A guess: enough for a few slow starts at once, and few to manage.
+/// Number of porters that start processes by key. A guess: enough for a few slow starts at once, and few enough to
+/// manage.
 pub(crate) const STARTERS: u64 = 8;
 
 /// The processes that run user code for a directory.
 struct Porters {
-    /// Delivers messages to processes, and watches processes.
+    /// The porter that delivers messages to processes, and watches processes.
     hands_out: Address<Porter>,
-    /// Start processes by key. There are several, since an entry may take long.
+    /// The porters that start processes by key. There are several, since an entry may take long.
     starters: Vec<Address<Porter>>,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Directory {
     pub(crate) host: Host,
     /// The name of the cluster.
     pub(crate) cluster: String,
-    /// Owned by the driver: when the node has left, its connections are closed.
+    /// A weak reference, since the driver owns the engine: its connections are closed when the node has left.
     pub(crate) engine: Weak<dyn Engine>,
     pub(crate) clock: SharedClock,
     pub(crate) gate: Arc<Gate>,
@@ -95,7 +96,7 @@ pub(crate) struct DirectoryState {
     pub(crate) peers: BTreeMap<NodeId, Arc<Peer>>,
     listing: BTreeMap<u64, Completer<Result<Vec<Pid>, MembershipError>>>,
     asking: BTreeMap<u64, Completer<Result<Pid, KeyedError>>>,
-    /// Set while a peer has no room for a message.
+    /// The time at which messages are offered to peers again; set while a peer has no room for one.
     blocked_until: Option<Moment>,
     /// Whether the node has left.
     pub(crate) is_over: bool,
@@ -151,7 +152,8 @@ impl Directory {
             topics: Mutex::default(),
         });
         let hears = Arc::clone(&directory);
-        // Converted to text once, here: later uses, under the lock and for other nodes, then run no user code.
+        // The reason is converted to text once, here, so that later uses, under the lock and for other nodes, run no
+        // user code.
         let hands_out = Porter::begin(host, Box::new(move |pid, reason| hears.ended(pid, &as_text(reason))))?;
         let mut porters = Porters { hands_out, starters: Vec::new() };
         for _ in 0..STARTERS {
@@ -191,7 +193,7 @@ impl Directory {
     /// Runs a job that may contain user code.
     pub(crate) fn run(&self, job: Job) {
         if let Some(porters) = self.porters.get() {
-            // A refused job is not needed any more: the runtime is being shut down.
+            // A refused job is no longer needed: the runtime is being shut down.
             let _ = porters.hands_out.run(job).send();
         }
     }
@@ -206,12 +208,12 @@ impl Directory {
         }
     }
 
-    /// Watches a process for its end. Returns false if the runtime is being shut down.
+    /// Watches for the end of a process. Returns false if the runtime is being shut down.
     pub(crate) fn watch(&self, pid: Pid) -> bool {
         self.porters.get().is_some_and(|porters| porters.hands_out.watch(pid).send().is_ok())
     }
 
-    /// Records the end of a process, for a reason without user code.
+    /// Records the end of a process. The reason must contain no user code, since it is used under the lock.
     pub(crate) fn ended(&self, pid: Pid, reason: &ExitReason) {
         self.change(|state| {
             state.groups.ended(pid, reason);
@@ -300,7 +302,7 @@ impl Directory {
         drop(peer);
     }
 
-    /// Handles a message from a peer. Returns false if the peer must not send it.
+    /// Handles a message from a peer. Returns false if the peer is not allowed to send it.
     pub(crate) fn on_message(&self, from: NodeId, message: DirectoryMessage) -> bool {
         self.change(|state| match message {
             DirectoryMessage::Claim { .. } | DirectoryMessage::Unclaim { .. } => {
@@ -328,11 +330,11 @@ impl Directory {
         self.lock().next_timeout()
     }
 
-    /// Answers all pending requests, and stops the processes by key and the porters: the node has left.
+    /// Answers all pending requests, and stops the processes of keys and the porters: the node has left.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_over = true;
-        // A start in progress checks this.
+        // A start in progress checks `is_over` at its end, and stops its process itself.
         state.keys.set_member(false);
         let stops = state.take_stops();
         let waiting = (std::mem::take(&mut state.listing), std::mem::take(&mut state.asking));

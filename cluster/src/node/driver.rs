@@ -1,4 +1,4 @@
-//! The driver: the members, the lease, the names and the sessions of one node, over its engine.
+//! The driver, which maintains the members, the lease, the names and the sessions of one node over its engine.
 
 use super::delivery::{Arrivals, NodeCounters};
 use super::directory::Directory;
@@ -35,7 +35,7 @@ mod names;
 mod outages;
 mod sessions;
 
-/// The wait before this node tries again to join, or begins a session again.
+/// The wait before this node tries again to join, or to begin a session.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The wait before a frame that the engine was too busy for is published again.
 const BUSY: Duration = Duration::from_millis(1);
@@ -62,7 +62,7 @@ pub(crate) struct DriverSetup {
     /// Watches the holders of names.
     pub(crate) porter: Address<Porter>,
     pub(crate) directory: Arc<Directory>,
-    /// Returns a number that no other run has.
+    /// Returns a number that no other run has drawn.
     pub(crate) draw: Box<dyn FnMut() -> u64 + Send>,
 }
 
@@ -79,7 +79,7 @@ struct ConnectedPeer {
     peer: Arc<Peer>,
     /// The epoch of the peer's membership.
     revision: Revision,
-    /// Whether this node is leaving, and has announced that.
+    /// Whether this node is leaving, and has begun to close the session.
     is_closing: Cell<bool>,
 }
 
@@ -94,12 +94,12 @@ pub(crate) struct Driver {
     last_attempt: u64,
     /// The epoch of the last membership.
     epoch_before: Option<Revision>,
-    /// The records that this node knew when it was fenced, and the time when all leases from before are over.
+    /// The records that this node knew when it was fenced, and the time by which all leases of that time are over.
     known_before: (BTreeMap<NodeId, Revision>, Moment),
     join_at: Option<Moment>,
     /// Whether this node has ever been a member.
     was_member: bool,
-    /// Number of failed attempts to join since it was last a member.
+    /// Number of failed attempts to join since this node was last a member.
     failures: u32,
     /// Other nodes with this node's name.
     namesakes: BTreeSet<NodeId>,
@@ -110,19 +110,21 @@ pub(crate) struct Driver {
     members: BTreeMap<NodeId, Revision>,
     /// Number of sessions that were begun in each membership of each member.
     begun: BTreeMap<(NodeId, Revision), u32>,
-    /// The epochs of leases as last seen, and when.
+    /// The epoch of each lease as last seen, and when it was seen.
     leases: BTreeMap<Identity, (Revision, Moment)>,
     /// The identities in the snapshot that the watch of the leases is reporting.
     lease_snapshot: Option<BTreeSet<Identity>>,
-    /// The name that each ID belongs to. Used only without an attempt to join, which otherwise knows them.
+    /// The name that each ID belongs to. Used only while there is no attempt to join, which otherwise holds these
+    /// names.
     bindings: KnownNames,
-    /// Memberships that are over as far as this node knows, but still have names, and since when.
+    /// Memberships that are over as far as this node knows but still hold names, with the time at which it noticed
+    /// them.
     orphaned: BTreeMap<(NodeId, Revision), Moment>,
     sweep_at: Moment,
     probe_at: Moment,
     registering: BTreeMap<u64, Completer<Result<Token, RegisterError>>>,
     condemned: Vec<Condemned>,
-    /// The peers that have something to do, and when.
+    /// The peers that the driver has to check, and when.
     agenda: Agenda,
     /// Peers with something to transmit.
     ready: BTreeSet<NodeId>,
@@ -154,7 +156,8 @@ fn subscribe(setup: &DriverSetup, own: &Identity, subjects: &Subjects) -> Result
     Ok(subscriptions)
 }
 
-/// Returns the handler of frames: it gives a frame to the session with its sender, and to the driver if there is none.
+/// Returns the handler of frames, which passes a frame to the session with its sender, or to the driver if there is no
+/// session.
 fn on_frame(setup: &DriverSetup, senders: Subjects) -> impl FnMut(Message) + Send + use<> {
     let inbox = Arc::clone(&setup.inbox);
     let (view, counters) = (Arc::clone(&setup.view), Arc::clone(&setup.counters));
@@ -244,11 +247,11 @@ impl Driver {
         (self.setup.clock)()
     }
 
-    /// Performs all due actions. Returns when to be called again, or `None` when the node has left.
+    /// Performs all due actions. Returns the time of the next call, or `None` when the node has left.
     pub(crate) fn run(&mut self) -> Option<Moment> {
         #[cfg(test)]
         self.setup.view.count_turn();
-        // First, so that the reports of the watch reach the attempt to join.
+        // Joining comes first, so that the reports of the watch reach the attempt to join.
         self.join(self.now());
         while let Some(input) = self.setup.inbox.pop() {
             self.input(self.now(), input);
@@ -259,7 +262,7 @@ impl Driver {
             self.leave(now, pair(()).1);
             self.leaving.iter_mut().for_each(|leaving| leaving.awaits_children = true);
         }
-        // First, so that this turn already acts on what the sessions report about members.
+        // The sessions come first, so that this turn already acts on what they report about members.
         self.advance_sessions(now);
         self.probe_neighbours(now);
         self.advance_membership(now);
@@ -296,7 +299,8 @@ impl Driver {
             .chain([self.setup.view.next_wait()])
             .flatten()
             .min();
-        // At least `BUSY` later: an action that is due but not possible is not tried again without a pause.
+        // The next turn is at least `BUSY` later, so that an action that is due but not possible is not retried without
+        // a pause.
         next.unwrap_or(now + LONGEST_WAIT).max(now + BUSY)
     }
 
@@ -329,14 +333,15 @@ impl Driver {
                 self.agenda.look_at(node);
             }
             Input::Register { name, pid, then } => {
-                // A node that was paused may not know yet that its lease is over, and its write would still succeed.
+                // A node that was paused may not know yet that its lease is over, and the store would still accept its
+                // write.
                 if !self.may_send(now) {
                     return then.complete(Err(RegisterError::NotAMember));
                 }
                 if !pid.is_alive() {
                     return then.complete(Err(RegisterError::Ended { pid }));
                 }
-                // Watched first, so that its end is reported even if it ends before it has the name.
+                // The process is watched first, so that its end is reported even if it ends before it has the name.
                 if self.setup.porter.watch(pid).send().is_err() {
                     return then.complete(Err(RegisterError::NotAMember));
                 }
@@ -349,7 +354,7 @@ impl Driver {
             }
             Input::Ended(pid) => self.setup.view.names().ended(pid),
             Input::Wait { time, check } => self.setup.view.wait(now + time, check),
-            // Handled after all inputs.
+            // The directory is advanced after all inputs.
             Input::Directory => {}
             Input::Leave(then) => self.leave(now, then),
         }

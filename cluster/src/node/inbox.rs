@@ -59,13 +59,13 @@ impl Input {
     }
 }
 
-/// A check of the view. Its argument is true when the time is over. It returns a function that answers the wait once
-/// the wait has ended; if the check is dropped instead, the wait is answered too. When the driver has ended, the
-/// check runs once more, as if the time were over.
+/// A check of the view. Its argument is true when the time is over. Once the wait has ended, it returns a function that
+/// answers the wait; dropping the check answers the wait, too. When the driver has ended, the check runs once more, as
+/// if the time were over.
 pub(crate) type Check = Box<dyn FnMut(bool) -> Option<Box<dyn FnOnce() + Send>> + Send>;
 
-/// Maximum number of queued frames from nodes without a session: a program that may publish here could send any
-/// number.
+/// Maximum number of queued frames from nodes without a session: without a limit, a program that may publish here could
+/// queue any number of them.
 const MAX_STRAYS: usize = 1_024;
 
 /// The queue of the driver. It is bounded by the number of open requests, and by [`MAX_STRAYS`].
@@ -83,8 +83,7 @@ struct InputQueue {
     dropped: u64,
     /// The time at which the driver wakes by itself; `None` while it is awake.
     wakes_at: Option<Moment>,
-    /// The peers whose next timeout may be earlier than the driver knows, with that timeout, since the driver last
-    /// looked.
+    /// The peers whose next timeout may have become earlier since the driver last looked, with that timeout.
     reminders: BTreeMap<NodeId, Moment>,
     /// Wakes the driver if it is a process.
     #[cfg(any(test, feature = "test"))]
@@ -123,7 +122,7 @@ impl Inbox {
         self.wake(queue);
     }
 
-    /// Wakes the driver, only if it sleeps: a notification is a system call, even if no one waits.
+    /// Wakes the driver, but only if it sleeps: a notification is a system call even if no thread waits.
     fn wake(&self, mut queue: MutexGuard<'_, InputQueue>) {
         let is_asleep = queue.wakes_at.take().is_some();
         #[cfg(any(test, feature = "test"))]
@@ -141,8 +140,8 @@ impl Inbox {
         self.lock().dropped
     }
 
-    /// Like [`wait`](Self::wait), for a driver that is a process, which also waits for `until`. `waits` must be false
-    /// for the first poll of a wait.
+    /// Like [`wait`](Self::wait), but for a driver that is a process, and that sleeps until `until` by itself. `waits`
+    /// must be false for the first poll of a wait.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn poll_wait(&self, until: Moment, waits: &mut bool, context: &Context<'_>) -> Poll<()> {
         let mut queue = self.lock();
@@ -188,13 +187,13 @@ impl Inbox {
     pub(crate) fn remind(&self, node: NodeId, at: Moment) {
         let mut queue = self.lock();
         queue.reminders.entry(node).and_modify(|before| *before = at.min(*before)).or_insert(at);
-        // A driver that is awake may already have checked the peer, but checks again before it sleeps.
+        // A driver that is awake may already have checked the peer, but it reads the reminders before it sleeps.
         if queue.wakes_at.is_some_and(|until| at < until) {
             self.wake(queue);
         }
     }
 
-    /// Returns the peers that the driver was reminded of, and clears them.
+    /// Returns the peers that the driver was reminded of, and clears the reminders.
     pub(crate) fn take_reminded(&self) -> BTreeMap<NodeId, Moment> {
         std::mem::take(&mut self.lock().reminders)
     }

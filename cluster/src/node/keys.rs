@@ -1,13 +1,12 @@
 //! Starts with a key: a repetition returns the process of the first start.
 //!
-//! Each node has one table, for its own starts and those of its peers. A key belongs to the first start with it from
-//! the moment when that start begins: concurrent repetitions wait for its result (single flight). A start that fails
-//! frees its key. The table does not forget a process when an answer is lost, nor when a session ends.
+//! Each node has one table, for its own starts and those of its peers. A key belongs to the first start that uses it,
+//! from the moment when that start begins: concurrent repetitions wait for its result (single flight). A start that
+//! fails frees its key. The table remembers a process even if an answer is lost or a session ends.
 //!
-//! [`keyed`](crate::keyed) uses keys differently: there, a key has a live process, which gets a successor when it
-//! ends, and moves when the members change. Here, a key stands for one request with any inputs, whose answer stays
-//! the same whether or not the process still runs. All that the two have in common is the list of callers that wait
-//! for a start.
+//! [`keyed`](crate::keyed) uses keys differently: there, a key has a live process, which gets a successor when it ends,
+//! and moves when the members change. Here, a key identifies one request, whatever its inputs, and the answer stays the
+//! same whether or not the process still runs. The two have only the list of callers that wait for a start in common.
 //!
 //! # Limits
 //! | limit | value | beyond it |
@@ -65,8 +64,8 @@ impl StartKeys {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a process with `start` unless its key was used. Calls `then` with the result, on the thread that knows
-    /// it first.
+    /// Starts a process with `start` unless its key was used. Calls `then` with the result, on the thread that obtains
+    /// it.
     pub(crate) fn start(
         &self,
         key: String,
@@ -80,7 +79,8 @@ impl StartKeys {
         running.started = Some(start());
     }
 
-    /// Claims the key. Returns `then` if the caller has to perform the start; otherwise `then` is called, or waits.
+    /// Claims the key. Returns `then` if the caller has to perform the start; otherwise `then` is called now, or when
+    /// the start in progress ends.
     fn begin(&self, key: &str, process: &str, then: Then) -> Option<Then> {
         let now = (self.clock)();
         let mut entries = self.lock();
@@ -110,7 +110,7 @@ impl StartKeys {
         None
     }
 
-    /// Forgets the least recently used key. Returns false if all keys are starting.
+    /// Forgets the least recently used key. Returns false if the starts of all keys are in progress.
     fn forget_one(&self, entries: &mut BTreeMap<String, StartRecord>) -> bool {
         let used = |(key, entry): (&String, &StartRecord)| match entry.state {
             StartProgress::Started { used, .. } => Some((used, key.clone())),

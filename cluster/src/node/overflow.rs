@@ -6,16 +6,15 @@
 //! accepted before the session opened, which are limited by their number.
 //!
 //! # Invariants
-//! All of this is protected by the lock of the peer.
+//! The peer's lock protects all of this.
 //! 1. *Order.* While a message waits here for the data lane, a send is refused or queued behind it.
-//! 2. *Bounded.* Beyond the bound, at most one more queue of the session waits here, or one message; for each process
-//!    that has fallen behind, at most [`SLOW_MESSAGES`] or [`SLOW_BYTES`] more are accepted. Messages accepted before
-//!    the session opened count towards none of these limits: the peer did not cause them.
-//! 3. *No sender waits forever.* A sender that is refused waits in a [`TransportQueue`] that was marked as full in
-//!    the same critical section. While `is_congested` is set, the session contains something that is not
-//!    acknowledged: each acknowledgement, and the end of the session, leads to [`Overflow::room`] or
-//!    [`Overflow::end`]. A process that has fallen behind catches up, which is a parcel of the control lane, or the
-//!    session ends.
+//! 2. *Bounded.* Beyond the bound, at most as much as the session's queue holds waits here, or one message; for each
+//!    process that has fallen behind, at most [`SLOW_MESSAGES`] messages or [`SLOW_BYTES`] bytes more are accepted.
+//!    Messages accepted before the session opened count towards none of these limits: the peer did not cause them.
+//! 3. *No sender waits forever.* A sender that is refused waits in a [`TransportQueue`] that was marked as full in the
+//!    same critical section. While `is_congested` is set, the session contains something that is not acknowledged: each
+//!    acknowledgement, and the end of the session, leads to [`Overflow::room`] or [`Overflow::end`]. A process that has
+//!    fallen behind catches up, which its node reports in the control lane, or the session ends.
 //!
 //! Room may appear between a refusal and the wait: see [`TransportQueue`]. The session may also end in between: that
 //! makes room, and the sender tries again and learns of the loss. After [`Overflow::end`] nothing is marked as full.
@@ -29,18 +28,18 @@ use postroom::Pid;
 use postroom::routing::TransportQueue;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of messages to a process that has fallen behind that are accepted before its senders wait. As many more may
-/// be accepted from processes, which are suspended for them.
+/// Number of messages that are stored for a process before it counts as having fallen behind, so that its senders wait.
+/// As many more may then be accepted from processes, which are suspended for them.
 pub(super) const SLOW_MESSAGES: usize = 1_024;
 
-/// Number of bytes of these messages.
+/// Total length of these messages in bytes, which has the same effect.
 pub(super) const SLOW_BYTES: u64 = 1 << 20;
 
 /// The messages and senders that wait for room in the session.
 #[derive(Default)]
 pub(super) struct Overflow {
     lanes: [VecDeque<Excess>; 2],
-    /// The length of the messages in the data lane that must not be refused.
+    /// The length of the messages that wait in the data lane and must not be refused.
     owed: usize,
     /// The length of the messages that processes have sent beyond the bound.
     beyond: usize,
@@ -49,11 +48,11 @@ pub(super) struct Overflow {
     /// The length of the messages that wait in the control lane.
     control: usize,
     queue: TransportQueue,
-    /// Whether a sender was refused since there was last room for all.
+    /// Whether a sender was refused since room was last given to all.
     is_congested: bool,
-    /// The usual length of a message that found no room: a moving average.
+    /// The moving average of the lengths of messages that found no room.
     usual: usize,
-    /// The length still expected from senders that were resumed while others wait.
+    /// The total length still expected from senders that were resumed while others wait.
     expected: u64,
     slow: BTreeMap<Pid, SlowThere>,
     /// Number of messages of the data lane that were dropped because the session was already over.
@@ -225,14 +224,14 @@ impl Overflow {
         self.expected = self.expected.saturating_sub(length as u64);
     }
 
-    /// Returns the room for waiting senders, if at most half of the session's `limit` is in use (`buffered`): for as
-    /// many as are likely to fill the other half, and at least one; for all, if nothing is buffered or no sender
-    /// waits.
+    /// Returns the room for waiting senders if at most half of the session's `limit` is in use (`buffered`). The room
+    /// is for as many senders as are likely to fill the other half, but at least for one; it is for all if nothing is
+    /// buffered, or if no sender waits yet.
     pub(super) fn room(&mut self, buffered: u64, limit: u64) -> Option<Room> {
         if !self.is_congested || !self.is_clear(Lane::Data) || buffered > limit / 2 {
             return None;
         }
-        // If no sender waits yet, a refused one that is about to wait finds that there is room.
+        // If no sender waits yet, one that was refused and is about to wait finds that there is room.
         if buffered == 0 || self.queue.waiting() == 0 {
             (self.is_congested, self.expected) = (false, 0);
             return Some(Room::for_all(self.queue.clone()));

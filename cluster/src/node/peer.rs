@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use gate::{Gate, SharedClock};
 
-/// One session with another node, as the runtime's transport to it. The next session is another value.
+/// One session with another node, as the runtime's transport to it. The next session with that node is another value.
 pub(crate) struct Peer {
     node: NodeId,
     codecs: Codecs,
@@ -62,7 +62,7 @@ pub(crate) trait Arriving: Send + Sync {
     /// Adds room for senders that wait.
     fn room(&self, room: Room) -> bool;
 
-    /// Adds calls whose callers have given up. They are dropped by the receiver, since that may resume a pool.
+    /// Adds calls whose callers have given up. The receiver drops them, since dropping them may resume a pool.
     fn abandoned(&self, calls: Vec<Answerer>) -> bool;
 
     fn wake(&self);
@@ -70,8 +70,9 @@ pub(crate) trait Arriving: Send + Sync {
 
 /// Adds what arrives from a peer, and wakes the receiver when dropped, if it must be woken.
 ///
-/// Intended for code that holds the lock of a peer, which the receiver takes first of all: if woken earlier, it would
-/// have to sleep again. So the value is created before the lock is taken.
+/// Intended for code that holds the lock of a peer, which the receiver takes first: if it were woken while the lock is
+/// held, it would have to sleep again. So the value is created before the lock is taken, and dropped after it is
+/// released.
 struct WakingArrivals<'a> {
     receiver: &'a dyn Arriving,
     wakes: bool,
@@ -99,7 +100,7 @@ struct PeerState {
     children: ChildTable,
     asks: OpenAsks,
     last_number: u64,
-    /// Messages for which the session's queue had no room. All that follow in the data lane wait behind them.
+    /// Messages for which the session's queue had no room. All later messages of the data lane wait behind them.
     overflow: Overflow,
     /// [`MOST_OWED`], or a limit set by a test.
     most_owed: usize,
@@ -113,7 +114,7 @@ struct PeerState {
     events: VecDeque<SessionEvent>,
     /// The number of the peer's starts that are not answered, and the total length of their inputs.
     waiting_starts: (usize, usize),
-    /// Whether the session was ended because the peer requests or sends more than is stored for one.
+    /// Whether the session was ended because the peer requested or sent more than is stored for one peer.
     is_flooding: bool,
 }
 
@@ -207,7 +208,7 @@ impl Peer {
                 return false;
             }
             let subject = &self.port.subjects[frame.lane as usize];
-            // Under the lock: engines do not block, and frames stay in order.
+            // Publishing under the lock keeps the frames in order, and engines do not block.
             if self.port.engine.publish(frame.lane, subject, frame.payload.clone()) == Err(PublishError::Busy) {
                 state.held = Some(frame);
                 return true;
@@ -221,8 +222,8 @@ impl Peer {
         let mut state = self.lock();
         state.is_announced = false;
         let is_busy = self.transmit_all(&mut state);
-        // Events since the driver last took them, or from this transmission, were not announced: the peer itself
-        // already was, until now.
+        // Events that occurred while the peer was already announced, or during this transmission, have not been
+        // announced separately.
         self.note_events(&mut state);
         if !state.events.is_empty() {
             self.announce(state);
@@ -239,8 +240,8 @@ impl Peer {
     }
 
     /// Passes a frame to the session, and the messages in it to the delivery. Called by the engine, so that a message
-    /// does not wait for the driver, which is notified if there is more to do. Returns the number of replayed frames:
-    /// one, or none.
+    /// does not wait for the driver, which is notified if there is more to do. Returns the number of replayed frames,
+    /// which is one or zero.
     pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<u64, DecodeError> {
         let mut arrivals = self.arrivals();
         let mut state = self.lock();
@@ -272,7 +273,7 @@ impl Peer {
         }
     }
 
-    /// Resumes senders that wait for room, if there is some.
+    /// Resumes senders that wait for room, if there is room.
     fn note_room(&self, state: &mut PeerState) {
         let (buffered, limit) = (state.session.buffered(Lane::Data).0, state.session.limits(Lane::Data).queue);
         self.give(state.overflow.room(buffered, limit));
@@ -302,7 +303,7 @@ impl Peer {
         WakingArrivals { receiver: &*self.port.arrivals, wakes: false }
     }
 
-    /// Passes received messages to the delivery: under the lock, so that they stay in order.
+    /// Passes received messages to the delivery, under the lock so that they stay in order.
     fn forward(self: &Arc<Self>, state: &mut PeerState, arrivals: &mut WakingArrivals<'_>) {
         while let Some(item) = state.session.poll_item() {
             arrivals.wakes |= arrivals.receiver.item(Arc::clone(self), item);
@@ -336,8 +337,8 @@ impl Peer {
         state.events.pop_front()
     }
 
-    /// Opens the session: sends the waiting messages, and then later ones. Returns the number of those that cannot be
-    /// sent.
+    /// Opens the session: sends the waiting messages before later ones. Returns the number of waiting messages that
+    /// could not be sent.
     pub(crate) fn opened(self: &Arc<Self>, table: &Table) -> u64 {
         let agreement = Arc::new(self.codecs.agree(table));
         let mut returned = 0;
@@ -470,7 +471,7 @@ impl Peer {
         unconfirmed
     }
 
-    /// Logs why a message from the peer could not be decoded, if its build differs.
+    /// Logs why a message from the peer could not be decoded, once for each cause.
     pub(crate) fn report(&self, error: &CodecError) {
         self.codecs.report(error);
     }

@@ -1,20 +1,20 @@
 //! The requests that peers may make to this node.
 //!
 //! # Requests
-//! A peer can ask this node to start a process, to end one, and for a snapshot of one. Without a policy of the user
-//! the answer is [`Ask::is_usual`]: starts of exported types and snapshots are allowed to all members, and ending a
-//! process is allowed to the node that started it. Asking for the process of a key is a start, whether or not that
-//! process already runs. A message is no such request: only exported types have messages, and the meaning of a
-//! message is up to its process. Neither is a link or a monitor: a link ends a process only if the process does not
-//! trap exits, which is its own decision. A name is not requested from a node, but registered in the store by the
-//! node of its process.
+//! A peer can ask this node to start a process, to end one, or to return a snapshot of one. Without a policy set by the
+//! user, the answer is [`Ask::is_usual`]: starts of exported types and snapshots are allowed to all members, and ending
+//! a process is allowed to the node that started it. Asking for the process of a key counts as a start, whether or not
+//! that process already runs. A message is not such a request: only the messages of exported types are delivered, and
+//! the meaning of a message is up to its process. Nor is a link or a monitor: a link ends a process only if the process
+//! does not trap exits, which is its own decision. A name is not requested from a node, but registered in the store by
+//! the node of its process.
 //!
 //! # Execution
-//! A user's closure may block, and panic. So it runs in a process of its own on the node's runtime, one request after
-//! the other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests wait;
-//! further ones are refused. An allowed request is executed after the messages that have arrived meanwhile, so a
-//! process that is asked to stop first handles the messages sent to it before the request; if the session with the peer
-//! is over by then, the request is ignored.
+//! A user's closure may block or panic. So it runs in a process of its own on the node's runtime, one request after the
+//! other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests wait; further
+//! ones are refused. An allowed request is executed after the messages that have arrived meanwhile, so a process that
+//! is asked to stop first handles the messages sent to it before the request; if the session with the peer is over by
+//! then, the request is ignored.
 
 use crate::node::porter::{Job, Porter};
 use crate::node::view::{Member, View};
@@ -104,7 +104,7 @@ pub(crate) struct PolicyCounts {
 #[derive(Default)]
 struct Wards {
     peers: BTreeMap<Pid, NodeId>,
-    /// By the number of the start; without a process while the start is in progress.
+    /// The processes by the number of their start; `None` while the start is in progress.
     numbers: BTreeMap<u64, Option<Pid>>,
     last: u64,
 }
@@ -156,7 +156,7 @@ impl Policy {
         }
     }
 
-    /// Removes a start whose process has ended, or was not started.
+    /// Removes a start whose process has ended, or that has failed.
     pub(crate) fn ended(&self, number: u64) {
         let mut wards = self.wards();
         if let Some(Some(pid)) = wards.numbers.remove(&number) {
@@ -164,7 +164,7 @@ impl Policy {
         }
     }
 
-    /// Describes a process for a request from a peer. Must be called on behalf of this node.
+    /// Describes a process for a request from a peer. Must run as code of this node (`Node::enter`).
     pub(crate) fn subject(&self, peer: NodeId, pid: Pid) -> Subject {
         let is_own = self.wards().peers.get(&pid) == Some(&peer);
         let process = if self.allow.is_some() { pid.info().map(|info| info.process) } else { None };
@@ -201,7 +201,7 @@ impl Policy {
 }
 
 impl Hearing {
-    /// Runs the user's closure, and then `then`, which is dropped without a call if the node ends before.
+    /// Runs the user's closure, and then `then`, which is dropped without being called if the node ends first.
     pub(crate) fn then(self, then: impl FnOnce(bool) + Send + 'static) {
         let judge = self.judge;
         let job: Job = Box::new(move || {

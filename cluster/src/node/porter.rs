@@ -1,5 +1,5 @@
 //! The processes that a node of a cluster has in the runtime: they run user code, and watch processes of the node. A
-//! thread of the cluster does neither, since user code may block, and panic.
+//! thread of the cluster does neither, since user code may block or panic.
 //!
 //! Each has one task, so that none waits for the code of another: starting processes for other nodes; reporting the
 //! ends of processes that hold names; asking the [policy](crate::node::policy); delivering the directory's messages
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A job that may run user code: a type's `Default`, a policy, the wakers of processes.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// A callback for each watched process that has ended. May run user code, such as the text of an error.
+/// A callback for each watched process that has ended. It may run user code, such as the code that formats an error.
 pub(crate) type OnEnd = Box<dyn Fn(Pid, &ExitReason) + Send>;
 
 #[process]
@@ -47,7 +47,7 @@ impl Porter {
 }
 
 impl Porter {
-    /// Begins a porter on this host. Returns `None` if the host is being shut down.
+    /// Starts a porter on this host. Returns `None` if the host is being shut down.
     pub(crate) fn begin(host: Host, on_end: OnEnd) -> Option<Address<Self>> {
         let porter = Self { on_end, watched: BTreeSet::new() };
         host.spawn(porter).mailbox(Bound::Unbounded).serve().ok()

@@ -1,5 +1,5 @@
-//! Whole nodes in one program: three runtimes, each a node of its own, over the broker in memory. A thread moves
-//! their frames and advances their time, which is independent of the machine's.
+//! Whole nodes in one program: three runtimes, each a node of its own, over the broker in memory. A thread moves their
+//! frames and advances their time, which is independent of the machine's time.
 
 mod abandonment;
 mod asks;
@@ -156,16 +156,17 @@ impl Slow {
     }
 }
 
-/// The amount by which the nodes' time advances at once.
+/// The step by which the nodes' time advances.
 const STEP: Duration = Duration::from_millis(5);
 
-/// The state that the thread advances.
+/// The nodes and their broker, which the mover thread advances.
 struct World {
     broker: Broker,
     /// The nodes' time, in milliseconds.
     clock: Arc<AtomicU64>,
     now: Moment,
-    /// Whether the nodes' time stands still, for a test that has much to do before one of their limits is over.
+    /// Whether the nodes' time stands still, for a test that has much to do before one of the nodes' time limits
+    /// expires.
     is_still: bool,
     machines: Vec<Machine>,
     hosts: Vec<Host>,
@@ -175,7 +176,8 @@ impl World {
     /// Makes all nodes do what they can.
     fn step(&mut self) {
         // The nodes' time does not advance while a process has something to do: however slow the machine is, the
-        // process has done that before a limit of the nodes is over. Code that blocks its thread is not waited for.
+        // process is finished before a time limit of the nodes expires. Code that blocks its thread does not hold the
+        // time back.
         self.hosts.retain(|host| postroom::routing::Node::of(host.node()).is_some());
         if !self.is_still && self.hosts.iter().all(|host| is_resting(*host)) {
             self.now = self.now + STEP;
@@ -203,7 +205,7 @@ fn is_resting(host: Host) -> bool {
     !runs && waits + statistics.global_queue == 0
 }
 
-/// A node, from the view of its program.
+/// A node, as its program sees it.
 struct Node {
     cluster: Cluster,
     client: Arc<Client>,
@@ -230,7 +232,7 @@ impl Nodes {
         };
         let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
         let (moves, stops) = (Arc::clone(&world), Arc::clone(&stop));
-        // Replaces the threads of all nodes, so no user code may run on it.
+        // The mover replaces the threads of all nodes, so no user code may run on it.
         let mover = crate::threads::spawn("mover", move || {
             while !stops.load(Ordering::Relaxed) {
                 moves.lock().unwrap().step();

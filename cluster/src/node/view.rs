@@ -20,8 +20,8 @@ pub struct Member {
     pub id: NodeId,
     /// The name of the node.
     pub name: String,
-    /// Whether there is a session with the node, which means that messages get through. Always true of this node while
-    /// it is a member.
+    /// Whether there is a session with the node, so that messages get through. Always true of this node while it is a
+    /// member.
     pub is_connected: bool,
 }
 
@@ -65,13 +65,14 @@ pub(crate) struct View {
 pub(crate) struct ViewState {
     /// Whether this node is a member, and its lease is valid.
     pub(crate) is_member: bool,
-    /// Why this node is not a member, if it was one, or its join got far enough that the store has its record.
+    /// Why this node is not a member. Set only if it was a member, or if its join got far enough that the store has its
+    /// record.
     pub(crate) outage: Option<Outage>,
-    /// The problem that currently keeps it from the broker, while it is not a member.
+    /// The problem that currently keeps this node from the broker, while it is not a member.
     pub(crate) obstacle: Option<String>,
-    /// Set if it will never be a member again: it has left, or its first join was refused.
+    /// Set if this node will never be a member again: `None` if it has left, or the refusal of its first join.
     pub(crate) is_over: Option<Option<JoinRefusal>>,
-    /// All nodes with known records. If several have one name, users see the [latest](Self::latest).
+    /// All nodes with known records. If several have the same name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,
     /// The epochs of the members.
     epochs: BTreeMap<NodeId, Revision>,
@@ -103,8 +104,8 @@ impl ViewState {
         self.own = None;
     }
 
-    /// Returns the members, at most one per name: the one that joined last. An older one of the same name, even of
-    /// this node's name, is a leftover of a restarted node until its loss is found.
+    /// Returns the members, at most one per name: the one that joined last. An older member of the same name, or of
+    /// this node's name, is left over from a restarted node until its loss is noticed.
     pub(crate) fn latest(&self) -> Vec<&Member> {
         let mut latest: BTreeMap<&str, (Revision, &Member)> = BTreeMap::new();
         for member in self.members.values() {
@@ -175,7 +176,7 @@ impl View {
         self.answer_waits(None);
     }
 
-    /// Answers the waits that have ended. If `now` is given, also those whose time is over.
+    /// Answers the waits that have ended and, if `now` is given, those whose time is over.
     pub(super) fn answer_waits(&self, now: Option<Moment>) {
         let mut over = Vec::new();
         self.waits().retain_mut(|wait| {
@@ -193,7 +194,7 @@ impl View {
         self.waits().iter().map(|wait| wait.until).min()
     }
 
-    /// Drops all waits, which answers them: none can end any more.
+    /// Drops all waits, which answers them: nothing can end them any more.
     pub(super) fn end_waits(&self) {
         let waits = std::mem::take(&mut *self.waits());
         drop(waits);
@@ -219,7 +220,7 @@ mod tests {
         // The order in which the records are reported does not matter.
         join(&mut view, 5, "eu-1", 2);
         assert_eq!(shown(&view), [7, 2]);
-        // The member was another node of the same name after all.
+        // The newest one is lost, and an older node of the same name remains.
         view.lost(id(7));
         assert_eq!(shown(&view), [5, 2]);
         view.own = Some(("eu-1".into(), Revision(4)));

@@ -16,7 +16,7 @@ pub enum SessionEvent {
         /// The messages that the peer can decode.
         table: Table,
     },
-    /// A process of the peer has fallen behind; the session refuses to send to it.
+    /// A process of the peer has fallen behind; the session refuses to send to it in the data lane.
     Slow(Pid),
     /// A slow process has caught up.
     Fast(Pid),
@@ -35,7 +35,7 @@ pub enum SessionEnd {
     /// The session was closed on this side.
     #[error("the session was closed here{}", if *delivered { "" } else { ", and the peer has not confirmed it" })]
     Closed {
-        /// Whether the peer has confirmed that all messages had arrived. If not, they may still have.
+        /// Whether the peer has confirmed that all messages had arrived. If not, they may have arrived nevertheless.
         delivered: bool,
     },
     /// The peer did not answer for [`END_AFTER`](super::END_AFTER).
@@ -47,7 +47,7 @@ pub enum SessionEnd {
     /// The peer has begun a new session.
     #[error("the peer has begun a new session; begin one too")]
     Restarted,
-    /// The peer has ended it.
+    /// The peer has ended the session.
     #[error("the peer has ended the session: {0}")]
     Peer(EndCode),
     /// The peer has broken the protocol.

@@ -5,7 +5,7 @@ use crate::frame::{Epoch, Hello};
 use crate::store::Revision;
 use std::time::Duration;
 
-/// The interval at which a hello or a goodbye is repeated: the first and the longest.
+/// The intervals at which a hello or a goodbye is repeated: the first and the longest.
 const WAITS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 
 /// A frame that is sent repeatedly until it is answered.
@@ -22,7 +22,7 @@ impl Repeated {
         *self = Self { due: true, again_at: None, wait: WAITS[0] };
     }
 
-    /// Makes it due once more at once.
+    /// Makes the frame due immediately.
     pub(super) fn send_now(&mut self) {
         self.due = true;
     }
@@ -32,12 +32,12 @@ impl Repeated {
         self.wait = Duration::ZERO;
     }
 
-    /// Returns whether it has to be sent now, and then assumes that the caller sends it.
+    /// Returns whether the frame has to be sent now; if so, assumes that the caller sends it.
     pub(super) fn take(&mut self, now: Moment) -> bool {
         if !std::mem::take(&mut self.due) {
             return false;
         }
-        // If stopped, this is an answer to a delayed frame, and is not repeated.
+        // If the repetition was stopped, this is an answer to a delayed frame, and is not repeated.
         if self.wait != Duration::ZERO {
             self.again_at = Some(now + self.wait);
             self.wait = (self.wait * 2).min(WAITS[1]);
@@ -57,11 +57,11 @@ impl Repeated {
     }
 }
 
-/// The known state of the peer's half.
+/// The state of the peer's half, as far as it is known.
 pub(super) struct Handshake {
     local: Epoch,
-    /// The revision of the peer's record. A hello with an earlier revision is of an earlier run or membership of the
-    /// peer.
+    /// The revision of the peer's record. A hello with an earlier revision belongs to an earlier run or membership of
+    /// the peer.
     peer_revision: Revision,
     remote: Option<(Epoch, Hello)>,
     confirmed: bool,
@@ -85,7 +85,7 @@ impl Handshake {
         Self { local, peer_revision, remote: None, confirmed: false }
     }
 
-    /// Handles a hello, and stores the peer's epoch and the hello unless it is late.
+    /// Handles a hello. Stores it, with the peer's epoch, unless it is late or ends this session.
     pub(super) fn on_hello(&mut self, from: Epoch, to: Option<Epoch>, hello: Hello) -> Greeting {
         let known = self.remote();
         if from.revision() < self.peer_revision || known.is_some_and(|known| from < known) {
@@ -109,7 +109,7 @@ impl Handshake {
         to == Some(self.local) && self.remote() == Some(from)
     }
 
-    /// Records that the peer knows this side. Returns its hello the first time.
+    /// Records that the peer knows this side. Returns the peer's hello the first time.
     pub(super) fn confirm(&mut self) -> Option<&Hello> {
         let (_, hello) = self.remote.as_ref()?;
         if std::mem::replace(&mut self.confirmed, true) { None } else { Some(hello) }

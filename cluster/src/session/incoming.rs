@@ -9,7 +9,7 @@ use postroom::Pid;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The longest delay of an acknowledgement, in which it waits for a segment to be sent with.
+/// The longest time for which an acknowledgement waits for a segment that can carry it.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 
 pub(super) struct Incoming {
@@ -25,7 +25,7 @@ pub(super) struct Incoming {
     notices: VecDeque<Notice>,
     /// The total cost of all accepted parcels.
     received: u64,
-    /// The cost of all complete messages and notices that are not released.
+    /// The cost of all complete messages and notices that have not been released.
     held: u64,
     /// The total credit that has been announced to the peer.
     granted: u64,
@@ -67,8 +67,8 @@ impl Incoming {
         }
     }
 
-    /// Accepts the parcels of a segment that are next in order. Returns whether all of them had been accepted before,
-    /// or how the peer has broken the protocol.
+    /// Accepts the parcels of a segment that are next in order. Returns whether all parcels of the segment had been
+    /// accepted before or, as an error, how the peer has broken the protocol.
     pub(super) fn on_segment(&mut self, now: Moment, segment: Segment) -> Result<bool, &'static str> {
         let after = segment.first + segment.parcels.len() as u64;
         let is_repeated = !segment.parcels.is_empty() && after <= self.expected;
@@ -154,8 +154,8 @@ impl Incoming {
     /// Returns the credit of an item to the peer.
     pub(super) fn release(&mut self, cost: u64) {
         self.held = self.held.checked_sub(cost).expect("each item is released once");
-        // A peer with hardly any credit left has stopped; one with more credit learns of the release with its next
-        // acknowledgement.
+        // Once a quarter of the window has been released, the peer may have stopped for lack of credit, so it is
+        // notified at once; it learns of smaller releases with the next acknowledgement.
         self.ack_now |= self.credit() - self.granted >= self.limits.window / 4;
     }
 
@@ -194,7 +194,7 @@ impl Incoming {
         !self.ready.is_empty()
     }
 
-    /// Returns the cost of all parcels that wait here or are not released.
+    /// Returns the cost of all parcels that wait here or have not been released.
     pub(super) fn held(&self) -> u64 {
         self.held + self.cost_of_message
     }
@@ -265,7 +265,7 @@ mod tests {
         inc.acknowledge();
         inc.on_segment(at(20), Segment { ask: true, ..segment(2..2) }).unwrap();
         assert!(inc.wants_ack(at(20)));
-        // After an eighth of the window.
+        // An acknowledgement is due after an eighth of the window.
         let mut inc = incoming(1_600);
         inc.on_segment(at(0), segment(0..1)).unwrap();
         assert!(!inc.wants_ack(at(0)));

@@ -62,14 +62,14 @@ pub struct Session {
     told_slow: BTreeSet<Pid>,
     /// Notices that are not queued yet: whether a process is slow, by process. Only the latest state is kept.
     notices: BTreeMap<Pid, bool>,
-    /// Set if this side leaves: whether the peer has confirmed it.
+    /// Whether the peer has confirmed that this side leaves; `None` if this side does not leave.
     leaving: Option<bool>,
     goodbye: Repeated,
     linger_until: Option<Moment>,
-    /// The numbers of the peer's goodbye: it leaves when all earlier parcels have arrived.
+    /// The numbers in the peer's goodbye: the peer leaves when all parcels before them have arrived.
     peer_finals: Option<[u64; 2]>,
     last_heard: Moment,
-    /// The time since when the peer owes an answer.
+    /// The time since which the peer has owed an answer.
     asked_at: Option<Moment>,
     ask_again_at: Moment,
     suspected: bool,
@@ -190,7 +190,7 @@ impl Session {
         }
         match body {
             Body::Hello(hello) => self.on_hello(now, from, to, hello),
-            // A refusal may arrive before anything is known of the peer.
+            // A refusal may arrive before anything is known about the peer.
             Body::End(code)
                 if to == Some(self.handshake.local()) && self.handshake.remote().is_none_or(|r| r == from) =>
             {
@@ -206,8 +206,8 @@ impl Session {
                     Body::Hello(_) | Body::End(_) => unreachable!("they are handled above"),
                 }
             }
-            // A frame of another session. If the peer mistakes this side for an earlier one, a hello is on its way to
-            // the peer.
+            // A frame of another session. If the peer takes this session for an earlier one of this node, a hello is
+            // already on its way to the peer.
             _ => {
                 let is_earlier = self.handshake.remote().is_some_and(|remote| from < remote)
                     || to.is_some_and(|to| to < self.handshake.local());
@@ -338,8 +338,8 @@ impl Session {
 
     /// Returns the next frame to publish.
     ///
-    /// It counts as sent. If the engine is busy, keep the frame and publish it before the next one: dropping it loses
-    /// no message, but delays it.
+    /// The frame counts as sent. If the engine is busy, keep the frame and publish it before the next one: dropping it
+    /// loses no message, but delays it.
     pub fn poll_transmit(&mut self, now: Moment) -> Option<Transmit> {
         if let Some((code, to)) = self.farewell.take() {
             return Some(self.transmit_to(Some(to), Lane::Control, Body::End(code)));
@@ -510,7 +510,7 @@ impl Session {
         self.suspected = false;
     }
 
-    /// Leaves: queued messages are still sent, and [`SessionEnd::Closed`] follows.
+    /// Leaves the session: queued messages are still sent, and [`SessionEnd::Closed`] follows.
     pub fn close(&mut self, now: Moment) {
         if self.end.is_some() || self.leaving.is_some() {
             return;
@@ -570,7 +570,8 @@ impl Session {
         (self.handshake.local(), self.handshake.peer())
     }
 
-    /// Returns two costs for a lane: of the parcels to be sent or acknowledged, and of the items to be released.
+    /// Returns two costs for a lane: that of the parcels to be sent or acknowledged, and that of the items to be
+    /// released.
     pub fn buffered(&self, lane: Lane) -> (u64, u64) {
         (self.outgoing[index(lane)].queued(), self.incoming[index(lane)].held())
     }

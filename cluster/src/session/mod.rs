@@ -1,15 +1,15 @@
 //! Sessions: the guarantees for messages between two nodes.
 //!
 //! A [`Session`] is one node's half of the connection with one peer, over a broker that may lose, repeat, delay and
-//! reorder messages. **Within a session and a lane, each message arrives once and in the order sent, and none is
-//! lost; if that cannot be kept, the session ends, and both sides are notified.** A session that has ended stays
+//! reorder messages. **Within a session and a lane, each message arrives once and in the order sent, and none is lost;
+//! if this guarantee cannot be kept, the session ends, and both sides are notified.** A session that has ended stays
 //! ended; the next one is a new value with a greater [`Epoch`], and starts empty.
 //!
-//! It is a state machine without clock, thread or socket. The caller
+//! A session is a state machine without a clock, a thread or a socket. The caller
 //! * passes each frame from the peer to [`handle`](Session::handle), and calls
 //!   [`handle_timeout`](Session::handle_timeout) at the time that [`next_timeout`](Session::next_timeout) returns;
 //! * after each call, publishes the frames that [`poll_transmit`](Session::poll_transmit) returns until it returns
-//!   `None`, takes messages with [`poll_item`](Session::poll_item) and events with
+//!   `None`, and takes messages with [`poll_item`](Session::poll_item) and events with
 //!   [`poll_event`](Session::poll_event);
 //! * checks its [lease](crate::lease) before it publishes a frame.
 //!
@@ -17,26 +17,27 @@
 //! The steps of a session, by name:
 //!
 //! * **hello.** Each side sends its epoch, its versions, its first credit and its table of messages repeatedly (after
-//!   200 ms, doubling up to 2 s) until it knows that the peer has received it. A hello contains the peer's epoch if
-//!   it is known. A hello without the receiver's epoch is answered with a hello, one with it by an acknowledgement.
+//!   200 ms, doubling up to 2 s) until it knows that the peer has received them. A hello contains the peer's epoch if
+//!   it is known. A hello without the receiver's epoch is answered with a hello, one with it with an acknowledgement.
 //! * **confirm.** A side is *open* when it has received a frame with both epochs. Until then it sends nothing but
 //!   hellos, so no message can belong to half a session. A hello with an older epoch is ignored. One with a newer epoch
 //!   means that the peer has begun a new session: before this session is open, it replaces the peer's epoch;
 //!   afterwards, it ends the session.
-//! * **send.** A message is cut into parcels of 64 KiB. Parcels, not frames, are numbered, per lane, so that they can
-//!   be sent again in other frames. At most a window of them is in flight without an acknowledgement.
-//! * **acknowledge.** The receiver reports which parcel it expects next: in segments that it sends anyway, after 10
-//!   ms, or at once after an eighth of the window. An older parcel is dropped; a newer one too, and the gap is
-//!   reported once.
-//! * **go back.** On the notice of a gap, or when an acknowledgement does not arrive in time (RFC 6298, 100 ms to 2
-//!   s), the sender continues from the first parcel that is not acknowledged. Brokers keep the order, so parcels
-//!   after a gap are rare, and keeping them would cost the receiver a second window of memory.
+//! * **send.** A message is cut into parcels of at most 64 KiB. Parcels, not frames, are numbered, per lane, so that
+//!   they can be sent again in other frames. At most a window of them is in flight without an acknowledgement.
+//! * **acknowledge.** The receiver reports which parcel it expects next: in segments that it sends anyway, after 10 ms,
+//!   or at once after an eighth of the window. An older parcel is dropped. So is a newer one, and the gap is reported
+//!   once.
+//! * **go back.** When a gap is reported, or when an acknowledgement does not arrive in time (RFC 6298, 100 ms to 2 s),
+//!   the sender continues from the first parcel that is not acknowledged. Brokers keep the order, so parcels after a
+//!   gap are rare, and keeping them would cost the receiver a second window of memory.
 //! * **credit.** The receiver announces the total that may be sent in the session. The total grows when the caller
 //!   [releases](Session::release) the items it took. A sender without credit and with nothing in flight asks for
 //!   credit, since the segment that carried it may be lost.
-//! * **slow.** The receiver reports a process that falls behind, so that only sends to this process stop: `Slow`,
-//!   later `Fast`. They are parcels of the control lane: none is lost, and they do not overtake each other. Only
-//!   sends in the data lane are refused: messages that stop or kill the process still get through.
+//! * **slow.** The receiver reports that a process has fallen behind (`Slow`), and later that it has caught up
+//!   (`Fast`), so that only sends to this process stop. These reports are parcels of the control lane: none is lost,
+//!   and they do not overtake each other. Only sends in the data lane are refused: messages that stop or kill the
+//!   process still get through.
 //! * **ask.** After [`KEEPALIVE`] without a frame from the peer, a side asks for one. When an answer is overdue by
 //!   [`SUSPECT_AFTER`], the caller receives [`SessionEvent::Suspect`], a hint that the node may be down. After
 //!   [`END_AFTER`] the session ends: with [`SessionEnd::Silent`], or with [`SessionEnd::Stalled`] if answers arrive
@@ -44,13 +45,13 @@
 //! * **goodbye.** [`close`](Session::close) repeatedly tells the peer the numbers of the last parcels; the peer
 //!   reports [`SessionEnd::Left`] after the last message, and answers `Done`. So a goodbye overtakes nothing, though
 //!   it is sent in the control lane. It is abandoned after [`LINGER`].
-//! * **end.** A side that ends a session otherwise announces it once. If that announcement is lost, the peer's next
-//!   frame is [refused](refusal), or the peer finds this side silent.
+//! * **end.** A side that ends a session in any other way announces the end once. If that announcement is lost, the
+//!   peer's next frame is [refused](refusal), or the peer finds this side silent.
 //!
 //! # Invariants
 //! 1. *At most once, in order*: a parcel is accepted only if its number is the expected one, in a frame that contains
 //!    the epochs of both sides. Epochs grow with each session, so no frame of another session is accepted.
-//! 2. *Nothing lost*: a parcel leaves the queue when its acknowledgement has arrived, or with the session.
+//! 2. *Nothing lost*: a parcel leaves the queue when its acknowledgement has arrived, or when the session ends.
 //! 3. *Both sides are notified*: a side that has ended answers only with the end, so the other side receives the end,
 //!    or nothing, within [`KEEPALIVE`] + [`END_AFTER`]: 20 s.
 //! 4. *Bounded memory*, per lane: the sender's queue is at most [`LaneLimits::queue`], or one message. The receiver
@@ -100,7 +101,7 @@ pub const MAX_SLOW: usize = 4_096;
 pub const KEEPALIVE: Duration = Duration::from_secs(5);
 /// The delay of an answer after which the peer is suspected: twenty round trips of a slow network.
 pub const SUSPECT_AFTER: Duration = Duration::from_secs(2);
-/// The delay of an answer after which the session ends. In that time a node without a lease is gone too.
+/// The delay of an answer after which the session ends. By then, a node without a lease is gone too.
 pub const END_AFTER: Duration = Duration::from_secs(15);
 /// The time for which a goodbye waits for its answer.
 pub const LINGER: Duration = Duration::from_secs(3);
@@ -112,7 +113,7 @@ pub struct LaneLimits {
     /// The most that may be in flight without acknowledgement, and that may wait at the receiver; at least the cost
     /// of the longest parcel.
     pub window: u64,
-    /// The most that may wait at the sender, acknowledged or not.
+    /// The most that may wait at the sender, to be sent or acknowledged.
     pub queue: u64,
     /// The longest message.
     pub message: usize,
@@ -132,7 +133,7 @@ pub struct Config {
 }
 
 impl LaneLimits {
-    /// Returns whether any parcel fits into the window. Otherwise its sender would never have enough credit.
+    /// Returns whether every parcel fits into the window. Otherwise its sender would never have enough credit.
     pub(crate) fn have_room(&self) -> bool {
         self.window >= PARCEL_COST + self.message.min(MAX_PIECE) as u64
     }

@@ -1,4 +1,4 @@
-//! For tests: two nodes, the broker between them with all its faults, and the checks of their sessions.
+//! A model for tests: two nodes, the broker between them with all its faults, and the checks of their sessions.
 
 use super::{Config, LaneLimits, Session, SessionEnd, SessionEvent, Transmit, refusal};
 use crate::clock::Moment;
@@ -18,7 +18,7 @@ pub(super) struct Faults {
     pub(super) drop: u64,
     /// Percentage of frames that arrive twice.
     pub(super) duplicate: u64,
-    /// The longest delay, in milliseconds. It is drawn for each frame, so frames overtake each other.
+    /// The longest delay, in milliseconds. The delay is drawn for each frame, so frames overtake each other.
     pub(super) delay: u64,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct World {
     pub(super) now: Moment,
     pub(super) random: Random,
     pub(super) faults: Faults,
-    /// Whether frames of this node to the other are lost.
+    /// Whether frames from this node to the other are lost.
     pub(super) cut: [bool; 2],
     pub(super) nodes: [Node; 2],
     /// The logs of all sessions so far.
@@ -48,7 +48,7 @@ pub(super) struct Node {
     pub(super) paused_until: Moment,
     /// The frames that arrived during a pause.
     waiting: VecDeque<Bytes>,
-    /// Whether it never releases items, as for a slow process.
+    /// Whether the node never releases items, as for a slow process.
     pub(super) hoards: bool,
     unreleased: Vec<(Lane, u64)>,
     pub(super) told_slow: BTreeSet<Pid>,
@@ -62,7 +62,7 @@ pub(super) struct Log {
     sent: [u64; 2],
     /// Number of messages received, by lane.
     received: [u64; 2],
-    /// The epoch of the session that it has received from.
+    /// The epoch of the peer's session whose messages it has received.
     from: Option<Epoch>,
     pub(super) opened: bool,
     pub(super) end: Option<SessionEnd>,
@@ -238,7 +238,7 @@ impl World {
             let limits = self.config.limits(lane);
             let (queued, held) = session.buffered(lane);
             let message = super::outgoing::message_cost(limits.message);
-            // A notice may be queued while there is room for one byte.
+            // A notice may be queued as long as there is room for one byte.
             assert!(queued <= limits.queue.max(message) + 80, "{queued} queued in {lane:?}");
             assert!(held <= limits.window + message, "{held} held in {lane:?}");
         }
@@ -302,7 +302,7 @@ impl World {
         for node in &mut self.nodes {
             (node.paused_until, node.hoards) = (self.now, false);
         }
-        // Longer than a side can be silent without ending, and twice the time of a new handshake.
+        // Covers the longest silence that does not end a session, and then two new handshakes.
         self.run(Duration::from_secs(50));
         for at in 0..2 {
             assert!(self.log(at).is_some_and(|log| log.opened), "no open session in the end");
@@ -314,7 +314,7 @@ impl World {
         self.check_both_heard();
     }
 
-    /// Checks that nothing was lost, or both sides were notified of the end.
+    /// Checks that nothing was lost, or that both sides were notified of the end.
     fn check_both_heard(&self) {
         for sender in &self.logs {
             let receivers: Vec<_> =
@@ -331,8 +331,8 @@ impl World {
                     "said to be delivered, and was not"
                 );
             }
-            // If one side was notified of the end, the other was too, or it will receive nothing more: it has a
-            // session with another one, which the assertion `messages of two sessions in one` would have found.
+            // If one side was notified of the end, so was the other. Otherwise the other would by now have a session
+            // with a newer one, which the assertion `messages of two sessions in one` would have found.
             if let Some(receiver) = receivers.first()
                 && (sender.is_over() || receiver.is_over())
             {

@@ -34,7 +34,7 @@ pub(super) struct Outgoing {
     in_flight: u64,
     /// The total cost that the peer allows.
     credit: u64,
-    /// The parcel to which the notice of a gap has rewound. Copies of the notice are ignored.
+    /// The parcel to which this side has rewound on the notice of a gap. Copies of the notice are ignored.
     rewound_to: Option<u64>,
     /// When to send again, or to ask for credit.
     resend_at: Option<Moment>,
@@ -45,7 +45,7 @@ pub(super) struct Outgoing {
     /// arrived.
     is_trying: bool,
     round_trip: RoundTrip,
-    /// The time since when an acknowledgement is missing.
+    /// The time since which an acknowledgement has been missing.
     pub(super) waiting_since: Option<Moment>,
     /// Whether the next segment asks the peer for an answer.
     pub(super) ask: bool,
@@ -264,7 +264,7 @@ impl RoundTrip {
         self.timed.get_or_insert((number, now));
     }
 
-    /// Returns whether this is the acknowledgement of the measured parcel.
+    /// Returns whether `ack` acknowledges the measured parcel.
     fn end(&mut self, ack: u64, now: Moment) -> bool {
         let Some((_, sent)) = self.timed.take_if(|(number, _)| *number < ack) else { return false };
         let time = now.since(sent);
@@ -385,7 +385,7 @@ mod tests {
         out.push(Bytes::new()).ok().unwrap();
         fill(&mut out, at(200));
         assert_eq!(out.next_timeout(), Some(at(200 + 200 + 4 * 100)));
-        // The parcel was sent twice: the acknowledgement may be for either.
+        // The parcel was sent twice, and the acknowledgement may be for either copy.
         out.handle_timeout(at(900));
         fill(&mut out, at(900));
         ack(&mut out, at(901), 2, false);

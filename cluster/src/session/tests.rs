@@ -154,7 +154,7 @@ fn memory_is_bounded_when_the_receiver_takes_nothing_and_all_arrives_when_it_doe
         world.run(millis(10));
     }
     assert!((10..30).contains(&sent), "{sent} messages were accepted");
-    // A full queue is no reason to end, however long that lasts.
+    // A full queue does not end a session, however long it stays full.
     world.run(Duration::from_secs(100));
     assert!(!world.send(0, Lane::Data, pid(0), 900));
     // The control lane still works.
@@ -298,7 +298,7 @@ fn epoch(revision: u64, count: u32) -> Epoch {
     Epoch::new(Revision(revision), count).unwrap()
 }
 
-/// Returns a session of revision 1 with revision 2, not connected to anything.
+/// Returns a session of the node with revision 1, whose peer has revision 2. It is not connected to anything.
 fn alone() -> Session {
     Session::new(Config::default(), epoch(1, 0), Revision(2), Table::default(), Moment::START)
 }
@@ -418,14 +418,14 @@ fn nothing_but_hellos_is_sent_before_the_peer_knows_this_side() {
     let frames = transmits(&mut session, Moment::START);
     assert_eq!(frames[0].to, Some(epoch(2, 0)));
     assert_eq!(only_hellos(frames), 1);
-    // Any frame with both epochs confirms it.
+    // Any frame with both epochs confirms that the peer knows this side.
     session.handle(Moment::START, from_peer(Some(epoch(1, 0)), segment(Lane::Data, 0, 0, vec![]))).unwrap();
     let frames = transmits(&mut session, Moment::START);
     assert!(frames.iter().all(|frame| matches!(&frame.body, Body::Segment(sent) if sent.parcels.len() == 1)));
     assert_eq!(frames.len(), 2, "{frames:?}");
 }
 
-/// Frames from the peer arrive here, but none arrive there.
+/// Frames from the peer arrive here, but no frames from here arrive at the peer.
 #[test]
 fn a_side_that_never_becomes_known_to_the_peer_ends() {
     let mut world = World::new(1, small());

@@ -76,8 +76,8 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Runs one client of a node: a process that holds names, and its operations. It does not know of faults: it writes
-/// with its token until the store refuses the write, like a holder that was paused.
+/// Runs one client of a node: a process that holds names, and its operations. The client does not know of faults: it
+/// writes with its token until the store refuses the write, like a holder that was paused.
 fn client(book: &Book, node: &Node, seed: u64, acts: u64, pause: Duration) {
     let mut dice = Dice(seed);
     let spawn = || node.runtime.spawn(Holder).serve().unwrap().pid();

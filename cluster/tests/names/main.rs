@@ -84,7 +84,7 @@ fn given_away_early(guard: Guard) -> Vec<String> {
     answers.recv().unwrap().unwrap();
 
     let mut next = book.register(&two.cluster, 0, second).unwrap();
-    // The first holder cannot know.
+    // The first holder cannot know that it has lost the name.
     let is_admitted = book.write(0, &mut held);
     assert_eq!(is_admitted, guard == Guard::Nothing);
     assert!(book.write(0, &mut next));

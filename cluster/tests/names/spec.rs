@@ -29,7 +29,7 @@ pub(crate) type PerhapsFree = Vec<(Pid, Option<Token>)>;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// The value before the answer arrived.
+    /// The holders that may have lost the name by the time of the answer.
     pub(crate) perhaps_free: PerhapsFree,
 }
 

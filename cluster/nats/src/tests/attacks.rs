@@ -60,7 +60,7 @@ impl Attacker {
     }
 }
 
-/// The time in which the server must not answer. If it is slower, a test passes although it should fail.
+/// The time in which the server must not answer. If the server is slower, a test passes although it should fail.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The server delivers to any subject that a consumer names, and checks no permission. The delivered messages have
@@ -81,7 +81,8 @@ fn what_a_consumer_delivers_is_no_frame() {
         attacker.publish(&own, None, &[], "ready");
         frames.try_recv().is_ok()
     });
-    // A name whose key ends like the subject of a frame; and the heartbeats of the consumer.
+    // The attacker has the server deliver a name whose key ends like the subject of a frame, and the consumer's
+    // heartbeats.
     attacker.publish("$KV.bank_names.n.eu-1.1.d.eu-3.3", None, &[], "forged");
     let answer = attacker.deliver("names", &forged);
     assert!(answer.get("error").is_none(), "{answer}");
@@ -110,7 +111,7 @@ fn what_a_consumer_delivers_is_no_lease() {
     for subject in ["$KV.bank_leases.eu-1.1", "$KV.bank_nodes.eu-1.1.eu-1"] {
         let _ = attacker.deliver("names", subject);
     }
-    // These writes follow everything that the consumers have delivered, as those began before.
+    // These writes follow everything that the consumers have delivered, since the consumers were created before.
     create(&one, Bucket::Leases, "eu-1.2", "last").unwrap();
     create(&one, Bucket::Nodes, "eu-1.2", "last").unwrap();
     for (bucket, changes, revision) in [(Bucket::Leases, leases, lease), (Bucket::Nodes, nodes, record)] {
@@ -163,7 +164,7 @@ fn the_store_is_asked_for_nothing_but_what_a_node_needs() {
     let answer = attacker.ask("$JS.API.STREAM.CREATE.KV_bank_nodes", &republished, GUARD).unwrap();
     assert!(answer.get("error").is_some(), "{answer}");
     assert_eq!(attacker.ask("$JS.API.STREAM.CREATE.KV_mine", &json!({ "name": "KV_mine" }), PATIENCE), None);
-    // A message that would replace all others of the table, which NATS calls a rollup.
+    // A rollup, as NATS calls a message that would replace all others of the table.
     attacker.publish("$KV.bank_nodes.eu-2.2.eu-2", None, &[("Nats-Rollup", "all")], "x");
     create(&one, Bucket::Nodes, "eu-1.2", "later").unwrap();
     assert_eq!(get(&one, Bucket::Nodes, "eu-1.1").unwrap().unwrap().revision, record);

@@ -50,7 +50,7 @@ fn a_server_may_come_later() {
     create(&engine, Bucket::Names, "name", "value").unwrap();
 }
 
-/// One of two addresses is enough.
+/// One reachable address of two is enough.
 #[test]
 fn a_server_that_is_not_there_is_passed_over() {
     let Some(server) = Server::start() else { return };
@@ -143,7 +143,8 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
         drop(sender);
         let unknown: Vec<_> = answers.iter().filter(|(_, result)| *result == Err(StoreError::Unknown)).collect();
         wait_until_down(&here);
-        // The server has read everything from the broken connections, and has written it: this write comes after it.
+        // By then, the server has read everything from the broken connections and has written it, so this write comes
+        // after it.
         wait_until(|| server.connections() == 2);
         create(&there, Bucket::Names, &format!("r{round}fence"), "value").unwrap();
         let before: Vec<_> = unknown.iter().map(|(key, _)| get(&there, Bucket::Names, key).unwrap()).collect();
@@ -275,7 +276,7 @@ fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
     assert_eq!((slow.counts().connections, quick.counts().dropped), (2, 0));
 }
 
-/// The calculation at the head of the [crate](crate), with the server's delay by its own rules.
+/// The calculation at the head of the [crate](crate), with the server's delay computed from the server's own rules.
 #[test]
 fn a_silent_network_is_heard_within_six_seconds() {
     // The server checks every `ping_interval`, and closes the connection at the third check without a sign of life.

@@ -38,7 +38,8 @@ fn a_server_that_stops_is_given_up_and_found_again() {
         engine.get(Bucket::Names, &key, push);
         let (push, probed) = channel();
         engine.probe("again", push);
-        // The write is unknown if it was sent, and unavailable if it was not; a read has done nothing.
+        // The write is reported as unknown if it was sent, and as unavailable if it was not. A read changes nothing, so
+        // it is always reported as unavailable.
         let written = next(&written).unwrap_err();
         assert!(matches!(written, StoreError::Unknown | StoreError::Unavailable), "{written}");
         assert_eq!(next(&read), Err(StoreError::Unavailable));
@@ -78,7 +79,7 @@ fn wait_for_create(engine: &dyn Engine, key: &str) -> Revision {
     revision.unwrap()
 }
 
-/// The store continues with two of three servers, whichever was the leader, and has lost no confirmed write.
+/// The store continues with two of three servers, whichever was the leader, and loses no confirmed write.
 #[test]
 fn the_store_survives_the_loss_of_its_leaders() {
     let Some(mut servers) = cluster(3) else { return };
@@ -162,7 +163,7 @@ fn tombstones_are_purged_in_time() {
         assert!(began.elapsed() < KEPT + GUARD, "they are still there");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // The watch has missed nothing because of the purge.
+    // The purge has not made the watch miss anything.
     let revision = create(&engine, Bucket::Names, "one", "again").unwrap();
     assert_eq!(next(&changes), put("one", "again", revision));
 }
@@ -202,7 +203,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Every write gets an answer, if only a refusal; all confirmed writes are still there when the disk has room again.
+/// Every write gets an answer, even if only a refusal; all confirmed writes are still there when the disk has room
+/// again.
 #[test]
 fn a_server_whose_disk_is_full_loses_nothing_that_it_has_confirmed() {
     let Some(disk) = SmallDisk::mount() else { return };

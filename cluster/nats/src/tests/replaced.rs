@@ -33,15 +33,15 @@ fn snapshot(changes: &Receiver<Change>) -> (Vec<Change>, Revision) {
     loop {
         match next(changes) {
             Change::Synced { revision } => return (entries, revision),
-            // The watch has been interrupted once more.
+            // The watch was interrupted once more.
             Change::Resync => entries.clear(),
             change => entries.push(change),
         }
     }
 }
 
-/// Whichever engine reconnects first, its writes have greater revisions than all earlier ones, and the watches of all
-/// engines report the current entries, and no earlier ones.
+/// Checks that, whichever engine reconnects first, its writes have greater revisions than all earlier ones, and that
+/// the watches of all engines report the current entries, and no earlier ones.
 pub(super) fn check_that_revisions_grow(rounds: usize) {
     let Some(mut server) = Server::start() else { return };
     let (here, there) = (connect(server.nats()), connect(server.nats()));
@@ -59,7 +59,7 @@ pub(super) fn check_that_revisions_grow(rounds: usize) {
         server.back_up();
         server.restart();
         [&here, &there].into_iter().for_each(reconnected);
-        // So that the copy is older than the store.
+        // These writes make the copy older than the store.
         for key in ["new", "newer"] {
             let revision = create(&here, Bucket::Names, key, "value").unwrap();
             assert!(revision > last, "{revision} after {last}");
@@ -107,7 +107,7 @@ fn an_empty_store_begins_at_the_clock() {
     assert!(create(&connect(server.nats()), Bucket::Names, "name", "value").unwrap() > last);
 }
 
-/// A restart with the stored data is no loss: nothing is emptied.
+/// A restart with the stored data loses nothing, so no table is emptied.
 #[test]
 fn a_store_that_comes_back_as_it_was_is_kept() {
     let Some(mut server) = Server::start() else { return };

@@ -33,7 +33,7 @@ impl Secured {
         Some(Self { server, certificates, keys })
     }
 
-    /// Returns the settings of a program that was given the key of `key`.
+    /// Returns the settings of a program that has the key of the node `key`.
     pub(super) fn with_key_of(&self, key: &str) -> Nats {
         let nats = Nats::at(format!("tls://127.0.0.1:{}", self.server.port()));
         nats.cluster("bank").root_certificates(self.certificates.authority()).nkey(self.keys.seed(key).unwrap())
@@ -111,7 +111,7 @@ fn nodes_with_their_keys_are_a_cluster() {
     wait_until(|| one.cluster.holder("acct-7").is_some());
     assert!(two.cluster.release("acct-7", account).wait());
 
-    // One node disappears silently. The other one deletes its record: a write to the record of another node.
+    // One node disappears silently. The other one deletes its record, which is a write to the record of another node.
     two.engine.close();
     wait_until(|| one.cluster.members().is_empty());
     let again = join(&secured, "eu-2");
@@ -136,7 +136,7 @@ fn a_wrong_key_is_an_error_that_says_which_is_right() {
     // The key of another node.
     let JoinError::Broker { problem } = join(secured.with_key_of("eu-2")) else { panic!("another error") };
     assert!(problem.contains("use the key that was made for node `eu-1` of cluster `bank`"), "{problem}");
-    // A key that the server does not know, and none.
+    // A key that the server does not know, and no key.
     let unknown = Plan::new("bank", ["eu-1"]).make().unwrap();
     for nats in
         [secured.with_key_of("eu-1").nkey(unknown.seed("eu-1").unwrap()), secured.with_key_of("eu-1").token("x")]
@@ -212,7 +212,7 @@ fn a_node_writes_no_record_and_no_lease_but_its_own() {
     assert_eq!(two.problem(), None);
 }
 
-/// The store compares the writes of the node itself and of others to one record.
+/// Compare and set covers all writes to a record, those of its own node and those of others.
 #[test]
 fn a_record_is_removed_by_others_once_and_written_again_by_its_node() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2", "eu-3"]) else { return };
@@ -235,7 +235,7 @@ fn a_record_is_removed_by_others_once_and_written_again_by_its_node() {
     let expected =
         [super::put(key, "first", first), deleted(removed), super::put(key, "second", second), deleted(last)];
     assert_eq!([(); 4].map(|()| next(&changes)), expected);
-    // For a watch that begins now.
+    // These writes are for a watch that begins after them.
     let third = create(&one, Bucket::Nodes, key, "third").unwrap();
     delete(&two, Bucket::Nodes, key, third).unwrap();
     let fourth = create(&one, Bucket::Nodes, key, "fourth").unwrap();

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const INSTALL: &str = "run `cluster/nats/tools/fetch-nats-server`, which puts it into target/tools, or set NATS_SERVER \
                        to its path; POSTROOM_NATS=skip skips these tests";
 
-/// A server, which is killed when this is dropped, together with its files.
+/// A server. Dropping this value kills the server and deletes its files.
 pub(crate) struct Server {
     process: Option<Child>,
-    /// Kills the server when the test program ends, even if that was killed itself: then the guard's input ends.
+    /// Kills the server when the test program ends, even if the test program was killed: the guard's input ends then.
     guard: Option<Child>,
     directory: PathBuf,
     port: u16,
@@ -133,13 +133,13 @@ impl Server {
 
     /// Ends the server at once.
     pub(crate) fn kill(&mut self) {
-        // The guard first: otherwise it might kill another process that gets the same number.
+        // The guard first: otherwise it might kill another process that gets the same process ID.
         if let Some(mut guard) = self.guard.take() {
             let _ = guard.kill();
             let _ = guard.wait();
         }
         if let Some(mut process) = self.process.take() {
-            // The process may be stopped, and is killed nevertheless.
+            // This kills the process even if it is stopped.
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -178,7 +178,7 @@ impl Server {
     /// Pauses the server, as if its machine had stopped.
     pub(super) fn pause(&self) {
         self.signal("STOP");
-        // Each thread stops at some later point. Where that cannot be observed, the tests may see an answer too many.
+        // Each thread stops at some later point. Where that cannot be observed, the tests may see one answer too many.
         let threads = format!("/proc/{}/task", self.process.as_ref().unwrap().id());
         if Path::new("/proc/self/task").exists() {
             let all_are_stopped = |threads: ReadDir| threads.flatten().all(|thread| is_stopped(&thread.path()));

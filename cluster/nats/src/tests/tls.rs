@@ -58,8 +58,8 @@ fn a_server_is_trusted_by_its_certificate() {
     }
 }
 
-/// A server that supports only TLS 1.2. The real server cannot be configured so, so this test imitates one: it asks
-/// for TLS, and finds no version that it knows among those that the client offers.
+/// A server that supports only TLS 1.2. The real server cannot be configured like this, so the test imitates one, which
+/// asks for TLS and finds no version that it knows among those that the client offers.
 #[test]
 fn a_server_without_tls_1_3_is_refused() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -38,7 +38,7 @@ fn a_watch_that_has_missed_something_begins_anew() {
     let (changes, _watch) = watch(&here, Bucket::Names);
     proxy.cut();
     wait_until_down(&here);
-    // More revisions than the server keeps.
+    // Writes more revisions than the server keeps.
     let mut last = kept;
     for _ in 0..100 {
         last = update(&there, "kept", "two", last).unwrap();

@@ -5,9 +5,9 @@
 //! bounds on the machine's one clock, measured from before the fault: the times that leases and graces enforce. The
 //! measured times are printed (`--nocapture`).
 //!
-//! Messages carry numbers, each used once. The numbers that a source was told to be accepted, and those that the
-//! account received, are compared as runs of numbers: every received number was accepted, none arrives twice or out
-//! of order, and within a session none is missing.
+//! Messages carry numbers, each used once. The numbers that a source knows to be accepted, and those that the account
+//! received, are compared as runs of numbers: every received number was accepted, none arrives twice or out of order,
+//! and within a session none is missing.
 //!
 //! Not covered: several machines, whose clocks differ, and networks that lose packets, which TCP hides.
 

@@ -13,7 +13,7 @@ use std::io::{BufRead, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The variable for the server's address. A program that has this and [`NAME`] is a node.
+/// The variable for the server's address. A program in whose environment this and [`NAME`] are set is a node.
 pub(crate) const URL: &str = "POSTROOM_TEST_NODE_URL";
 /// The variable for the node's name.
 pub(crate) const NAME: &str = "POSTROOM_TEST_NODE_NAME";
@@ -24,7 +24,7 @@ pub(crate) const TEST: &str = "node::a_program_joins_and_leaves";
 const PAUSE: Duration = Duration::from_secs(10);
 /// Number of messages that a source sends at a time.
 const BATCH: u64 = 20;
-/// The pause after these messages.
+/// The pause of a source after these messages.
 const REST: Duration = Duration::from_millis(1);
 
 /// A run of numbers without gaps: the first and the last.
@@ -137,7 +137,7 @@ impl Source {
             }
             match self.to.take(self.next).send() {
                 Ok(()) => add(&mut self.accepted, self.next),
-                // Tried again later.
+                // The number is tried again later.
                 Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => break,
                 // The number is not used again, so it must not arrive.
                 Err(_) => {}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The kind of a start request.
 pub(super) enum StartKind {
     Plain,
-    /// With a key: a repetition returns the process of the first start.
+    /// A start with a key: a repetition returns the process of the first start.
     Keyed(String),
     /// Requested by a supervisor.
     Child,
@@ -48,7 +48,7 @@ pub(super) struct StartAnswer {
     /// Whether a supervisor requested the process.
     pub(super) is_child: bool,
     pub(super) is_given: bool,
-    /// The length of its inputs, if the start is [recorded](Peer::begin_start).
+    /// The length of the inputs, if the start is [recorded](Peer::begin_start).
     pub(super) noted: Option<usize>,
 }
 

@@ -17,11 +17,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What to do once the policy has decided about a request.
+/// The action that follows the policy's decision on a request.
 pub(crate) enum AfterDecision {
     /// Perform a request about a process, or deny it.
     Ask { to: Pid, ask: (AskKind, Bytes), lane: Lane, answer: AskAnswer },
-    /// Call this with the decision.
+    /// Call this function with the decision.
     Other(Box<dyn FnOnce(bool) + Send>),
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Arrival {
     Decided(Arc<Peer>, bool, AfterDecision),
     /// There is room for senders that wait.
     Room(Room),
-    /// Calls to a peer whose callers have given up. They are dropped here, since that may resume a pool.
+    /// Calls to a peer whose callers have given up. The delivery drops them, since dropping them may resume a pool.
     Abandoned(Vec<Answerer>),
     /// The session is over.
     Ended(Arc<Peer>),
@@ -73,8 +73,8 @@ impl Arrivals {
     fn add(&self, arrival: Arrival) -> bool {
         let mut queue = self.lock();
         if queue.is_closed && matches!(arrival, Arrival::Decided(..)) {
-            // Sent by a policy that blocked until the node had left. Dropped without the lock, as it may contain user
-            // values.
+            // The decision comes from a policy that blocked until the node had left. It is dropped outside the lock, as
+            // it may contain user values.
             drop(queue);
             drop(arrival);
             return false;
@@ -97,7 +97,7 @@ impl Arrivals {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Like `wait`, for a delivery that is a process.
+    /// Like `wait`, but for a delivery that is a process.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn poll_wait(&self, context: &Context<'_>) -> Poll<()> {
         *self.waker() = Some(context.waker().clone());

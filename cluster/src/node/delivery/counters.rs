@@ -11,7 +11,8 @@ pub(crate) struct NodeCounters {
     pub(crate) undecodable: AtomicU64,
     /// Messages whose process had ended.
     pub(crate) undelivered: AtomicU64,
-    /// Messages that waited for a session to a peer, and that the peer does not export.
+    /// Messages that waited for a session with a peer to open, and then could not be sent: the peer does not know them,
+    /// for example.
     pub(crate) returned: AtomicU64,
     /// Messages accepted for a peer that was lost before confirming them.
     pub(crate) unconfirmed: AtomicU64,
@@ -21,9 +22,9 @@ pub(crate) struct NodeCounters {
     pub(crate) broken_frames: AtomicU64,
     /// Frames whose content had arrived before.
     pub(crate) replayed_frames: AtomicU64,
-    /// Starts that were refused because too many of the peer were waiting.
+    /// Starts that were refused because too many starts of the peer were waiting.
     pub(crate) refused_starts: AtomicU64,
-    /// Sessions that were ended because the peer requested or sent more than is stored for one.
+    /// Sessions that were ended because the peer requested or sent more than is stored for one peer.
     pub(crate) floods: AtomicU64,
     /// Requests refused by this node's policy, and by those of peers.
     pub(crate) policy: Arc<PolicyCounts>,
@@ -35,6 +36,6 @@ pub(crate) struct NodeCounters {
     pub(crate) unreadable_records: AtomicU64,
     /// Number of times that this node ceased to be a member without leaving.
     pub(crate) outages: AtomicU64,
-    /// Number of times that it could not rejoin.
+    /// Number of times that this node could not rejoin.
     pub(crate) refused_joins: AtomicU64,
 }

@@ -31,8 +31,8 @@ impl Delivery {
         }
     }
 
-    /// Handles a peer's request for the process of a key. It may start the process, so the policy treats it as a
-    /// start.
+    /// Handles a peer's request for the process of a key. The request may start the process, so the policy treats it as
+    /// a start.
     fn asked_for_key(&self, peer: &Arc<Peer>, number: u64, (process, entry, key): (String, String, String)) -> bool {
         let (node, directory) = (peer.node(), Arc::clone(&self.directory));
         let Some((exported, its_entry)) = directory.codecs.entry_names(&process, &entry) else {

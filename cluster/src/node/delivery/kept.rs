@@ -8,8 +8,8 @@ use postroom::{ExitReason, Package, Pid};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The size of the messages of one peer that are stored for slow processes, beyond which the credit for further stored
-/// messages is held back until they are delivered. Leaves room for everything in flight when the first process falls
+/// The total size of one peer's messages that are stored for slow processes, beyond which the credit of further stored
+/// messages is held back until they are delivered. It leaves room for everything in flight when the first process falls
 /// behind, and for as much again.
 pub(super) const MAX_KEPT: u64 = 64 << 20;
 
@@ -51,6 +51,6 @@ pub(super) struct KeptMessage {
     pub(super) what: Kept,
     pub(super) lane: Lane,
     pub(super) cost: u64,
-    /// Whether its credit has not been returned yet.
+    /// Whether the peer's credit for this message is still held back.
     pub(super) holds_credit: bool,
 }

@@ -1,4 +1,5 @@
-//! Requests from peers to this node: decided by its [`Policy`](crate::node::policy::Policy), and performed.
+//! Requests from peers to this node: the decision of its [`Policy`](crate::node::policy::Policy) on each, and its
+//! execution.
 
 use super::answers::{AskAnswer, StartAnswer, StartKind};
 use super::arrivals::{AfterDecision, Arrival};
@@ -69,7 +70,7 @@ impl Delivery {
         hearing.then(move |is_allowed| arrivals.push(Arrival::Decided(peer, is_allowed, then)));
     }
 
-    /// Performs or denies what the policy has decided about.
+    /// Performs or denies a request on which the policy has decided.
     pub(super) fn decided(&mut self, peer: &Arc<Peer>, is_allowed: bool, then: AfterDecision) {
         match then {
             AfterDecision::Other(then) => then(is_allowed),
@@ -81,13 +82,14 @@ impl Delivery {
         }
     }
 
-    /// Decides on a request about a process. A supervisor may end its children: that was decided at their start.
+    /// Decides on a request about a process. A supervisor may end its children: the policy decided on that when it
+    /// allowed their start.
     fn verdict(&self, peer: &Peer, pid: Pid, ask: Ask) -> Verdict {
         let is_end = matches!(ask, Ask::Stop(_) | Ask::Cancel(_) | Ask::Kill(_));
         if is_end && peer.is_charge(pid) { Verdict::Now(true) } else { self.policy.verdict(peer.node(), ask) }
     }
 
-    /// Handles a request from a peer about a process. Returns whether the request is stored, with its credit.
+    /// Handles a request from a peer about a process. Returns whether the request is stored together with its credit.
     pub(super) fn asked(
         &mut self,
         peer: &Arc<Peer>,
@@ -98,7 +100,7 @@ impl Delivery {
         cost: u64,
     ) -> bool {
         if number > 0 && peer.owes_too_much() {
-            // A flood whose answers the peer does not take. Its requests time out.
+            // The peer floods this node with requests, but does not take the answers. The requests time out.
             self.counters.undelivered.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -125,7 +127,7 @@ impl Delivery {
         false
     }
 
-    /// Performs an allowed request. Returns whether the request is stored, with its credit.
+    /// Performs an allowed request. Returns whether the request is stored together with its credit.
     fn perform(
         &mut self,
         peer: &Arc<Peer>,
@@ -172,7 +174,7 @@ impl Delivery {
     }
 }
 
-/// A request to start a process, until the policy has decided about it.
+/// A request to start a process that awaits the policy's decision.
 struct PeerStart {
     host: Host,
     policy: Arc<Policy>,
@@ -182,7 +184,7 @@ struct PeerStart {
 }
 
 impl PeerStart {
-    /// Has the process started on `starter` if the request `is_allowed`, and answers the request in any case.
+    /// Starts the process on `starter` if the request `is_allowed`, and answers the request in any case.
     fn decided(self, kind: StartKind, is_allowed: bool, starter: Address<Porter>) {
         if !is_allowed {
             self.answer.give(Err(NotStarted::Denied));
@@ -201,13 +203,13 @@ impl PeerStart {
                 }
             }
         });
-        // If the job is refused, or dropped before it has run, the answer is sent nevertheless.
+        // If the job is refused, or dropped before it has run, its drop sends the answer.
         let _ = starter.run(job).send();
     }
 }
 
 /// Starts a process for a peer. If it is a child, its supervisor on that peer knows it by the number `charge`, and is
-/// told when it ends.
+/// notified when it ends.
 fn begin(
     host: Host,
     policy: &Arc<Policy>,

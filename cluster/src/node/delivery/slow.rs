@@ -17,8 +17,8 @@ impl Delivery {
         self.max_kept = bytes;
     }
 
-    /// Delivers `what` to a process, after anything that is already stored for that process. Returns whether `what`
-    /// is stored, and its credit with it.
+    /// Delivers `what` to a process, after anything that is already stored for that process. Returns whether `what` is
+    /// stored together with its credit.
     pub(super) fn deliver(&mut self, peer: &Arc<Peer>, to: Pid, what: Kept, lane: Lane, cost: u64) -> bool {
         let key = (to, peer.node());
         let back = match self.slow.contains_key(&key) {
@@ -63,8 +63,8 @@ impl Delivery {
         }
     }
 
-    /// Like [`try_deliver`](Self::try_deliver), but contains panics: a panic costs its own message, and not the
-    /// others that are stored.
+    /// Like [`try_deliver`](Self::try_deliver), but contains panics: a panic costs the message that caused it, but not
+    /// the others that are stored.
     fn try_again(&self, to: Pid, what: Kept) -> Option<Kept> {
         catch_unwind(AssertUnwindSafe(|| self.try_deliver(to, what))).unwrap_or_else(|panic| {
             // Dropping the payload may panic again.

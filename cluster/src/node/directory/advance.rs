@@ -34,7 +34,7 @@ enum Told {
     Lost(Vec<crate::eventual::NameLost>),
 }
 
-/// A pending request of a user, with what answers it.
+/// A pending request of a user, with its answer.
 type Answered<T, E, A> = (Completer<Result<T, E>>, A);
 
 /// The actions that are due, for the driver to perform without the lock.
@@ -60,7 +60,7 @@ impl Directory {
         epoch: Option<Revision>,
         members: &BTreeMap<NodeId, Revision>,
     ) {
-        // First, so that changes from now on are announced again.
+        // The flag is cleared first, so that changes from now on are announced again.
         let is_announced = self.is_announced.swap(false, Ordering::AcqRel);
         let mut state = self.lock();
         let is_changed = state.groups.set_membership(epoch, members);
@@ -103,7 +103,8 @@ impl Directory {
     fn talk(&self, now: Moment, node: NodeId) {
         loop {
             let mut state = self.lock();
-            // Under one lock, so that a message for this session is not sent in an earlier one.
+            // The peer and the message are taken under one lock, so that a message for this session is not sent in an
+            // earlier one.
             let Some(peer) = state.peers.get(&node).cloned() else { return };
             let message = state.poll_message(node);
             drop(state);
@@ -137,8 +138,8 @@ impl Directory {
         }
     }
 
-    /// Sends notifications to a process of this node, which may run user code. `told` wraps those without room, which
-    /// then return to their state machine.
+    /// Sends notifications to a process of this node, which may run user code. `told` wraps the notifications that
+    /// found no room, which then return to their state machine.
     fn tell<T: Send + 'static, M: Clone + Send + 'static>(
         self: &Arc<Self>,
         pid: Pid,
@@ -206,7 +207,7 @@ impl Directory {
 }
 
 impl DirectoryState {
-    /// Lets time pass, and takes the actions that are due by then.
+    /// Advances the state machines to `now`, and takes the actions that are due.
     fn take_due(&mut self, now: Moment) -> DueActions {
         self.groups.handle_timeout(now);
         self.eventual.handle_timeout(now);

@@ -1,5 +1,5 @@
-//! State of a node's processes and connections that must end: its holders of names, and, when it leaves, its
-//! sessions, its record and its lease.
+//! The state of everything on a node that must end: its holders of names and, when it leaves, its sessions, its record
+//! and its lease.
 
 use crate::clock::{LONGEST_WAIT, Moment};
 use crate::reply::Completer;
@@ -9,7 +9,7 @@ use postroom::Pid;
 pub(super) struct Leaving {
     pub(super) then: Vec<Completer<()>>,
     pub(super) step: LeavingStep,
-    /// The time at which it takes the next step in any case.
+    /// The time at which the node takes the next step in any case.
     pub(super) until: Moment,
     /// Whether the step waits until the children of this node's supervisors on the peers have ended.
     pub(super) awaits_children: bool,
@@ -35,7 +35,7 @@ pub(super) struct Condemned {
     pub(super) since: Moment,
     /// The time at which it is killed.
     pub(super) at: Moment,
-    /// Whether the log reported that it still runs.
+    /// Whether the log has already reported that it still runs.
     pub(super) is_overdue: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::node::delivery::Arrival;
 use crate::reply::Completer;
 use std::time::Duration;
 
-/// The time that a leaving node waits for the store.
+/// The time for which a leaving node waits for the store.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Driver {
@@ -31,13 +31,14 @@ impl Driver {
     fn leave_names(&self) {
         // Holders that have ended may not have been reported yet, and are not reported when the runtime is shut down.
         let holders = self.setup.view.names().leave();
-        // Checked without the lock.
+        // This is checked without the lock on the names.
         let ended: Vec<_> = holders.into_iter().filter(|pid| !pid.is_alive()).collect();
         let mut names = self.setup.view.names();
         ended.into_iter().for_each(|pid| names.ended(pid));
     }
 
-    /// Closes the sessions that have nothing left to send, or all if it `is_late`. Returns whether all have ended.
+    /// Closes the sessions that have nothing left to send, or all of them if it `is_late`. Returns whether all have
+    /// ended.
     fn close_sessions(&mut self, now: Moment, is_late: bool) -> bool {
         for (node, connected) in &self.peers {
             if !connected.is_closing.get() && (connected.peer.is_flushed() || is_late) {
@@ -58,7 +59,7 @@ impl Driver {
         }
     }
 
-    /// Continues to leave. Returns whether the node has left.
+    /// Takes the next step of leaving if it is due. Returns whether the node has left.
     pub(super) fn has_left(&mut self, now: Moment) -> bool {
         let is_refused = self.setup.view.lock().is_over.is_some();
         let Some(Leaving { step, until, awaits_children, .. }) = self.leaving else {
@@ -67,7 +68,7 @@ impl Driver {
         let is_late = now >= until;
         let awaits_children = || awaits_children && self.peers.values().any(|connected| connected.peer.has_children());
         match step {
-            // A holder whose step does not end is left to the fencing token.
+            // The node does not wait longer for a holder whose step does not end: its fencing token makes it harmless.
             LeavingStep::Holders if is_late || self.condemned.is_empty() && !awaits_children() => {
                 self.leave_names();
                 self.go_on_leaving(LeavingStep::Peers, now + crate::session::LINGER);

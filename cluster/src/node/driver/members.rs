@@ -1,4 +1,4 @@
-//! The members of the cluster from the view of a node: its own membership and lease, and the loss of others.
+//! The members of the cluster as a node sees them: its own membership and lease, and the loss of others.
 
 use super::{AGAIN, Driver, JoinAttempt};
 use crate::access::Answer;
@@ -78,7 +78,7 @@ impl Driver {
     pub(super) fn watch_members_anew(&mut self) {
         let inbox = Arc::clone(&self.setup.inbox);
         let on_change = Box::new(move |change| inbox.push(Input::Members(change)));
-        // A closed engine is the end of this node: its requests fail, too.
+        // If the engine is closed, this node ends: its other requests fail, too.
         if let Ok(watch) = self.setup.engine.watch(Bucket::Nodes, None, on_change) {
             self._subscriptions[0] = watch;
         }
@@ -158,8 +158,8 @@ impl Driver {
         }
     }
 
-    /// Returns whether an ID belongs to its claimed name. Any node may write a lease whose key begins with its own
-    /// name.
+    /// Returns whether an ID belongs to the name that claims it. This must be checked, since any node may write a lease
+    /// whose key begins with its own name.
     pub(super) fn is_bound(&self, identity: &Identity) -> bool {
         self.attempt.as_ref().map_or(&self.bindings, |attempt| attempt.membership.bindings()).has(identity)
     }
@@ -233,7 +233,7 @@ impl Driver {
         }
     }
 
-    /// Frees names whose nodes were lost while no node watched: all had stopped, or were cut off.
+    /// Frees names whose nodes were lost while no node watched, because all had stopped or were cut off.
     pub(super) fn sweep(&mut self, now: Moment) {
         if now < self.sweep_at || !self.may_send(now) {
             return;
@@ -241,7 +241,7 @@ impl Driver {
         self.sweep_at = now + AGAIN;
         let mut names = self.setup.view.names();
         let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).map(|epoch| (self.setup.node, epoch));
-        // Under any name, and of IDs that this node may never have seen.
+        // The leases count under any name, and for IDs that this node may never have seen.
         let leases: BTreeSet<_> = self.leases.iter().map(|(identity, (epoch, _))| (identity.id, *epoch)).collect();
         let is_over = |&(node, epoch): &(NodeId, Revision)| {
             own != Some((node, epoch)) && self.members.get(&node) != Some(&epoch) && !leases.contains(&(node, epoch))
@@ -250,7 +250,7 @@ impl Driver {
         self.orphaned.retain(|membership, _| over.contains(membership));
         for (node, epoch) in over {
             let since = *self.orphaned.entry((node, epoch)).or_insert(now);
-            // A lease may exist that this node has not seen; it is over by then.
+            // There may be a lease that this node has not seen; it is over by then.
             if now.since(since) > self.setup.timing.ttl {
                 names.membership_over(node, epoch);
             }
@@ -299,7 +299,8 @@ impl Driver {
                 (LeaseEvent::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
                     (self.was_member, self.failures) = (true, 0);
-                    // First: a caller that waits for the membership may request a key at once.
+                    // The directory advances before the view changes, since a caller that waits for the membership may
+                    // request a key at once.
                     self.advance_directory(now);
                     self.setup.view.change(|view| (view.is_member, view.outage) = (true, None));
                 }
@@ -333,8 +334,8 @@ impl Driver {
         self.condemn(held, why, fence, fence + self.setup.timing.grace);
     }
 
-    /// Handles the loss of this node's lease or record before the node could know that its lease is over. The store
-    /// may have been replaced, and this node must not be a member of the new one before all leases of the old one are
+    /// Handles the loss of this node's lease or record before the node could know that its lease is over. The store may
+    /// have been replaced, and this node must not become a member in the new store before all leases of the old one are
     /// over.
     pub(super) fn store_is_another(&mut self, now: Moment, outage: Outage) {
         if self.attempt.is_some() {
@@ -343,8 +344,8 @@ impl Driver {
         }
     }
 
-    /// Returns when this node had to be fenced, if it is fenced now. After a suspension no grace may be left, and
-    /// others may have the names.
+    /// Returns the time at which this node had to be fenced, if it is fenced now. After the program was suspended, no
+    /// grace may be left, and other nodes may have the names.
     pub(super) fn fence(&self, now: Moment) -> Moment {
         let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
         lease.and_then(Lease::valid_until).map_or(now, |until| until.min(now))

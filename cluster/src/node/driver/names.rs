@@ -1,4 +1,5 @@
-//! The registration of a node's names of the cluster. The head of [`names`](crate::names) describes the protocol.
+//! The registration of cluster names for the processes of a node. The head of [`names`](crate::names) describes the
+//! protocol.
 
 use super::Driver;
 use crate::access::{Access, Answer};
@@ -50,8 +51,8 @@ impl Driver {
         }
     }
 
-    /// Performs an access to the entry of a name. An entry that a registration finds is confirmed by this node's
-    /// record.
+    /// Performs an access to the entry of a name. If the access finds or writes an entry, this node's record is read
+    /// afterwards: only a store that has the record confirms the answer.
     fn ask_of_name(&self, NameRequest { number, key, access }: NameRequest) {
         let (inbox, engine) = (Arc::clone(&self.setup.inbox), Arc::clone(&self.setup.engine));
         let (own, is_deletion) = (self.own.to_string(), matches!(access, Access::Delete(_)));
@@ -80,7 +81,7 @@ impl Driver {
     /// record of that attempt to join.
     pub(super) fn name_answered(&mut self, now: Moment, number: u64, answer: Answer, unconfirmed: Option<u64>) {
         if unconfirmed.is_some() && unconfirmed == self.attempt.as_ref().map(|attempt| attempt.number) {
-            // First, so that the answer is handled as that of a node that is not a member.
+            // The membership ends first, so that the answer is handled as that of a node that is not a member.
             self.store_is_another(now, Outage::Evicted);
         }
         self.setup.view.names().handle(now, number, answer);

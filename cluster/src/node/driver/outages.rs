@@ -1,16 +1,16 @@
-//! The time in which this node is not a member: it reports the reason, tries to rejoin, and ends the holders of its
-//! names.
+//! The time during which this node is not a member. The driver reports the reason, tries to rejoin, and ends the
+//! holders of the node's names.
 //!
-//! # It never gives up
-//! A node that was once a member tries to rejoin while it runs, whatever the store answers: an operator may correct
-//! the cause hours later, and its program cannot start another node. Only the first join ends with a refusal, which
-//! [`Builder::join`](crate::Builder::join) returns. Each end of a membership calls [`Driver::out`], which sets the
-//! time of the next attempt; so there is always a next attempt.
+//! # The node never gives up
+//! A node that was once a member tries to rejoin while it runs, whatever the store answers: an operator may correct the
+//! cause hours later, and the node's program cannot start another node. Only the first join ends with a refusal, which
+//! [`Builder::join`](crate::Builder::join) returns. Each end of a membership calls [`Driver::out`], which sets the time
+//! of the next attempt; so there is always a next attempt.
 //!
 //! # Holders that do not end
 //! A killed process ends when its step returns. A process whose step does not return acts as the holder of its names
 //! even after they pass to others: nothing in this program can stop it, and only its fencing token makes it harmless.
-//! It is logged at the latest when its lease is over, and again when it has ended.
+//! Such a process is logged at the latest when the lease of its node is over, and again when it has ended.
 
 use super::Driver;
 use super::ends::Condemned;
@@ -116,7 +116,7 @@ impl Driver {
         }
     }
 
-    /// Kills the processes whose time is over, and reports those that continue.
+    /// Kills the processes whose time is over, and reports those that still run.
     pub(super) fn end_condemned(&mut self, now: Moment) {
         for mut condemned in std::mem::take(&mut self.condemned) {
             let Condemned { pid, since, at, is_overdue, .. } = condemned;

@@ -1,4 +1,4 @@
-//! The sessions with the other members: their beginning, transmission, and their end.
+//! The sessions with the other members: their beginning, their transmissions and their end.
 
 use super::{AGAIN, ConnectedPeer, Driver};
 use crate::clock::Moment;
@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Driver {
-    /// Handles a frame without a session, or from before this node has begun the session. The sender repeats frames
-    /// that are answered.
+    /// Handles a frame from a node without a session, or one that arrived before this node had begun the session. The
+    /// latter is dropped, since its sender repeats every frame that needs an answer.
     pub(super) fn stray(&self, now: Moment, from: Identity, payload: bytes::Bytes) {
         if self.peers.contains_key(&from.id) {
             return;

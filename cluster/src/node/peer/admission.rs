@@ -1,4 +1,4 @@
-//! Whether an envelope is accepted for a session.
+//! The conditions under which a session accepts an envelope.
 
 use crate::codec::Encoded;
 use crate::envelope::Content;
@@ -9,17 +9,18 @@ use std::time::Duration;
 /// The interval at which open calls are searched for callers that have given up, since callers do not report that.
 pub(super) const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
 
-/// Number of bytes that may wait for room in the session at all: answers, links, and messages of suspended processes.
+/// Maximum number of bytes that may wait for room in the session in total: answers, links, controls, and messages of
+/// suspended processes.
 pub(super) const MOST_OWED: usize = 64 << 20;
 
 /// Whether a message is accepted if there is no room for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// No.
+    /// The message is refused.
     IfRoom,
-    /// Up to a second bound: the sending process is suspended for it.
+    /// The message is accepted up to a second bound, and the sending process is suspended for it.
     Beyond,
-    /// Yes: it was accepted before, and is not refused now.
+    /// The message is accepted: it was accepted before the session opened, and is not refused now.
     Accepted,
 }
 
@@ -43,7 +44,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the text for a process that was not started.
+    /// Returns the reason why a process was not started, as text.
     pub(super) fn into_text(self) -> String {
         match self {
             Self::Full => "too much waits to be sent there; try again when some of it has been".into(),

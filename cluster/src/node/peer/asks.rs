@@ -13,7 +13,7 @@ use std::mem;
 use std::time::Duration;
 
 impl Peer {
-    /// Asks the peer about its process `to`.
+    /// Sends the peer a request about its process `to`.
     pub(crate) fn ask(&self, to: Pid, ask: AskKind, reason: Bytes, within: Duration, asker: Asker) {
         // A stop follows the messages that were sent before it; the others overtake them.
         let lane = if ask == AskKind::Stop { Lane::Data } else { Lane::Control };
@@ -40,7 +40,7 @@ impl Peer {
         match (told, asker) {
             (ToldKind::Done, Asker::Done(then)) => then.complete(Ok(())),
             (ToldKind::Info, Asker::Info(then)) => {
-                // A peer reports only on its own processes. The answer for an alias comes from its process.
+                // A peer reports only on its own processes. The answer about an alias describes the process behind it.
                 let info = RemoteInfo::decode(bytes).filter(|info| info.pid.node() == pid.node());
                 then.complete(info.ok_or(AskError::Unreadable { pid }));
             }

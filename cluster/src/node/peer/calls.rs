@@ -86,7 +86,7 @@ impl PeerState {
         let mut abandoned = Vec::new();
         for number in numbers {
             abandoned.extend(self.calls.remove(&number));
-            // Sent after the call.
+            // In the data lane, so that it follows the call.
             self.must_put(Lane::Data, &Envelope::Abandon { number }, Why::Owed);
         }
         self.look_at = (!self.calls.is_empty()).then(|| now + LOOK_FOR_ABANDONED);

@@ -91,8 +91,8 @@ impl Peer {
         running.into_values().for_each(|report| report.ended(ExitReason::NodeLost));
     }
 
-    /// Records that the peer requests a child. Returns false if the number is not larger than all before: two
-    /// children would have it.
+    /// Records that the peer requests a child. Returns false if the number is not larger than all earlier ones:
+    /// otherwise two children could have the same number.
     pub(crate) fn is_next_child(&self, number: u64) -> bool {
         let mut state = self.lock();
         let is_next = number > state.children.last_asked;
@@ -100,8 +100,8 @@ impl Peer {
         is_next
     }
 
-    /// Answers the start of a child for the peer. Returns false if the session is over: then the process has to be
-    /// killed.
+    /// Answers the start of a child for the peer. Returns false if the session is over, in which case the process has
+    /// to be killed.
     pub(crate) fn adopt(&self, number: u64, started: Started) -> bool {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Over) {
@@ -127,8 +127,8 @@ impl Peer {
         true
     }
 
-    /// Reports the end of a process that was started for a supervisor of the peer, possibly while it handled this
-    /// type of message.
+    /// Reports the end of a process that was started for a supervisor of the peer, with the type of the message that it
+    /// was handling, if any.
     pub(crate) fn charge_ended(&self, number: u64, reason: &ExitReason, handling: Option<&str>) {
         let handling = handling.unwrap_or_default();
         let handling = handling[..handling.floor_char_boundary(MAX_HANDLING)].to_owned();

@@ -8,7 +8,7 @@ use postroom::Pid;
 use postroom::error::SendFailure;
 
 impl Peer {
-    /// Ends the session because the peer requests or sends more than is stored for one.
+    /// Ends the session because the peer requested or sent more than is stored for one peer.
     pub(crate) fn end_flood(&self) {
         let mut state = self.lock();
         state.is_flooding = true;
@@ -16,7 +16,7 @@ impl Peer {
         self.announce(state);
     }
 
-    /// Returns whether the session was ended because the peer requests or sends more than is stored for one.
+    /// Returns whether the session was ended because the peer requested or sent more than is stored for one peer.
     pub(crate) fn is_flooding(&self) -> bool {
         self.lock().is_flooding
     }
@@ -26,7 +26,7 @@ impl Peer {
         self.lock().anyone
     }
 
-    /// Queues a message of the directory, after the messages sent to processes there.
+    /// Queues a message of the directory, after the messages already sent to processes of the peer.
     ///
     /// # Errors
     /// [`SendFailure::Full`] if there is no room, and [`SendFailure::UnknownNode`] if the session is not open.

@@ -1,4 +1,4 @@
-//! Whether this node may send anything, and its clock.
+//! The permission of this node to send, and its clock.
 
 use crate::clock::Moment;
 use std::sync::{Arc, Mutex, PoisonError};

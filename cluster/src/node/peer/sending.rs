@@ -13,15 +13,14 @@ use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transpo
 use postroom::{CallError, ExitReason, Package, Pid};
 use std::sync::Arc;
 
-/// Number of packages that may wait for a session to open; twice as many including those whose processes are
-/// suspended.
+/// Number of packages that may wait for a session to open; twice as many if their senders are suspended for them.
 const MAX_WAITING: usize = 1_024;
 
 /// Maximum number of bytes of answers that wait for room in the session before further calls are refused.
 const MAX_OWED: usize = 16 << 20;
 
 impl Peer {
-    /// Sends a package, or makes it wait for the session to open.
+    /// Sends a package, or queues it until the session opens.
     fn accept(&self, package: Package, admission: Admission) -> Result<(), Undeliverable> {
         let to = package.to();
         let mut state = self.lock();
@@ -107,7 +106,7 @@ impl Peer {
             None => Some(answerer),
         };
         self.transmit_queued(state, was_idle);
-        // Outside the lock. The message was sent, and no answer follows.
+        // Dropped outside the lock: the message was sent, and no answer follows.
         drop(sent);
         Ok(())
     }
@@ -143,7 +142,7 @@ impl Peer {
 }
 
 impl PeerState {
-    /// Queues an envelope that may be refused. Its sender then waits for room in the data lane, if there was none.
+    /// Queues an envelope that may be refused. If the data lane has no room for it, its sender then waits for room.
     pub(super) fn queue(&mut self, lane: Lane, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
         if matches!(self.phase, Phase::Over) {
             return Err(Refusal::Over);
@@ -202,7 +201,7 @@ impl PeerState {
     }
 
     /// Like [`put`](Self::put), but ends the session if the envelope is too long, which notifies all that wait for it.
-    /// Possible only with very low limits.
+    /// That is possible only with very low limits.
     pub(super) fn must_put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
         let is_put = self.put(lane, envelope, why);
         if !is_put {
@@ -225,8 +224,8 @@ impl PeerState {
         true
     }
 
-    /// Returns whether a message to `to` may have room, or is refused for another reason. Checked before the message
-    /// is encoded: a message without room may be tried again and again.
+    /// Returns whether a message to `to` may have room, or is refused for another reason. This is checked before the
+    /// message is encoded, since a message without room may be retried again and again.
     fn may_have_room(&self, to: Pid) -> bool {
         self.session.is_closed()
             || self.overflow.is_clear(Lane::Data) && !self.overflow.is_slow(to) && self.session.has_room(Lane::Data)

@@ -13,14 +13,15 @@ use postroom::Payloads;
 /// Maximum length of the reason why a process was not started, in bytes.
 const MAX_REASON: usize = 16 << 10;
 
-/// Maximum number of waiting starts of one peer. They wait for the policy, and for others whose `Default` is slow.
+/// Maximum number of waiting starts of one peer. They wait for the policy's decision, and for other starts whose
+/// `Default` is slow.
 const MAX_STARTS: usize = 4_096;
 
-/// Maximum total length of their inputs, in bytes.
+/// Maximum total length of the inputs of these starts, in bytes.
 const MAX_START_BYTES: usize = 16 << 20;
 
 impl NotStarted {
-    /// Converts the failure to the answer of start `number`.
+    /// Converts the failure to the answer to start `number`.
     pub(super) fn into_envelope(self, number: u64) -> Envelope {
         match self {
             Self::Said(mut reason) => {
@@ -101,7 +102,7 @@ impl Peer {
         self.lock().starts.remove(&number)
     }
 
-    /// Handles the peer's answer to a start, or to that of a child.
+    /// Handles the peer's answer to a start, or to the start of a child.
     pub(crate) fn start_is_over(&self, number: u64, started: Started) {
         match self.take_start(number) {
             Some(then) => then.complete(started),

@@ -51,7 +51,7 @@ impl Asks {
     }
 }
 
-/// Without the notice the called process would handle these calls, since no deadline has passed. Fails if
+/// Without the notice, the called process would handle these calls, since no deadline has passed. The test fails if
 /// `take_abandoned` finds nothing.
 #[test]
 fn a_call_whose_caller_has_given_up_is_not_handled_on_another_node() {
@@ -77,7 +77,7 @@ fn a_call_whose_caller_has_given_up_is_not_handled_on_another_node() {
     until("all calls have arrived", || queued() == 3);
     assert!(killed.pid().kill());
     until("it has ended", || !killed.pid().is_alive());
-    // In the nodes' time.
+    // A second of the nodes' time.
     nodes.pass(Duration::from_secs(1));
     assert_eq!(queued(), 3, "they lie there, and are not taken out");
     gate.store(true, Ordering::Relaxed);

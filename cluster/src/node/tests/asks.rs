@@ -1,4 +1,4 @@
-//! Requests of one node to another, and their policy.
+//! Requests of one node to another, and the policy on them.
 
 use super::children::{Worker, all_meet, join_with};
 use super::*;
@@ -54,7 +54,7 @@ fn a_snapshot_shows_the_mailbox_and_the_work_of_its_process() {
     assert!(there.steps > 0);
 }
 
-/// The node's time decides, not the machine's.
+/// The deadline is measured in the node's time, not the machine's.
 #[test]
 fn a_request_that_is_not_answered_ends_at_its_deadline_or_with_the_session() {
     let gate = Arc::new(Gate::default());
@@ -270,7 +270,7 @@ fn a_policy_that_blocks_stops_nothing_else() {
     assert_eq!(two.cluster.statistics().refused, 2_000 - 1_023);
 }
 
-/// A link is no kill: a process may decide to survive others.
+/// A link does not kill: a process may decide to survive others.
 #[test]
 fn a_link_from_elsewhere_ends_no_process_that_traps_exits() {
     let (_nodes, [one, two]) = two(|builder| builder.allow(|_, _| false));
@@ -341,8 +341,8 @@ impl Counting {
     }
 }
 
-/// The mailbox is full when the requests arrive. (This has failed: with a policy, a stop overtook messages that
-/// waited for room.)
+/// The mailbox is full when the requests arrive. (This failed once: with a policy, a stop overtook messages that waited
+/// for room.)
 #[test]
 fn what_was_sent_before_a_stop_is_handled_before_it_though_a_policy_decides() {
     for asks in [false, true] {
@@ -386,14 +386,14 @@ fn a_decision_that_comes_after_the_end_of_the_session_does_nothing() {
     let (condemned, busy) = (worker(&one, "eu-2").pid(), worker(&one, "eu-2"));
     let killed = one.cluster.kill(condemned, Duration::from_secs(3_600));
     until("the policy blocks", || gate.waiting() == 1);
-    // Requests that wait behind the first.
+    // These requests wait behind the first.
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
     let inputs = peer.agreement().unwrap().encode_inputs("Worker", "serve", payloads![0_u64, "w".to_owned()]).unwrap();
     let content = crate::envelope::Content { message: inputs.id.0, bytes: inputs.bytes };
     peer.say(Envelope::Start { number: 1 << 40, content: content.clone() });
     peer.say(Envelope::StartKeyed { number: 1 << 41, key: "order-17".into(), content });
     peer.say(Envelope::Ask { number: 0, to: condemned, ask: AskKind::Stop, reason: bytes::Bytes::new() });
-    // In the same lane, so all of these have arrived when it is handled.
+    // This call is in the same lane, so all of the requests have arrived when it is handled.
     assert!(on(&one, || busy.touch().wait()).is_ok());
     let spawned = two.runtime.statistics().processes.spawned;
     one.client.disconnect();

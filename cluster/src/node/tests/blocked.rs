@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Wake, Waker};
 
-/// A waker that blocks until it is released, or the test has failed.
+/// A waker that blocks until it is released, or until the test has failed.
 struct Blocks {
     inside: Sender<ThreadKind>,
     until: Mutex<Receiver<()>>,
@@ -20,9 +20,9 @@ impl Wake for Blocks {
     }
 }
 
-/// A request whose answer wakes a waker that blocks, until this is dropped.
+/// A request whose answer wakes a waker, which blocks until this value is dropped.
 struct BlocksWhenAnswered<F> {
-    /// Number of requests, with those that were answered before they were polled.
+    /// Number of requests, including those that were answered before they were polled.
     requests: i64,
     /// Reports the kind of the thread on which the waker blocks.
     inside: Receiver<ThreadKind>,
@@ -47,7 +47,7 @@ fn a_waker_that_blocks_delays_neither_the_driver_nor_what_arrives() {
     let (_nodes, [one, _two, _three]) = three();
     let account = start(&one, "eu-2", 100);
     let [first, second] = [1, 2].map(|opening| one.runtime.spawn(Account::default()).serve(opening).unwrap());
-    // Both are answered by a thread of the cluster: one by the driver, one by the delivery.
+    // Each is answered by a thread of the cluster: the first by the driver, the second by the delivery.
     let by_driver = blocks_when_answered(|| one.cluster.register("first", first));
     assert_eq!(by_driver.inside.recv(), Ok(ThreadKind::Notifier));
     let by_delivery = on(&one, || blocks_when_answered(|| account.deposit(1).into_future()));

@@ -69,8 +69,8 @@ fn two_with(message: usize) -> (Nodes, [Node; 2]) {
     (nodes, two)
 }
 
-/// The messages stored for each slow process alone may exceed the limit for all: then the other node gets no more
-/// credit until the processes continue. No message is lost.
+/// The messages stored for a single slow process may already exceed the limit for all of them. The other node then gets
+/// no more credit until the processes continue. No message is lost.
 #[test]
 fn what_is_kept_for_all_slow_processes_has_a_limit() {
     const LIMIT: u64 = 512 << 10;
@@ -99,7 +99,7 @@ fn what_is_kept_for_all_slow_processes_has_a_limit() {
         nodes.pass(Duration::from_secs(1));
     }
     let accepted = sent.iter().sum::<u64>() * LENGTH as u64;
-    // The mailboxes, and one message beyond each of the three limits.
+    // The sum of the limits, the mailboxes, and one message beyond each of the three limits.
     let most = LIMIT + WINDOW + QUEUE + (4 * LAGGARDS + 3) as u64 * LENGTH as u64;
     assert!((LIMIT..=most).contains(&accepted), "{accepted} of {most}: {sent:?}");
     // Once the rest of the queue is full too, senders to all processes of the node are refused.
@@ -134,7 +134,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     observer.watch(laggard.pid()).wait().unwrap();
     assert_eq!(on(&one, || laggard.count().wait()), Ok(0));
     two.cluster.peer(one.cluster.id()).unwrap().limit_owed(LIMIT);
-    // Without the delivery, no message that arrives there is handled.
+    // While the node has no delivery, no message that arrives there is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     let here = postroom::routing::Node::of(one.cluster.id()).unwrap();
     let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).timeout(Duration::MAX).wait()));
@@ -149,7 +149,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     assert!(two.cluster.statistics().unconfirmed > 0);
     nodes.lock().machines[0].delivery = delivery;
     let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
-    // Answers that had arrived by then are handled.
+    // Answers that had arrived before the session ended are handled.
     let lost = answers.iter().filter(|answer| **answer == Err(CallError::Died(ExitReason::NodeLost))).count();
     let taken = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|bytes| bytes.len() == ANSWER as usize));
     assert_eq!(lost + taken.count(), CALLS, "{answers:?}");
@@ -163,7 +163,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     assert_eq!([&one, &two].map(|node| node.cluster.statistics().floods), [0, 1]);
 }
 
-/// The messages accepted before the session opened exceed the limit of what a node may owe.
+/// The messages that are accepted before the session opens exceed the limit of what a node may owe.
 ///
 /// Catches: a node that treats its own waiting messages as a flood, and ends the session.
 #[test]

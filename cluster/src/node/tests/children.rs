@@ -184,7 +184,7 @@ fn three_workers() -> (Nodes, [Node; 3]) {
     (nodes, three)
 }
 
-/// Sets short delays, so that the test takes little real time, and no limit.
+/// Sets short restart delays, so that the test takes little real time, and no limit on restarts.
 fn patient(supervisor: Supervisor) -> Supervisor {
     let backoff = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(5));
     supervisor.intensity(u32::MAX, Duration::from_secs(1)).backoff(backoff)
@@ -250,7 +250,7 @@ fn a_child_on_any_node_is_restarted_on_another_when_its_node_is_lost() {
         Child::new("a", move |spawn| spawn.on(&cluster).start::<Worker>("serve", payloads![number, "a".to_owned()]));
     let tree = patient(Supervisor::one_for_one()).add(child_of_any).spawn(&one.runtime).unwrap();
     until("it runs", || runs(&tree, "a"));
-    // Until it runs on the second node: each failure moves it to the next.
+    // Fails the child until it runs on the second node: each failure moves it to the next one.
     let worker: Address<Worker> = tree.child("a").unwrap();
     until("it is there", || {
         let info = child(&tree, "a");
@@ -262,7 +262,7 @@ fn a_child_on_any_node_is_restarted_on_another_when_its_node_is_lost() {
     });
     let before = child(&tree, "a").pid.unwrap();
     two.client.disconnect();
-    // With a single snapshot: between two of them it may be lost, or restarted.
+    // Each check uses a single snapshot: between two of them, the child may be lost or restarted.
     let mut after = None;
     until("it was restarted", || {
         let info = child(&tree, "a");
@@ -321,7 +321,7 @@ fn a_child_on_one_node_is_started_on_the_successor_of_that_node() {
     assert_eq!(lives(number), 1);
 }
 
-/// The end of the child is not normal then: a transient child is needed on another node.
+/// The child's end does not count as normal then: a transient child is restarted on another node.
 #[test]
 fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_down() {
     let (nodes, [one, two, three]) = three_workers();
@@ -341,7 +341,7 @@ fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_dow
     assert_eq!(lives(number), 1);
 }
 
-/// The other side of a cut: the node of the supervisor is cut off.
+/// The other side of a cut: here, the node of the supervisor is cut off.
 #[test]
 fn children_end_when_the_node_of_their_supervisor_is_lost() {
     let (nodes, [one, two, three]) = three_workers();
@@ -496,7 +496,7 @@ fn siblings_are_restarted_together_across_nodes() {
     }
 }
 
-/// The child ends before its start is answered, or just after: its reason is not lost.
+/// The child ends before its start is answered, or just after. The reason of its end is not lost.
 #[test]
 fn a_transient_child_whose_work_is_done_is_not_restarted() {
     let (nodes, [one, _two, _three]) = three_workers();
@@ -517,7 +517,7 @@ fn a_transient_child_whose_work_is_done_is_not_restarted() {
     assert_eq!(lives(number), 0);
 }
 
-/// Like the previous test, but the end certainly precedes the answer, and is reported here in place of the process.
+/// Like the previous test, but the end certainly precedes the answer: the test reports the end in place of the process.
 #[test]
 fn an_end_before_the_answer_to_its_start_is_told_behind_it() {
     let (_nodes, [one, two, _three]) = three_workers();
@@ -623,7 +623,7 @@ fn a_supervisor_that_ends_during_a_start_leaves_no_process() {
     assert_eq!(events(number), ["start a", "end a"]);
 }
 
-/// No component knows the process that was started in an earlier session.
+/// The process was started in an earlier session, and no component knows it.
 #[test]
 fn a_process_whose_start_was_cut_off_is_ended_when_it_is_there() {
     let (nodes, [one, two, three]) = three_workers();
@@ -632,7 +632,7 @@ fn a_process_whose_start_was_cut_off_is_ended_when_it_is_there() {
     let mut entries = ["wait", "serve"].into_iter();
     let tree = patient(Supervisor::one_for_one())
         .child("a", move |spawn| {
-            // The second is started when the node is back.
+            // The second process is started when the node is back.
             let entry = entries.next().unwrap_or("serve");
             spawn.on(&node).start::<Worker>(entry, payloads![number, entry.to_owned()])
         })

@@ -151,7 +151,7 @@ fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     assert!(matches!(error, StartError::Refused { .. }) && text.contains("1048576 travel at most"), "{text}");
 }
 
-/// Catches: an error of a type's own code that is reported as another.
+/// Catches: an error of a type's own code that is reported as another error.
 #[test]
 fn code_that_does_not_write_or_read_a_value_is_named_to_its_caller() {
     let (_nodes, [one, _two], archive) = archive();
@@ -204,7 +204,7 @@ fn of_all_errors_of_codecs_only_those_of_messages_that_are_not_exported_say_so()
     }
 }
 
-/// The loss of a node implies nothing about its processes: they live, and answer others.
+/// The loss of a node implies nothing about its processes: they may still live, and answer other nodes.
 #[test]
 fn a_call_to_a_process_of_a_node_that_is_cut_off_fails_by_the_loss_of_the_node() {
     let (_nodes, [one, two, _three]) = three();

@@ -208,7 +208,7 @@ fn a_broadcast_reaches_each_member_once_and_in_order() {
     for (teller, node) in tellers.iter().zip([&nodes[0], &nodes[0], &nodes[1]]) {
         assert_eq!(node.cluster.group("tellers").join(*teller), Ok(true));
     }
-    // Joins twice and leaves once: still a member.
+    // A process that joins twice and leaves once is still a member.
     assert_eq!(nodes[1].cluster.group("tellers").join(tellers[2]), Ok(false));
     assert!(nodes[1].cluster.group("tellers").leave(tellers[2]));
     until_members(&nodes, &tellers);
@@ -324,7 +324,7 @@ fn an_event_reaches_the_subscribers_of_all_nodes() {
         let rates = teller.rates().wait().unwrap();
         assert!(rates.windows(2).all(|two| two[0] + 1 == two[1] || two[1] == 1_000), "in order, each once: {rates:?}");
     }
-    // Nothing after the end of the subscription or of the process, nor from another topic.
+    // Nothing arrives after the end of the subscription, nor from another topic.
     assert!(nodes[0].cluster.topic::<Price>("prices.gold").unsubscribe(tellers[0]));
     assert!(!topic.unsubscribe(tellers[0]));
     nodes[0].cluster.topic::<Price>("prices").publish(Price { cents: 1 }).unwrap();
@@ -442,7 +442,7 @@ fn till(node: &Node, key: &str) -> Address<Till> {
 fn a_key_has_one_process_where_it_is_at_home() {
     let (world, mut nodes) = nodes(3);
     let keys: Vec<_> = (0..24).map(|number| format!("till-{number}")).collect();
-    // Requested by all nodes at the same time, each is started once.
+    // Each process is started once, though all nodes request it at the same time.
     let found: Vec<Vec<_>> = std::thread::scope(|scope| {
         let asks = nodes.iter().map(|node| scope.spawn(|| keys.iter().map(|key| till(node, key)).collect()));
         let asks: Vec<_> = asks.collect();
@@ -461,7 +461,7 @@ fn a_key_has_one_process_where_it_is_at_home() {
     found[0][0].pid().kill();
     until("it has another process", || till(&nodes[1], &keys[0]) != found[0][0]);
 
-    // A further node: only its keys move, and their earlier processes end.
+    // A further node joins: only its keys move, and their earlier processes end.
     nodes.push(join(&world, "eu-4"));
     for node in &nodes {
         assert!(node.cluster.wait_for_members(3, Duration::from_secs(60)));
@@ -531,7 +531,7 @@ fn a_policy_decides_on_processes_by_key_too() {
 #[derive(Debug)]
 struct Troublesome {
     cluster: Cluster,
-    /// If `None`, its text panics, and so does its drop.
+    /// If `None`, formatting the error panics, and so does dropping it.
     gate: Option<Arc<Gate>>,
     /// The thread that runs the drivers of the nodes.
     driver: ThreadId,
@@ -558,7 +558,7 @@ impl Troublesome {
 impl std::fmt::Display for Troublesome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.gate {
-            // Not on the driver's thread: the test has to fail rather than hang.
+            // On the driver's thread it does not block: the test has to fail rather than hang.
             Some(gate) if !self.is_on_driver() => gate.pass(),
             Some(_) => {}
             None => panic!("no text"),

@@ -1,4 +1,5 @@
-//! Attacks by messages to a node: frames with a forged sender, repeated, of an old session, too long, or invalid.
+//! Attacks on a node by messages: frames that have a forged sender, are repeated, belong to an old session, are too
+//! long, or are invalid.
 //!
 //! The broker enforces the permissions that a real one would. The attacker has a connection without a name, which may
 //! do anything, for tests of the nodes' own checks; elsewhere it has a connection with a name.
@@ -85,7 +86,7 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
     let attacker = nodes.broker.connect();
     let payload = frames.last().unwrap().payload.clone();
     let (first, third) = (identity(&one), identity(&three));
-    // The ID of one node under the name of another; and a subject that only ends like one of the first node.
+    // The ID of one node under the name of another, and then a subject that only ends like one of the first node.
     let mixed = subject(&two, Lane::Data, &Identity { name: third.name.clone(), id: first.id });
     publish(&attacker, &mixed, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 1);
@@ -93,7 +94,7 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
         Subjects::of("bank").frame(&identity(&two), Lane::Data, &Identity { name: "x".into(), id: first.id });
     publish(&attacker, &other_end, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 2);
-    // Under its own name: the frame does not belong to its session.
+    // Under the third node's own name: the frame does not belong to that node's session.
     publish(&attacker, &subject(&two, Lane::Data, &third), payload);
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
     assert_eq!(on(&three, move || account.deposit(1).wait()), Ok(12), "its session goes on");
@@ -155,7 +156,7 @@ fn a_peer_speaks_for_its_own_processes_only() {
     assert!(two.cluster.is_member());
 }
 
-/// A list in a list in a list.
+/// A value of lists nested in lists.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Nested(Vec<Nested>);
 
@@ -223,7 +224,7 @@ fn a_node_does_not_become_another_by_the_store() {
         until("the claim is counted", || node.cluster.statistics().claimed_ids == 1);
     }
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
-    // A lease under the claimed key, deleted again, as if the membership of the other node were over.
+    // A lease under the claimed key, which is deleted again, as if the membership of the other node were over.
     two.cluster.register("acct-7", account).wait().unwrap();
     until("the name is known", || one.cluster.holder("acct-7").is_some());
     let epoch = nodes.lock().machines[1].driver.as_ref().unwrap().epoch().unwrap();
@@ -240,20 +241,20 @@ fn a_node_does_not_become_another_by_the_store() {
     assert_eq!([&one, &two, &three].map(|node| node.cluster.statistics().refused), [0; 3]);
 }
 
-/// A peer that requests keys but takes no answers: the answers that wait for it have a limit, beyond which its
-/// session ends. The next session has room again, and others are not affected.
+/// A peer requests keys but takes no answers: the answers that wait for it have a limit, beyond which its session ends.
+/// The next session has room again, and others are not affected.
 #[test]
 fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
     let (nodes, [one, two, three]) = three();
     let account = start(&three, "eu-2", 0);
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
-    // Without the delivery, no message that arrives there is handled.
+    // While the node has no delivery, no message that arrives there is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     // The refusal contains the name of the missing entry.
     let entry = "x".repeat(4_000);
     let mut number = 0;
     until("the session ends", || {
-        // As many as the session accepts.
+        // Sends as many as the session accepts.
         for _ in 0..100 {
             let (process, entry, key) = ("Account".into(), entry.clone(), "a".into());
             number += 1;
@@ -344,7 +345,7 @@ impl Heavy {
     }
 }
 
-/// Waiting starts have a limit, in number and in bytes; further ones are refused, and counted.
+/// Waiting starts have a limit, in number and in bytes; further starts are refused, and counted.
 #[test]
 fn starts_that_wait_have_a_limit() {
     let nodes = Nodes::new();

@@ -44,7 +44,7 @@ fn a_node_whose_runtime_is_shut_down_leaves() {
     assert!(matches!(refused, Err(RegisterError::NotAMember | RegisterError::Ended { .. })), "{refused:?}");
 }
 
-/// In the nodes' time: the neighbours twice find that the broker has no subscriber, a second apart.
+/// The limit is in the nodes' time: the neighbours find twice, a second apart, that the broker has no subscriber.
 #[test]
 fn a_node_whose_connection_is_closed_is_lost_within_one_and_a_half_seconds() {
     let (nodes, [one, two, three]) = three();

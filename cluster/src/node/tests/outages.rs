@@ -115,7 +115,7 @@ fn a_thread_of_the_cluster_that_panics_says_so() {
     until("it is logged", || EVENTS.lock().unwrap().iter().any(is_its));
 }
 
-/// Catches: a refusal that ends a node which was a member, silently and for good.
+/// Catches: a refusal that silently and permanently ends a node that was a member.
 #[test]
 fn a_node_whose_record_was_overwritten_says_so_and_comes_back() {
     let (_nodes, [one, two], intruder) = two(["eu-1", "eu-overwritten"]);
@@ -180,14 +180,15 @@ impl Holder {
     #[entry]
     fn serve(&mut self) {}
 
-    /// A long step.
+    /// Runs one long step.
     #[message]
     fn stand(&mut self, gate: Arc<Gate>) {
         gate.pass();
     }
 }
 
-/// A step cannot be stopped from outside: the log has to name the process that may still act alongside the next holder.
+/// A step cannot be stopped from outside, so the log has to name the process that may still act alongside the next
+/// holder.
 #[test]
 fn a_holder_whose_step_outlives_the_fence_is_named_in_the_log() {
     let (_nodes, [_one, two], _) = two(["eu-1", "eu-stands"]);

@@ -116,8 +116,8 @@ impl Sent {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Returns whether it is suspended there. That happens repeatedly, since it has more to send after the longest
-    /// suspension.
+    /// Returns whether the source is suspended at `at`. It is suspended there repeatedly, since it has more to send
+    /// after the longest suspension.
     fn is_suspended_at(&self, at: Pid) -> bool {
         self.source.pid().info().is_some_and(|info| info.state == ProcessState::Suspended { at })
     }
@@ -152,7 +152,8 @@ fn a_process_is_suspended_at_a_node_without_room_and_goes_on_in_order() {
     const ALL: usize = 1_000;
     (0..ALL).for_each(|_| sent.source.go().send().unwrap());
     until("it is suspended", || sent.is_suspended_at(sink.pid()));
-    // As many as fit, and one more for which it is suspended; at most one further for each second that it has waited.
+    // It has sent as many as fit, one more for which it is suspended, and at most one further message for each second
+    // that it has waited.
     let fits = QUEUE as usize / (LENGTH + 64);
     assert!((fits - 4..2 * fits).contains(&sent.count()), "{} of {fits}", sent.count());
     let full = SendFailure::Full(sink.pid());
@@ -271,15 +272,16 @@ fn a_process_that_has_fallen_behind_holds_up_its_own_senders_alone() {
     let floods = floods.serve().unwrap();
     (0..ALL / 100).for_each(|_| floods.send_some(100).send().unwrap());
     let is_suspended = || floods.pid().info().unwrap().state == ProcessState::Suspended { at: slow.pid() };
-    // First at the session, which is full at times; once nothing moves any more, at the process.
+    // The sender waits first for the session, which is full at times, and, once nothing moves any more, for the
+    // process.
     let mut before = usize::MAX;
     until("its sender waits for it", || {
         let is_still = is_suspended() && before == sent.load(Ordering::Relaxed);
         before = sent.load(Ordering::Relaxed);
         is_still && on(&one, || account.deposit(1).wait()).is_ok() && before == sent.load(Ordering::Relaxed)
     });
-    // The mailbox, the messages stored there until the sender is notified, those then in flight, and those accepted
-    // beyond.
+    // The sum of the mailbox, the messages stored on the other node until the sender is notified, those in flight by
+    // then, and those accepted beyond the bound.
     let most = 4 + 1_024 + (2 * QUEUE + (128 << 10)) as usize / 64 + 1_024;
     assert!(sent.load(Ordering::Relaxed) <= most, "{} of {most}", sent.load(Ordering::Relaxed));
     let refused = on(&one, || slow.take(0).send()).unwrap_err();
@@ -360,7 +362,7 @@ fn a_message_that_is_too_long_is_refused_with_its_length_and_the_limit() {
     assert_eq!(on(&one, || sink.count().wait()), Ok(1));
 }
 
-/// The list of a group's members is one message, so a group has no more members than fit into it.
+/// The list of a group's members is a single message, so a group has no more members than fit into one.
 ///
 /// Mutation: leave out `limit_lists`.
 #[test]

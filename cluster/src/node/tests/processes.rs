@@ -1,4 +1,4 @@
-//! Processes on other nodes: they are started, sent to and called, and their ends are heard.
+//! Processes on other nodes: they are started, sent messages and called, and their ends are reported.
 
 use super::*;
 

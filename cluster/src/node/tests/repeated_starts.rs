@@ -31,7 +31,7 @@ fn a_start_with_a_key_is_made_once_on_a_node() {
     let long = keyed(&one, "eu-2", &"x".repeat(1_025));
     assert_eq!(long, Err(StartError::KeyLength { bytes: 1_025 }));
     assert_eq!(keyed(&one, "eu-2", ""), Err(StartError::KeyLength { bytes: 0 }));
-    // A refused start has not used a key.
+    // A refused start does not use up its key.
     let refused = one.cluster.node("eu-2").unwrap().start::<Account>("serve", payloads![]).key("order-19").wait();
     assert!(matches!(refused, Err(StartError::Inputs(_))));
     assert!(keyed(&one, "eu-2", "order-19").is_ok());
@@ -109,7 +109,7 @@ fn an_address_follows_its_name_from_holder_to_holder() {
     until("the name is known", || one.cluster.holder("acct-7").is_some());
     assert_eq!(deposit(3), Ok(303), "on the node itself");
 
-    // Sent to another node, the address leads there through its own node.
+    // Used on another node, the address leads to the holder through its own node.
     let relay = start(&one, "eu-2", 0);
     assert_eq!(on(&one, move || relay.deposit(1).wait()), Ok(1));
     assert_eq!(on(&two, move || address.deposit(1).wait()), Ok(304));

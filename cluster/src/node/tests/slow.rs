@@ -8,7 +8,7 @@ fn one_slow_process_stops_no_other() {
     one_slow_process(Overflow::Refuse);
 }
 
-/// Senders on its own node would wait, but the thread that delivers for all must not.
+/// Senders on the node of the process would wait, but the thread that delivers for all processes must not.
 #[test]
 fn one_slow_process_at_which_senders_wait_stops_no_other() {
     one_slow_process(Overflow::Wait);

@@ -1,4 +1,4 @@
-//! User code that the delivery of a message has to run: it runs on no thread of the cluster.
+//! User code that has to run when a message is delivered: none of it runs on a thread of the cluster.
 
 use super::*;
 use postroom::__private::ThreadKind;
@@ -43,7 +43,7 @@ fn a_dead_letter_of_another_nodes_message_is_reported_on_no_thread_of_the_cluste
             assert_eq!(account.deposit(1).wait(), Ok(1), "others are served");
         });
         until("nearly all are dead letters", || numbers.lock().unwrap().len() >= 195);
-        // Before its end: its worker reports the messages that are in its mailbox then.
+        // Read before the process ends: its worker then reports the messages that are still in its mailbox.
         let (kinds, numbers) = (noted(&kinds), numbers.lock().unwrap().clone());
         slow.pid().kill();
         gate.store(true, Ordering::Relaxed);

@@ -27,8 +27,9 @@ use std::time::Duration;
 
 const OPENING: i64 = 1_000;
 
-/// The time that a call waits for its answer: some calls are given up while the network carries nothing, others wait
-/// until the session has ended. No result depends on it; it only determines how many calls have an unknown outcome.
+/// The times for which calls wait for their answers: some calls are given up while the network carries nothing, others
+/// wait until the session has ended. No result depends on these times; they only determine how many calls have an
+/// unknown outcome.
 const DEADLINES: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(5)];
 
 /// Number of tellers per node, enough that at any time some calls are handled but not answered.
@@ -212,7 +213,7 @@ fn the_money_of_a_bank_is_conserved_while_networks_fail() {
             bank.wait_for(Told::Unknown, 3);
             node.proxy.release();
             bank.wait_for(Told::Done, BETWEEN);
-            // Until the others have noticed, and a while longer.
+            // Cuts the node off until the others have noticed, and a while longer.
             node.proxy.cut();
             wait_until(|| other.cluster.members().len() == 1);
             bank.wait_for(Told::NotDone, 3);

@@ -8,9 +8,9 @@ use postroom::Runtime;
 use postroom_cluster::{Cluster, Status};
 
 /// Kills each server in turn, so that each table loses its leader at least once. Afterwards the nodes are members and
-/// know each other, and a name has one living holder, with the same token, or a larger one if the holder is another.
-/// The number of times that a node was fenced is printed: a change of the leader does not fence a node by itself, but
-/// a busy machine may take too long.
+/// know each other, and a name has one living holder, with the same token, or with a larger one if the holder has
+/// changed. The number of times that a node was fenced is printed: a change of the leader does not fence a node by
+/// itself, but a busy machine may take too long.
 #[test]
 fn nodes_outlive_the_loss_of_each_server() {
     let Some(mut servers) = cluster(3) else { return };
