@@ -16,20 +16,24 @@
 //!    lane.
 //! 4. **Store**: each write has a revision that is larger than all earlier ones in its bucket, **even if the store was
 //!    lost** in between, or replaced by an older copy, provided that an engine which has seen a later revision is still
-//!    open. Only in [`Bucket::Leases`](crate::store::Bucket::Leases) may a revision of an older copy occur twice. [`Engine::create`],
+//!    open. Only in [`Bucket::Leases`] may a revision of an older copy occur twice. [`Engine::create`],
 //!    [`Engine::update`] and [`Engine::delete`] compare and set: of several requests that expect the same revision, one
 //!    succeeds. [`Engine::get`] reads the result of the last successful write, never an older value, unless the store
 //!    was replaced.
 //! 5. **Every completion runs exactly once**, at the latest when the engine closes, in which case it receives
-//!    [`StoreError::Closed`](crate::store::StoreError::Closed) or [`ProbeOutcome::Unknown`].
+//!    [`StoreError::Closed`] or [`ProbeOutcome::Unknown`].
 //! 6. **Watches** report the changes of a bucket in the order of their revisions. A watch that lost its connection
-//!    starts over: [`Change::Resync`](crate::store::Change::Resync), a snapshot, [`Change::Synced`](crate::store::Change::Synced). As long as it reports no `Resync`, it has missed
+//!    starts over: [`Change::Resync`], a snapshot, [`Change::Synced`]. As long as it reports no `Resync`, it has missed
 //!    nothing, and the store is still the same one. So a replaced store needs no notification of its own: by point 4,
 //!    its snapshot covers a revision above all known ones, and every entry that is missing from it is gone.
 //! 7. **Dropping** a [`Subscription`] ends its callbacks: one that is running may finish, and no further one is made.
 //!
 //! Callbacks run one at a time for each subscription and must not block. If a callback panics, the engine catches the
 //! panic, and only the message that was passed to the callback is lost.
+//!
+//! [`Change::Resync`]: crate::store::Change::Resync
+//! [`Change::Synced`]: crate::store::Change::Synced
+//! [`StoreError::Closed`]: crate::store::StoreError::Closed
 
 use crate::store::{Bucket, OnChange, OnRead, OnWrite, Revision};
 use bytes::Bytes;

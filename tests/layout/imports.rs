@@ -32,6 +32,7 @@ fn folders_of_the_macros_import_downward() {
 #[test]
 fn folders_of_the_cluster_import_downward() {
     let order = [
+        "store",
         "engine.rs",
         "conformance.rs",
         "clock.rs",
@@ -43,7 +44,6 @@ fn folders_of_the_cluster_import_downward() {
         "access.rs",
         "subject.rs",
         "rights.rs",
-        "floor.rs",
         "frame",
         "lease",
         "membership",
@@ -58,7 +58,7 @@ fn folders_of_the_cluster_import_downward() {
         "topics",
         "memory",
         "node",
-        "cluster.rs",
+        "api.rs",
         "testing",
     ];
     let wrong = check(&order, &cluster());

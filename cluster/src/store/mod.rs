@@ -1,7 +1,7 @@
 //! The store that all nodes of a cluster agree on: its tables, its entries, and what a watch reports of them.
 //!
-//! Each kind of entry has a table of its own, a [`Bucket`]. The [contract](crate::engine) of engines says what the store
-//! promises; [`floor`] keeps revisions growing if it is lost.
+//! Each kind of entry has a table of its own, a [`Bucket`]. The [contract](crate::engine) of engines says what the
+//! store promises; `floor` keeps revisions growing if the store is lost.
 
 pub(crate) mod floor;
 

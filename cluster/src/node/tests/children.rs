@@ -363,8 +363,8 @@ fn children_end_when_the_node_of_their_supervisor_is_lost() {
     }
 }
 
-/// The mule has to be killed. Its supervisor gives it a while to end, and then 200 ms after the kill: if that passes first
-/// on a busy machine, the child before it is stopped meanwhile. Only the order of the others is certain.
+/// The mule has to be killed. If it has not ended 200 ms after the kill, as on a busy machine, its supervisor continues
+/// with the child before it. Only the order of the others is certain.
 #[test]
 fn a_supervisor_that_is_stopped_stops_its_children_in_order_wherever_they_are() {
     let (nodes, [one, _two, _three]) = three_workers();
