@@ -5,9 +5,9 @@
 //! corpus, and adds an input whose kind of outcome is new. Each target gets 5,000 inputs with a fixed seed, or runs
 //! for `POSTROOM_FUZZ_SECONDS` with a seed that is printed and that `POSTROOM_FUZZ_SEED` sets.
 //!
-//! Faults that it was seen to detect: a generation that is one bit too long for one of the two PID parsers; a name
-//! that is one byte too long; a JSON input that must not be omitted; a request whose words depend on the pieces in
-//! which it arrives; a call error that is written as a different one; and, only in runs by time, a frame whose flags
+//! Faults that these targets were seen to detect: a generation that is one bit too long for one of the two PID parsers;
+//! a name that is one byte too long; a JSON input that must not be omitted; a request whose words depend on the pieces
+//! in which it arrives; a call error that is written as a different one; and, only in runs by time, a frame whose flags
 //! are not checked.
 //!
 //! Blind spots: without support from the compiler, the driver does not know which branches an input reaches. So a

@@ -66,8 +66,8 @@ fn everywhere(deed: Deed) {
     }
 }
 
-/// The kinds of threads on which code may run at sites where only a few are allowed. At the other sites all kinds that
-/// may run user code are allowed, which the runtime checks itself in a debug build.
+/// The kinds of threads on which code may run at sites where only a few kinds are allowed. At the other sites, all
+/// kinds that may run user code are allowed, which the runtime checks itself in a debug build.
 const KINDS: [(&[ThreadKind], &[&str]); 3] = [
     (&[ThreadKind::Pinned], &["Make"]),
     // In a step.

@@ -71,7 +71,8 @@ fn only_line(pid: Pid) -> String {
     line.clone()
 }
 
-/// Catches: the text of a panic in the event's own text; a missing label; a target that names a module of the runtime.
+/// Catches: the text of a panic in the event's own text, a missing label, and a target that names a module of the
+/// runtime.
 #[test]
 fn a_panic_is_logged_with_its_location_its_code_and_the_label() {
     soon(|| {
@@ -96,8 +97,8 @@ fn a_panic_is_logged_with_its_location_its_code_and_the_label() {
     });
 }
 
-/// Catches: a runtime that removes the program's own hook if there is a subscriber, and with it the report of panics
-/// and backtraces.
+/// Catches: a runtime that removes the program's own panic hook if there is a subscriber, and with the hook the reports
+/// of panics and their backtraces.
 #[test]
 fn the_programs_panic_hook_runs_once_for_each_panic_also_with_a_subscriber() {
     soon(|| {
@@ -121,7 +122,7 @@ fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     });
 }
 
-/// Catches: a message without a method in its receiver, which is a bug in the program, being logged below `warn`.
+/// Catches: a message for which its receiver has no method (a bug in the program) that is logged below `warn`.
 #[test]
 fn a_message_of_a_type_that_has_no_method_is_warned_of() {
     soon(|| {
@@ -448,7 +449,7 @@ fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
     });
 }
 
-/// Same as above, for a pool.
+/// Like the test above, for a pool.
 #[test]
 fn a_pool_survives_a_failure_that_cannot_be_displayed() {
     soon(|| {

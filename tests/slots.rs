@@ -112,7 +112,7 @@ impl<'de> serde::Deserializer<'de> for Binary {
     }
 }
 
-/// Node 0 with a host number, so that the first half is not zero.
+/// The refused PIDs have node 0. Most of them have a host number, so that their first half is not zero.
 #[test]
 fn the_binary_form_of_a_pid_without_a_node_is_refused() {
     let (node, host) = (7, 3);
@@ -187,7 +187,7 @@ fn slots_are_used_again() {
 
 /// The sender looks up the PID just before its process exits and the slot is reused.
 ///
-/// Mutation: in `event.rs`, `StepInput::mail`, take every message regardless of its generation.
+/// Mutation: in `process/input_data.rs`, `StepInput::mail`, take every message regardless of its generation.
 #[test]
 fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
     within(Duration::from_secs(120), || {
@@ -231,7 +231,7 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                 }
                 Ok(())
             });
-            // Spawned inside the runtime, where the slot that was freed last is taken first.
+            // The process is spawned inside the runtime, where the slot that was freed last is taken first.
             let (place, mut process) = (current.clone(), Some(process));
             let spawner = runtime.spawn_process(act(move |_, out| {
                 let pid = Host::current().unwrap().spawn_process(process.take().unwrap()).start()?;

@@ -121,7 +121,7 @@ impl Yard {
     fn send(&self, dice: &mut Dice, left: u32, held: &Arc<()>) {
         let job = Job { left, dice: dice.next(), entered: false, held: held.clone() };
         let (Some(workers), Some(store)) = (self.workers.get(), self.store.get()) else { return };
-        // Counted first: the job may be handled before this thread continues.
+        // The job is counted before the send, since it may be handled before this thread continues.
         add(&self.books.accepted);
         let sent = match dice.roll(4) {
             0 => store.job(job).send(),
@@ -219,7 +219,7 @@ impl Site {
         let builder = builder.on_dead_letter(move |letter| {
             if let Ok(mut job) = letter.message.take::<Job>() {
                 job.entered = true;
-                // Counted before the job is dropped, which the audit waits for.
+                // The job is counted before it is dropped, since the audit waits for the drop.
                 add(if Arc::ptr_eq(&job.held, &own) { &counted.books.dead } else { &FOREIGN });
             }
         });

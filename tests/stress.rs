@@ -122,7 +122,7 @@ impl World {
         }
         let citizen =
             Citizen { world: self.clone(), dice: dice.next(), asked: 0, answers: 0, _held: self.held.clone() };
-        // Counted before `start`, since the process may exit before `start` returns.
+        // The process is counted before `start`, since it may exit before `start` returns.
         add(&books.spawned);
         match self.hosts[dice.roll(2) as usize].spawn_process(citizen).start() {
             Ok(pid) => {

@@ -15,7 +15,7 @@ impl Drop for StartsAtDrop {
     }
 }
 
-/// Catches: a runtime changes the panic hook while its thread unwinds, which panics and so aborts the program.
+/// Catches: a runtime that changes the panic hook while its thread unwinds, which panics and so aborts the program.
 #[test]
 fn a_runtime_is_started_and_shut_down_by_a_thread_that_unwinds() {
     let unwinding = || {

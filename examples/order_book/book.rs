@@ -31,8 +31,8 @@ impl Book {
         Self { risk, ledger, trades, incoming, buys, sells, known }
     }
 
-    /// Executes the orders in sequence. In a message method, the calls would inherit the deadline of the trader, and
-    /// an order could remain half executed. Here it is completed even if the trader stops waiting.
+    /// Executes the orders in sequence. In a message method, the calls would inherit the deadline of the trader, and an
+    /// order could remain half executed. Here the order is completed even if the trader stops waiting.
     #[entry]
     pub async fn run(&mut self, ctx: &mut Context<Self>) -> Result<Infallible, ProcessError> {
         loop {

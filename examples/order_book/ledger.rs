@@ -34,7 +34,7 @@ impl Ledger {
 
     #[message]
     pub fn settle(&mut self, trade: Trade) {
-        // Two orders trade with each other at most once, since that fills one of them.
+        // Two orders trade with each other at most once, since a trade fills one of them.
         if !self.settled.insert((trade.buy, trade.sell)) {
             return;
         }

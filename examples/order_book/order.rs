@@ -27,7 +27,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Returns the asset and the most of it that the order may cost.
+    /// Returns the asset that the order is paid with, and the maximum amount of it.
     pub fn cost(&self) -> (Asset, u64) {
         match self.side {
             Side::Buy => (Asset::Cash, self.quantity * self.price),

@@ -27,7 +27,7 @@ impl Connection {
     ) -> Result<(), Lost> {
         let command = self.understand(request);
         if !matches!(command, Ok(Command::Key(..))) {
-            // This command is answered here, after the operations that were begun before.
+            // This command is answered here, after the pending operations have been performed.
             self.perform(stream).await?;
         }
         let replies = &mut self.batch.replies;

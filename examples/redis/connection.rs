@@ -1,8 +1,8 @@
 //! A connection: a process that executes the requests of one client, in order.
 //!
-//! It answers all requests that have arrived, and only then writes, so many requests at once need one write, unless the
-//! replies become large. If a client does not read, the connection stops reading from it. While it waits for requests,
-//! it takes publications on the client's channels.
+//! It answers all requests that have arrived, and only then writes. So a batch of requests needs only one write, unless
+//! the replies become large. If a client does not read, the connection stops reading from it. While it waits for
+//! requests, it takes publications on the client's channels.
 
 use std::io;
 use std::mem;
@@ -40,7 +40,7 @@ pub struct Connection {
 pub enum Lost {
     #[error(transparent)]
     Client(#[from] io::Error),
-    /// A shard has failed, and with it replies that had not been written.
+    /// A shard has failed, and the replies that had not been written are lost with it.
     #[error("a shard did not answer: {0}")]
     Shard(#[from] CallError),
 }

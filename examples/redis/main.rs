@@ -105,8 +105,9 @@ fn serve(port: u16) -> Result<(), Failure> {
     if report.was_forced() { Err(report.to_string().into()) } else { Ok(()) }
 }
 
-/// Builds a runtime with a worker for each core but one, which is left to the system's network and to clients on the
-/// same machine, as Redis advises for its own threads; or with `POSTROOM_WORKERS` workers.
+/// Builds a runtime with `POSTROOM_WORKERS` workers if that variable is set. Otherwise it has a worker for each core
+/// but one, which is left to the system's network and to clients on the same machine, as Redis advises for its own
+/// threads.
 fn builder() -> Builder {
     let builder = Runtime::builder();
     match env::var_os("POSTROOM_WORKERS") {
@@ -115,7 +116,7 @@ fn builder() -> Builder {
     }
 }
 
-/// Returns the supervisor of `count` shards. A connection waits for the answer before its next message, so a shard's
+/// Returns the supervisor of `shards` shards. A connection waits for the answer before its next message, so a shard's
 /// mailbox has at most one message for each connection.
 fn supervise(shards: usize) -> Supervisor {
     let shard = |spawn: ChildSpawn| spawn.of(Shard::default()).mailbox(Bound::Unbounded).serve();

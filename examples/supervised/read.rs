@@ -16,8 +16,8 @@ use crate::source::{self, Chunk};
 use crate::tally::Tally;
 use crate::walk::Walker;
 
-/// Maximum number of attempts for a text that crashes its parser. So many crashes in a row are not random: even if half
-/// of all messages crash, they occur once in 2^100 texts.
+/// Maximum number of attempts for a text that crashes its parser. This many crashes in a row are not random: even if
+/// half of all messages crash, they occur once in 2^100 texts.
 const TRIES: u32 = 100;
 
 /// The error of a text that cannot be parsed.
@@ -78,8 +78,8 @@ impl Reader {
         }
     }
 
-    /// Returns the text up to the end of the last complete word; the rest is put before the next chunk. So a parser
-    /// depends only on its current message. A message is as large as a chunk, or as the longest word.
+    /// Returns the text up to the end of the last complete word; the rest is put before the next chunk. So the result
+    /// of a parser depends only on its current message. A message is as large as a chunk, or as the longest word.
     fn whole_words(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
         let Some(gap) = chunk.iter().rposition(|byte| !byte.is_ascii_alphabetic()) else {
             self.carry.extend_from_slice(chunk);

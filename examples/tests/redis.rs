@@ -333,7 +333,7 @@ fn a_subscriber_that_does_not_read_holds_nobody_up() -> Tested {
     let mut client = server.client()?;
     let text = "x".repeat(64 << 10);
     let mut missed = 0;
-    // Far more than the system buffers for a socket and a mailbox holds.
+    // This is far more than the system's socket buffers and the client's mailbox can hold.
     for _ in 0..3_000 {
         missed += 1 - client.publish::<_, _, i64>("a", &text)?;
     }
@@ -450,7 +450,7 @@ fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
     Ok(())
 }
 
-/// On Ctrl-C the server exits without errors, and all answers until then are in order.
+/// On Ctrl-C the server exits without errors, and all answers sent until then are in order.
 #[test]
 fn an_interrupt_under_load_ends_it_in_order() -> Tested {
     const CLIENTS: usize = 8;
@@ -476,7 +476,7 @@ fn an_interrupt_under_load_ends_it_in_order() -> Tested {
     Ok(())
 }
 
-/// Increments until the server is gone, and reports the first answer to `is_busy`. Returns all answers.
+/// Increments a key until the server is gone, and reports the first answer to `is_busy`. Returns all answers.
 fn flood(mut stream: &TcpStream, number: usize, is_busy: &Sender<()>) -> Result<String, String> {
     let requests = format!("INCR {number}\r\n").repeat(50);
     let mut answers = vec![0; 4];

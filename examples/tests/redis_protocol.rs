@@ -21,7 +21,7 @@ use resp::{ProtocolError, Requests, number};
 
 type Request = Vec<Vec<u8>>;
 
-/// Returns the requests in these pieces of a stream, up to the first error.
+/// Returns the requests in the given pieces of a stream, up to the first error.
 fn requests<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Request>, Option<ProtocolError>) {
     let (mut requests, mut found) = (Requests::default(), Vec::new());
     for piece in pieces {

@@ -17,11 +17,11 @@ mod words;
 
 use words::{Numbers, Tested, files, reference, same};
 
-/// Input for crashing parsers: text of many messages, words that are cut by the end of a message, small files.
+/// Creates input for crashing parsers: text of many messages, words that are cut by the end of a message, small files.
 fn text() -> Result<TempDir, Box<dyn Error>> {
     let directory = tempdir()?;
     let mut numbers = Numbers(5);
-    // The same words repeatedly, cut at other places by each message.
+    // The same words are repeated, and each message cuts them at different places.
     fs::write(directory.path().join("large"), numbers.text(100_003).repeat(32))?;
     fs::write(directory.path().join("word"), vec![b'w'; 200_000])?;
     for file in 0..50 {
@@ -81,8 +81,8 @@ fn agrees(crash: &str, seeds: impl IntoIterator<Item = u64>) -> Result<Vec<u64>,
 
 #[test]
 fn counts_are_right_though_one_message_in_a_hundred_crashes_its_parser() -> Tested {
-    // About fifty messages, most of them to one parser, which may be either. Not every seed draws a crash among so few,
-    // but these do for both parsers.
+    // There are about fifty messages, most of them to one parser, which may be either of the two. With so few messages,
+    // not every seed draws a crash, but these seeds do for both parsers.
     let restarts = agrees("0.01", [39, 96, 98, 112, 139])?;
     assert!(restarts.iter().all(|restarts| (1..20).contains(restarts)), "{restarts:?}");
     Ok(())

@@ -74,7 +74,7 @@ fn a_word_across_two_pieces_of_a_large_file_is_one_word() -> Tested {
         file.write_all_at(b"start", 0)?;
         file.write_all_at(b"one boundary next", PIECE - 2 * ahead)?;
     }
-    // Longer than a reader's read beyond the end of its piece.
+    // This word is longer than a reader's read beyond the end of its piece.
     let file = File::create(directory.path().join("long"))?;
     file.write_all_at(&[b'x'; 5000], PIECE - 100)?;
     file.write_all_at(b" end", PIECE + 4900)?;
@@ -195,7 +195,7 @@ fn unreadable_files_are_named_and_skipped() -> Tested {
     Ok(())
 }
 
-/// A file that can be opened, but not read.
+/// Tests a file that can be opened, but not read.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_that_fails_while_it_is_read_is_named_and_skipped() -> Tested {

@@ -11,7 +11,7 @@ use crate::tally::{Entry, Tally};
 
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
-    /// In the order of the words' bytes.
+    /// In the byte order of the words.
     Word,
     /// The most frequent first; equally frequent ones alphabetically.
     Frequency,
@@ -69,7 +69,7 @@ struct Pages {
     entries: Vec<Entry>,
     /// The index of the next word.
     next: usize,
-    /// How many of its bytes are on earlier pages.
+    /// The number of bytes of the next word that are on earlier pages.
     given: usize,
 }
 

@@ -96,9 +96,9 @@ impl Chunk {
 struct OpenPiece {
     file: File,
     path: PathBuf,
-    /// Whether it is the first piece of its file.
+    /// Whether the piece is the first one of its file.
     is_first: bool,
-    /// Whether the next bytes may still belong to the owner of the previous piece.
+    /// Whether the next bytes may still belong to the reader of the previous piece.
     at_head: bool,
     /// The number of bytes up to the end of the piece.
     left: u64,

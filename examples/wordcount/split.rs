@@ -11,7 +11,7 @@ pub struct Splitter {
 impl Splitter {
     /// Calls `with` for every word that ends in this chunk, which it uses as its working space.
     pub fn each(&mut self, chunk: &mut [u8], mut with: impl FnMut(&[u8])) {
-        // First a loop without branches over all bytes, which the compiler turns into vector instructions.
+        // The first loop goes over all bytes without branches, so the compiler turns it into vector instructions.
         for byte in &mut *chunk {
             let lower = *byte | 0x20;
             *byte = if lower.is_ascii_lowercase() { lower } else { GAP };

@@ -1,12 +1,13 @@
-//! What a message costs: `cargo bench -p postroom --bench messages [-- ROUNDS]`.
+//! The cost of a message: `cargo bench -p postroom --bench messages [-- ROUNDS]`.
 //!
-//! Each figure is the median of some runs, in nanoseconds per message, with the processes written as a user would write
-//! them. The runs of the different workloads are interleaved, so that a slow minute of the machine hits all of them.
+//! Each figure is the median of several runs, in nanoseconds per message, with the processes written as a user would
+//! write them. The runs of the different workloads are interleaved, so that a slow minute of the machine affects all of
+//! them.
 
 use postroom::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Bounces a ball until it has bounced often enough.
+/// A process that bounces a ball until it has bounced often enough.
 #[process]
 struct Player {
     done: Option<Pid>,
@@ -29,7 +30,7 @@ impl Player {
     }
 }
 
-/// Sends by PID from inside a process.
+/// A sender by PID, for use inside a process.
 struct Sender;
 
 impl Sender {
@@ -38,7 +39,7 @@ impl Sender {
     }
 }
 
-/// Counts its messages, up to a number.
+/// A process that counts its messages, up to a number.
 #[process]
 struct Counter {
     count: u64,
@@ -65,7 +66,7 @@ impl Counter {
     }
 }
 
-/// Sends a counter its messages, in steps of at most a thousand.
+/// A process that sends its messages to a counter, in steps of at most a thousand.
 #[process]
 struct Producer {
     counter: Option<Address<Counter>>,
@@ -135,11 +136,11 @@ fn counting(runtime: &Runtime, producers: u64, messages: u64) -> Duration {
     took
 }
 
-/// A name, and what measures it on a runtime.
+/// A name, and the function that measures the workload on a runtime.
 type Workload = (&'static str, fn(&Runtime, u64) -> Duration);
 
 fn main() {
-    // `cargo bench` passes `--bench`, `cargo test --benches` nothing.
+    // `cargo bench` passes `--bench`, and `cargo test --benches` passes nothing.
     let rounds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(5);
     let bench = std::env::args().any(|argument| argument == "--bench");
     let messages = if bench { 2_000_000 } else { 2_000 };

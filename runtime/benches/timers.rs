@@ -1,8 +1,8 @@
-//! What a million timers cost: `cargo bench -p postroom --bench timers [-- TIMERS]`.
+//! The cost of a million timers: `cargo bench -p postroom --bench timers [-- TIMERS]`.
 //!
-//! Each figure is in nanoseconds per timer, the least of some runs, whose workloads are interleaved: the machine is
-//! never quite quiet, and what others do only adds. The first part is the wheel alone, which is the production module;
-//! the second is what a process sees.
+//! Each figure is in nanoseconds per timer, and is the minimum of several runs, whose workloads are interleaved: the
+//! machine is never quite idle, and other load can only add to the time. The first part measures the wheel alone, which
+//! is the production module; the second part measures what a process sees.
 
 use postroom::prelude::*;
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/env/chance.rs"]
 mod chance;
-/// Where the wheel looks for it.
+/// The path at which the wheel imports the module `chance`.
 mod env {
     pub(crate) use crate::chance;
 }
-// Its own tests are not for here.
+// The unit tests of the wheel are not run here.
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/time/wheel.rs"]
 mod wheel;
@@ -30,15 +30,15 @@ use wheel::Wheel;
 
 const RUNS: usize = 5;
 
-/// What an entry of the production wheel carries is as large.
+/// A value of the same size as that of an entry in production.
 type Value = [u64; 3];
 
 const HOUR: u64 = 3_600_000_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// How often who fires looks: as a worker that takes short steps does.
+/// The time between two checks for due timers, as with a worker that takes short steps.
 const LOOK: u64 = 10_000;
 
-/// The least of what each row came to.
+/// The minimum time of each row.
 #[derive(Default)]
 struct Table(BTreeMap<&'static str, f64>);
 
@@ -56,7 +56,8 @@ impl Table {
     }
 }
 
-/// A wheel with so many entries, due at any time within `range` after `now`.
+/// Returns a wheel with `count` entries, each due at a random time within `range` after `now`, and the keys of the
+/// entries.
 fn filled(count: u64, now: u64, range: u64, random: &mut Random) -> (Wheel<Value>, Vec<wheel::WheelKey>) {
     let mut wheel = Wheel::new();
     wheel.pop(now, now);
@@ -69,7 +70,7 @@ fn filled(count: u64, now: u64, range: u64, random: &mut Random) -> (Wheel<Value
 fn wheel_alone(table: &mut Table, count: u64, random: &mut Random) {
     let now = HOUR;
     let (mut wheel, mut keys) = filled(count, now, HOUR, random);
-    // As many again, so that a million are pending throughout, and places are used again.
+    // `count` more timers will be inserted, so that a million are pending throughout, and places are reused.
     let dues: Vec<u64> = (0..count).map(|_| now + random.below(HOUR as usize) as u64).collect();
     for place in (1..keys.len()).rev() {
         keys.swap(place, random.below(place + 1));
@@ -93,7 +94,7 @@ fn wheel_alone(table: &mut Table, count: u64, random: &mut Random) {
             }
         }
     });
-    // Due within a second, beside the million that are due within an hour.
+    // These timers are due within a second, those of the other wheel within an hour.
     let (mut wheel, _keys) = filled(count, now, SECOND, random);
     table.row("wheel: fire what is due, every 10 us", count, || {
         let mut fired = 0;
@@ -116,7 +117,7 @@ fn wheel_alone(table: &mut Table, count: u64, random: &mut Random) {
     });
 }
 
-/// Sleeps many times at once.
+/// A process that sleeps many times at once.
 #[process]
 struct Sleeper {
     done: Sender<[Duration; 3]>,
@@ -143,7 +144,8 @@ impl Sleeper {
         let set = lap();
         drop(sleeps);
         let cancel = lap();
-        // Due when they have all been set: fired by the thread that runs this, which comes back to it with the answers.
+        // These timers are due once all have been set: the thread that runs this process fires them, and then returns
+        // to it with the answers.
         let mut sleeps: Vec<_> = (0..count).map(|_| Box::pin(ctx.sleep(Duration::from_millis(1))) as _).collect();
         poll_all(&mut sleeps).await;
         let due = Instant::now() + Duration::from_millis(2);
@@ -157,7 +159,7 @@ impl Sleeper {
     }
 }
 
-/// Polls each once, and keeps those that are pending.
+/// Polls each future once, and keeps those that are pending.
 async fn poll_all(futures: &mut Vec<Pin<Box<dyn Future<Output = ()> + Send>>>) {
     poll_fn(|context| {
         futures.retain_mut(|future| future.as_mut().poll(context).is_pending());

@@ -18,7 +18,7 @@ fn requests(bytes: &[u8], mut size: impl FnMut() -> usize) -> (Vec<Request>, Opt
                 Ok(None) => break,
                 Ok(Some(words)) => {
                     assert!(words.len() > 0, "a request of no words is none");
-                    // Must not panic, whatever the request says.
+                    // Parsing must not panic, whatever the request contains.
                     let _may_be_wrong = Command::of(words).map_err(|error| assert!(error.to_string().len() < 2_000));
                     found.push(words.iter().map(<[u8]>::to_vec).collect());
                 }

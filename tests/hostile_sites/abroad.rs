@@ -68,7 +68,7 @@ fn arrive<M: Send + 'static>(to: Pid, messages: impl Iterator<Item = M> + Send) 
     });
 }
 
-/// Far more messages arrive than the pool has room for.
+/// Sends far more messages than the pool has room for.
 #[test]
 fn a_pool_takes_what_comes_from_another_node_in_order() {
     within(GUARD, || {
@@ -85,7 +85,7 @@ fn a_pool_takes_what_comes_from_another_node_in_order() {
         let pool = pool.expect("it starts");
         arrive(pool.pid(), (0..MESSAGES).map(|number| DeskTake { number }));
         assert!(taken.1.iter().take(MESSAGES as usize).eq(0..MESSAGES), "in order, each once");
-        // The key of a message is determined before the message is handed on, so all keys have been reported.
+        // The key of a message is determined before the message is passed on, so all keys have been reported.
         let kinds: Vec<ThreadKind> = kinds.1.try_iter().collect();
         assert!(
             kinds.len() >= MESSAGES as usize && kinds.iter().all(|kind| *kind == ThreadKind::Notifier),

@@ -94,7 +94,7 @@ pub(crate) const CASES: &[Case] = &[
         let loses = Runtime::builder().workers(1).paused().build().expect("one worker");
         let pid = loses.spawn_process(idle_for_ever()).start().expect("it starts");
         loses.send(pid, 7).expect("it lives");
-        // There, the log line is written on a separate thread, and the report still arrives.
+        // In `shutdown_async`, the log line is written on a separate thread, and the report still arrives.
         let report = pollster::block_on(loses.shutdown_async()).expect("asked from outside");
         assert_eq!(report.thrown_away, 1);
     }),

@@ -131,8 +131,8 @@ impl Desk {
         });
     }
 
-    /// Calls along `chain`, blocking for each answer. Returns the length of the chain, and the deadline after the
-    /// call.
+    /// Calls along `chain`, blocking for each answer. Returns the length of the chain, and the deadline that applies
+    /// after the call.
     #[message]
     fn wait_along(&mut self, ctx: &mut Context<Self>, mut chain: Vec<Address<Desk>>) -> (u32, Option<Instant>) {
         let own = ctx.deadline();
@@ -157,7 +157,7 @@ impl Desk {
 
     #[message]
     async fn ask_both(&mut self, ctx: &mut Context<Self>, to: Address<Desk>) -> (Result<u32, CallError>, u32) {
-        // The first is abandoned as soon as the second answers.
+        // The first call is abandoned as soon as the second is answered.
         let (kept, quick) = (to.keep().into_future(), to.echo(3).into_future());
         let kept = match select(kept, quick).await {
             Either::Left((kept, _)) => kept,

@@ -148,8 +148,8 @@ fn method(way: Way) -> &'static str {
     }
 }
 
-/// Sends a call around the cycle, from outside to the first process, along all others and back to the first, and
-/// checks the error. `ways`: how each process calls the next.
+/// Sends a call around the cycle, from outside to the first process, along all others and back to the first, and checks
+/// the error. `ways` contains the way in which each process calls the next.
 #[track_caller]
 fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     let count = ring.len();
@@ -166,8 +166,8 @@ fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
 }
 
 /// Runs `body` with one worker. In a cycle, the call from the last process that begins to wait fails, and its message
-/// is never handled. With one worker that is the last caller: a step ends before the next begins, even if the thread is
-/// preempted, since there is no stall detection.
+/// is never handled. With one worker, the last process to wait is the last caller: a step ends before the next begins,
+/// even if the thread is preempted, since there is no stall detection.
 fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(|| {
         let builder = builder().workers(1).stall_limit(Duration::MAX);
@@ -349,7 +349,7 @@ impl Lookout {
     }
 }
 
-/// With two workers the callee may make its own call before the caller's step has ended, and then wait first.
+/// With two workers, the callee may make its own call before the caller's step has ended, and so be the first to wait.
 #[test]
 fn with_several_workers_one_call_of_the_cycle_fails_with_all_of_it_named() {
     with_runtime(|runtime| {

@@ -160,7 +160,7 @@ fn the_least_loaded_member_gets_the_next_message() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::fixed(3).least_loaded().concurrency(100));
         let members = workers.members();
-        // Four calls for each member, which keeps them.
+        // There are four calls for each member, which keeps them.
         let calls: Vec<_> = (0..12)
             .map(|_| {
                 let address = workers.address();

@@ -91,7 +91,7 @@ fn record(host: Host) -> ActiveRecording {
     host.record(Duration::from_secs(600)).start().expect("nothing else is recorded")
 }
 
-/// Returns the number of events of that kind.
+/// Returns the number of events for which `is_such` returns true.
 fn count(recording: &Recording, is_such: impl Fn(EventKind) -> bool) -> u64 {
     recording.events().filter(|event| is_such(event.kind)).count() as u64
 }
@@ -151,7 +151,7 @@ fn check(recording: &Recording) {
     }
 }
 
-/// Returns the number of messages that were sent and have that fate.
+/// Returns the number of messages that were sent and met the given fate.
 fn with_fate(recording: &Recording, fate: Fate) -> u64 {
     count(recording, |kind| match kind {
         EventKind::MessageSent { flow, .. } => recording.fate(flow) == Some(fate),

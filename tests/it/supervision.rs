@@ -80,7 +80,7 @@ impl Drop for Worker {
     }
 }
 
-/// Returns the factory of a child that is such a worker.
+/// Returns the factory of a child that is a [`Worker`].
 pub(crate) fn worker(
     name: &'static str,
     log: &Log<String>,
@@ -114,7 +114,7 @@ fn restarts(tree: &Tree, child: &str) -> u64 {
     tree.children().iter().find(|info| &*info.name == child).map_or(0, |info| info.restarts)
 }
 
-/// Waits until the child has been restarted that many times, and runs.
+/// Waits until the child has been restarted `times` times, and runs.
 fn until_restarted(tree: &Tree, child: &str, times: u64) {
     eventually(|| {
         let children = tree.children();

@@ -3,10 +3,10 @@
 use crate::source::{File, cluster, console, macros, nats, runtime};
 use proc_macro2::{Delimiter, Group, TokenTree};
 
-/// The most lines of a function, with its signature and its last brace.
+/// Maximum number of lines of a function, including its signature and its last brace.
 const MOST_LINES: usize = 60;
 
-/// The most blocks around a statement, with the function's own.
+/// Maximum number of blocks around a statement, including the body of its function.
 const MOST_NESTED: usize = 5;
 
 /// Longer functions: crate and file, function, reason.
@@ -94,8 +94,8 @@ fn function(tokens: &[TokenTree], at: usize) -> Option<(String, usize, &Group)> 
     (word == "fn").then(|| (name.to_string(), end, body))
 }
 
-/// Returns how many blocks lie within each other among these tokens. Braces of patterns, literals and functions within
-/// a function are none.
+/// Returns the maximum nesting depth of blocks in these tokens. Braces of patterns and literals do not count, nor do
+/// functions within the function.
 fn nested(tokens: &[TokenTree]) -> usize {
     let (mut at, mut deepest) = (0, 0);
     while at < tokens.len() {
@@ -109,7 +109,8 @@ fn nested(tokens: &[TokenTree]) -> usize {
     deepest
 }
 
-/// Returns whether braces follow something other than the path of a struct: a type begins with one capital letter.
+/// Returns whether the group is a block: braces that do not follow the path of a struct. A word with one capital letter
+/// at its start is taken for a type.
 fn is_block(tokens: &[TokenTree], at: usize, group: &Group) -> bool {
     let before = at.checked_sub(1).map(|before| &tokens[before]);
     let is_struct = match before {

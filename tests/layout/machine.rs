@@ -20,7 +20,7 @@ const DOORS: [(&str, &[&str]); 12] = [
     ("thread::Builder", &["sync.rs"]),
     ("thread::park", &["sync.rs"]),
     ("thread::park_timeout", &["sync.rs"]),
-    // In a test-only build.
+    // This one is used in a test-only build.
     ("thread::sleep", &["sync/chaos.rs"]),
 ];
 

@@ -15,7 +15,7 @@ fn every_type_has_a_name_of_its_own() {
 /// Returns the types that are defined more than once, with their files.
 fn twice(files: &[File]) -> BTreeMap<String, Vec<&str>> {
     let mut types: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    // A stand-in has the names of the module that it stands for.
+    // A stand-in has the same names as the module that it replaces.
     for file in files.iter().filter(|file| !file.path.ends_with("observe/no_spans.rs")) {
         let mut names = Vec::new();
         search(&file.tokens, false, &mut names);

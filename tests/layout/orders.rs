@@ -1,12 +1,12 @@
-//! Fences that exist only in models hide no weakened order. A fence for models (`fence_for_models`) stands for the
-//! total order of sequentially consistent accesses, which loom does not provide. So the access that follows it must be
-//! one: with a weaker access the models would pass, but the program would be wrong.
+//! Fences that exist only in models hide no weakened order. A fence for models (`fence_for_models`) replaces the total
+//! order of sequentially consistent accesses, which loom does not provide. So the access that follows it must be
+//! sequentially consistent: with a weaker access the models would pass, but the program would be wrong.
 
 use crate::source::{File, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 
-/// The calls that may follow a fence instead of such an access. Each row has the file, the name that is called, and
-/// the function that this name is or calls: its file, its name, and a word that its body must contain.
+/// The calls that may follow a fence instead of such an access. Each row has the file, the name that is called, and the
+/// function that this name refers to or that it calls: its file, its name, and a word that its body must contain.
 const IN_ORDER: [(&str, &str, &str, &str, &str); 7] = [
     ("mailbox/lanes.rs", "claim", "mailbox/lanes.rs", "claim", "SeqCst"),
     ("time/next_due.rs", "load", "env/clock.rs", "load", "SeqCst"),

@@ -1,12 +1,12 @@
-//! What an engine in a crate of its own uses of the cluster's crate: few enough items to see at a glance what a change
-//! of the cluster can break, and what another engine would need.
+//! The items of the cluster's crate that an engine in a separate crate uses: few enough to see at a glance what a
+//! change to the cluster can break, and what another engine would need.
 
 use crate::imports::path;
 use crate::source::{File, nats};
 use proc_macro2::TokenTree;
 use std::collections::BTreeSet;
 
-/// The items of `postroom_cluster` that the engine on NATS uses. There must be less than [`MOST`].
+/// The items of `postroom_cluster` that the engine on NATS uses. There must be fewer than [`MOST`].
 const SEAM: [&str; 35] = [
     "__private::Floor",
     "__private::LONGEST_NAME",
@@ -45,7 +45,7 @@ const SEAM: [&str; 35] = [
     "store::StoreError",
 ];
 
-/// More would be a sign that the border is in the wrong place.
+/// The limit on the number of these items: more would be a sign that the border is in the wrong place.
 const MOST: usize = 40;
 
 #[test]

@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// A file of a crate's `src`.
 pub(crate) struct File {
-    /// Its path relative to that folder.
+    /// The path relative to that folder.
     pub(crate) path: String,
-    /// Its tokens outside of comments and of items under `#[cfg(test)]`.
+    /// The tokens outside of comments and of items under `#[cfg(test)]`.
     pub(crate) tokens: Vec<TokenTree>,
 }
 

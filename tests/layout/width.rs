@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Two columns of that width fit side by side on a screen.
+/// The maximum width of a line. Two columns of this width fit side by side on a screen.
 const COLUMNS: usize = 120;
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 /// The way in which a message is sent, which determines its possible ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// Sent: handled, returned to its sender, or a dead letter.
+    /// Sent: the message is handled, returned to its sender, or becomes a dead letter.
     Sent,
     /// Called: likewise, but a refused or abandoned message is not returned.
     Called,
@@ -18,7 +18,7 @@ pub enum Way {
     Copied,
 }
 
-/// One for each [`Way`].
+/// A counter for each [`Way`].
 pub type Each = [AtomicU64; 4];
 
 /// The number of messages by their end.

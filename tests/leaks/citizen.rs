@@ -35,7 +35,8 @@ impl Citizen {
         let other = world.someone(&mut dice);
         match dice.roll(24) {
             0..2 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
-            // Not for a permanent process, which keeps the timer of a deadline until it is due, answered or not.
+            // A permanent process does not do this, since it keeps the timer of a deadline until it is due, answered or
+            // not.
             2 if !self.own.lasts => {
                 ctx.call(world.ask_long(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer))
             }
@@ -64,7 +65,7 @@ fn end<P: postroom::generic::Actor>(ctx: &mut Context<P>, end: Option<End>) -> R
             Ok(())
         }
         Some(End::Fail) => Err(ProcessError::new("as the dice fell")),
-        // A panic that skips the panic hook.
+        // This panic skips the panic hook.
         Some(End::Panic) => std::panic::resume_unwind(Box::new("as the dice fell")),
     }
 }
@@ -122,7 +123,7 @@ impl Citizen {
         let dice = &mut deed.dice;
         ctx.sleep(dice.short()).await;
         if !self.world.is_over() && dice.roll(4) == 0 {
-            // Answered late, never, or at the end of the test.
+            // The command is answered late, never, or at the end of the test.
             let _answer = ctx.perform(Later).await;
         }
         if !self.world.is_over() {

@@ -90,7 +90,7 @@ impl Count {
         check("labels", all.directory.labels, 0);
         check("messages under way", self.underway.unsigned_abs() as usize, 0);
         check("messages in mailboxes", self.processes.iter().map(|info| info.mailbox as usize).sum(), 0);
-        // The aliases of the permanent supervisor's child and of the names.
+        // These are the aliases of the permanent supervisor's child and of the names.
         check("aliases", all.program.aliases, 1 + NAMES as usize);
         check("addresses of names", all.directory.named_addresses, NAMES as usize);
         let child = super::messages::lock(&world.trees)[0].child_pid("permanent").ok();

@@ -104,7 +104,7 @@ fn tend_tree(world: &Arc<World>, dice: &mut Dice) {
         1 => _ = tree.stop_child(name),
         2 => _ = tree.start(Child::new("new", citizen(world, dice.next())).temporary()),
         3 => drop(tree.to_string()),
-        // A restart storm: each child that is started is killed.
+        // This causes a restart storm: each child that is started is killed.
         _ => {
             for _ in 0..20 {
                 if let Ok(pid) = tree.child_pid(name) {
@@ -191,7 +191,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
                 drop(walker.map(|walker| walker.wait_timeout(dice.short())));
             }
             37 => {
-                // A call that is dropped without being sent.
+                // This call is dropped without being sent.
                 let call = world.ask(pid, &mut dice);
                 drop(call);
             }

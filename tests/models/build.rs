@@ -1,4 +1,5 @@
-//! Sets `cfg(loom)` for this package alone: production modules leave out what only holds for the real atomics (sizes).
+//! Sets `cfg(loom)` for this package alone. Under it, production modules leave out what holds only for the real atomics
+//! (their sizes).
 
 fn main() {
     println!("cargo::rustc-cfg=loom");

@@ -137,7 +137,7 @@ fn a_pid_with_another_host_or_node_is_that_of_no_process() {
     });
 }
 
-/// Same as above, for aliases of a child, a pool and a name.
+/// Like the test above, for aliases of a child, a pool and a name.
 #[test]
 fn an_alias_with_another_host_or_node_has_no_target() {
     watched(|| {
@@ -161,7 +161,7 @@ fn an_alias_with_another_host_or_node_has_no_target() {
     });
 }
 
-/// Same as above, for a mailbox, which belongs to no host.
+/// Like the test above, for a mailbox, which belongs to no host.
 #[test]
 fn the_pid_of_a_mailbox_with_another_host_or_node_is_no_mailbox() {
     watched(|| {

@@ -9,10 +9,10 @@ use libp2p::{Multiaddr, SwarmBuilder, noise, tcp, yamux};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Fewer than for the other systems: a message costs this system tens of times as much.
+/// Number of messages: fewer than for the other systems, since a message costs this system tens of times as much.
 const MESSAGES: u64 = 20_000;
-/// Number of messages that may await their acknowledgement. Each message is a stream of its own there, and a connection
-/// has at most a hundred of them; `send` without an acknowledgement fails beyond that.
+/// Number of messages that may await their acknowledgement. In libp2p, each message is a stream of its own, and a
+/// connection has at most a hundred streams; `send` without an acknowledgement fails beyond that.
 const WINDOW: usize = 64;
 const NAME: &str = "sink";
 
@@ -121,7 +121,7 @@ pub(crate) async fn here(address: &str) -> Outcome<()> {
     let mut expected = 0;
     for batch in [1, BATCH] {
         let take = Take(vec![[1; 8]; batch as usize]);
-        // As many sends in both rows: a batch costs about as much as a single message.
+        // Both rows have the same number of sends, since a batch costs about as much as a single message.
         let messages = MESSAGES * batch;
         let begun = Instant::now();
         futures_util::stream::iter(0..MESSAGES)

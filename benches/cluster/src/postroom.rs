@@ -97,7 +97,7 @@ pub(crate) fn here(address: &str) -> Outcome<()> {
     let (runtime, cluster) = join("here", url)?;
     let begun = Instant::now();
     let sink = loop {
-        // The nodes of earlier rounds may not be lost yet.
+        // The cluster may still list a node of an earlier round as alive.
         match cluster.node(there).map(|node| node.start::<Sink>("serve", payloads![]).wait()) {
             Ok(Ok(sink)) => break sink,
             _ if begun.elapsed() > Duration::from_secs(60) => return Err("the other node does not come".into()),

@@ -44,7 +44,7 @@ impl Actor for Sink {
     }
 }
 
-/// Starts a node that listens at a free port. Returns the node's server, and the port.
+/// Starts a node that listens on a free port. Returns the node's server, and the port.
 async fn node(name: &str) -> Outcome<(ActorRef<NodeServerMessage>, u16)> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let server = NodeServer::new(port, "cookie".into(), name.into(), "localhost".into(), None, None)

@@ -12,7 +12,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with a store, at a free port.
+    /// Starts a server with a store, on a free port.
     pub(crate) fn start() -> Outcome<Self> {
         let directory = std::env::temp_dir().join(format!("postroom-compare-{}", std::process::id()));
         let ports = directory.join("ports");

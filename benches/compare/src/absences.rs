@@ -13,7 +13,7 @@ pub fn absences(rows: &[Row]) -> Vec<String> {
         for &(system, _) in absent {
             let (name, reason) = (row.case.name.as_str(), reason(system, &row.case, row.workers));
             match found.iter_mut().find(|(of, why, _)| (*of, *why) == (system, reason)) {
-                // The same row with another number of workers.
+                // This row is already listed, with another number of workers.
                 Some((.., names)) if names.contains(&name) => {}
                 Some((.., names)) => names.push(name),
                 None => found.push((system, reason, vec![name])),
@@ -24,7 +24,7 @@ pub fn absences(rows: &[Row]) -> Vec<String> {
     found.into_iter().map(|(system, reason, names)| format!("{system}, {}: {reason}", names.join(", "))).collect()
 }
 
-/// Returns the reason why there is no result of `case` on that many workers.
+/// Returns the reason why there is no result of `case` with that number of workers.
 fn reason(system: System, case: &Case, workers: usize) -> &'static str {
     let needs_order = matches!(case.workload, Workload::Counting | Workload::FanIn | Workload::RadixSort);
     match system {

@@ -22,11 +22,11 @@ pub struct Case {
     pub style: Style,
     /// Work, if other than that of [`crate::sizes`].
     pub work: Option<Duration>,
-    /// Whether Postroom must be able to do it. Other systems may always lack a natural way to do it.
+    /// Whether Postroom must be able to run the workload. Other systems may always lack a natural way to do it.
     pub is_required: bool,
     /// The systems that take part, if not all.
     pub systems: Option<&'static [System]>,
-    /// The memory that must be free.
+    /// The memory that must be free before a run, in KiB.
     pub room_kib: u64,
 }
 
@@ -50,7 +50,7 @@ impl Case {
         }
     }
 
-    /// Returns the pipeline with that much work at each stage.
+    /// Returns the pipeline with `microseconds` of work at each stage.
     fn pipeline(microseconds: u64) -> Self {
         Self {
             name: format!("pipeline_{microseconds}us"),

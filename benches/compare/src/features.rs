@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of messages that the statistics must have counted.
 const COUNTED: u64 = 1_000;
 
-/// Number of balls in the air between two processes that never pause: more than one step takes.
+/// Number of balls in the air between two processes that never pause: more than a process handles in one step.
 const BALLS: usize = 1_000;
 
 /// How many messages more or less than its bound a mailbox may hold, since its length is checked only every so often.

@@ -63,7 +63,7 @@ impl Cell {
     }
 }
 
-/// A case on a number of workers, for all systems.
+/// The results of a case with a given number of workers, for all systems.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub case: Case,

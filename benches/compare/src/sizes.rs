@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum Scale {
     /// For figures to publish.
     Full,
-    /// For a check that everything works, and about how fast it is.
+    /// For a check that everything works, with rough figures.
     Quick,
 }
 
@@ -74,7 +74,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::Philosophers | Workload::Banking => (200_000, 10_000),
         Workload::RadixSort => (100_000, 4_000),
         Workload::Dictionary => (400_000, 20_000),
-        // Each takes a millisecond or a little more.
+        // Each message takes a millisecond or a little more.
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking

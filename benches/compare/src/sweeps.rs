@@ -95,7 +95,7 @@ fn payloads(scale: Scale) -> Vec<Case> {
     })
 }
 
-/// Returns rows without a bound, and with smaller and smaller bounds. At a soft bound, a process of Postroom sends all
+/// Returns rows without a bound, and with ever smaller bounds. At a soft bound, a process of Postroom sends all
 /// messages of a step (up to a thousand here) before it is suspended; only at a hard bound does it wait in the send, as
 /// in the other systems.
 fn bounds(workload: Workload, scale: Scale) -> Vec<Case> {

@@ -22,7 +22,7 @@ pub struct Measured {
     pub p99_ns: Option<u64>,
     /// The 99.9th percentile of these latencies.
     pub p999_ns: Option<u64>,
-    /// The work that the load of a probe did meanwhile.
+    /// The work that the load of a probe did during the run.
     pub load: Option<u64>,
     /// The child's peak memory.
     pub peak_rss_kib: Option<u64>,
@@ -83,7 +83,7 @@ impl Measured {
     }
 }
 
-/// Returns the value that `thousandths` of a thousand do not exceed (nearest rank).
+/// Returns the percentile at `thousandths` of 1,000, by nearest rank. `sorted` must be in ascending order.
 fn percentile(sorted: &[u64], thousandths: usize) -> Option<u64> {
     let rank = (sorted.len() * thousandths).div_ceil(1_000);
     sorted.get(rank.checked_sub(1)?).copied()

@@ -5,8 +5,8 @@ use std::fmt;
 /// Allowed difference from the recorded value, as a share of it. Runs differ by less than a hundredth. Another version
 /// of the compiler may cause a larger difference, and then the value must be recorded again.
 const MARGIN: f64 = 0.05;
-/// The same margin for atomic instructions, which are few: runs with ten of them differ by a half, depending on how
-/// threads meet.
+/// The same margin for atomic instructions, which are few: for an operation with ten of them, runs differ by half an
+/// instruction, depending on how threads meet.
 const ATOMICS_MARGIN: f64 = 0.1;
 /// Difference in the number of atomic instructions that is always allowed, unless the operation has a value of its own.
 pub const ATOMICS_SLACK: f64 = 0.05;

@@ -143,8 +143,8 @@ fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]
     Ok((now, verdicts))
 }
 
-/// Prints minima and medians of interleaved rounds. Each measurement takes a second or two, except when all is
-/// recorded; a flight recorder takes a sample or two in that time.
+/// Prints minima and medians of interleaved rounds. Each measurement takes a second or two, except when the runtime is
+/// recorded as a whole; a flight recorder takes a sample or two in that time.
 fn recorded_against_not() {
     const ROUNDS: usize = 9;
     const CASES: [(&str, RecordedPart, u64); 3] = [

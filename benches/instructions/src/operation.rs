@@ -24,7 +24,7 @@ pub enum Operation {
     /// A process spawns another one, whose entry stops it: its spawn, its only step and its exit.
     Spawn,
     /// An async process starts to sleep for an hour and gives up: a timer is set and cancelled, like most timers. (The
-    /// worker would have to wait for one that fires.)
+    /// worker would have to wait for a timer that fires.)
     Timer,
     /// A message of 512 bytes that one process passes on to another one, which it wakes.
     Carry512,

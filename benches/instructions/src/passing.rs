@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use postroom::prelude::*;
 use postroom::record::FlightRecorder;
 
-/// Number of messages that a producer sends in a step: so many that its own messages to itself do not count.
+/// Number of messages that a producer sends in a step: enough that its messages to itself hardly count.
 const BATCH: u64 = 1_000;
 
 /// Returns a runtime with one worker and the same random choices each time.

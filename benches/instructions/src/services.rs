@@ -86,7 +86,8 @@ impl Drop for Child {
 }
 
 /// Number of children that are spawned before they run. When the last of them has ended, the next ones are spawned. So
-/// the number of live children does not depend on when the parent gets its next turn, which depends on the clock.
+/// the number of live children does not depend on the moment at which the parent gets its next turn, which depends on
+/// the clock.
 const LITTER: u64 = 100;
 
 #[process]
@@ -129,7 +130,7 @@ struct Sleeper {
 impl Sleeper {
     #[entry]
     async fn doze(&mut self, ctx: &mut Context<Self>, count: u64) {
-        // This timer stays the earliest one, as some other timer would in a program with many.
+        // This timer stays the earliest one. A program with many timers would have such a timer, too.
         let mut first = pin!(ctx.sleep(LONG));
         assert!(is_pending(first.as_mut()).await, "an hour is not over");
         for _ in 0..count {

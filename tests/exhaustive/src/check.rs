@@ -6,8 +6,8 @@ use crate::world::{Act, COUNT, Event, Index, MonitorState, State, Why, World, is
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
 
-/// The number of messages simultaneously in flight that some state of each scenario must reach: on one node, and on
-/// two nodes, where there are fewer acts.
+/// The number of messages simultaneously in flight that some state of each scenario must reach: on one node, and on two
+/// nodes, where the processes perform fewer acts.
 const IN_FLIGHT: [usize; NODES] = [8, 4];
 
 /// The initial state, and the acts that processes may perform.
@@ -17,8 +17,8 @@ pub(crate) struct Scenario {
     pub(crate) allowed: &'static [ActKind],
     /// The processes that act, and that are acted on.
     pub(crate) actors: &'static [Index],
-    /// Whether all three processes start in the same position. Then the first act is always one of the first process
-    /// towards the second, which leaves a sixth of the states.
+    /// Whether all three processes start in the same position. If so, the first act is always one of the first process
+    /// towards the second, which reduces the number of states to a sixth.
     pub(crate) is_symmetric: bool,
     /// A planted fault: notices overtake messages that were sent before them.
     pub(crate) notices_overtake: bool,

@@ -57,7 +57,7 @@ fn trapping(mut scenario: Scenario) -> Scenario {
 
 const ALL: &[ActKind] = &[ActKind::Link, ActKind::Watch, ActKind::Trap, ActKind::Kill, ActKind::Finish, ActKind::Fail];
 
-/// Eight acts, so that two processes can unlink, link and unlink again at the same time.
+/// Performs eight acts, so that two processes can unlink, link and unlink again at the same time.
 #[test]
 fn links() {
     check(strangers(8, &[ActKind::Link, ActKind::Fail]));
@@ -116,7 +116,7 @@ fn monitors_across_nodes() {
     check(apart(acts(3), &[0, 2], true, &[ActKind::Watch, ActKind::Finish]));
 }
 
-/// Always two acts: three take over ten minutes.
+/// Always performs two acts, since three take over ten minutes.
 #[test]
 fn all_across_nodes() {
     check(trapping(apart(2, &[0, 1, 2], false, &[ActKind::Link, ActKind::Watch, ActKind::Fail])));

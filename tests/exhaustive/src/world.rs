@@ -87,12 +87,12 @@ pub(crate) struct World {
     // The knowledge of an outside observer, to be compared with that of the processes.
     pub(crate) traps: [bool; COUNT],
     pub(crate) watches: [BTreeMap<u64, (Index, MonitorState)>; COUNT],
-    /// Whether the first has yet to be notified of a failure of the second, to which it was linked.
+    /// Whether the first process has yet to be notified of a failure of the second, to which it was linked.
     pub(crate) failure_pending: [[bool; COUNT]; COUNT],
-    /// Whether the first was notified of the exit of the second, and has not linked to it since.
+    /// Whether the first process was notified of the exit of the second, and has not linked to it since.
     pub(crate) exit_delivered: [[bool; COUNT]; COUNT],
     pub(crate) killed: [bool; COUNT],
-    /// Whether the first owns the second.
+    /// Whether the first process owns the second.
     pub(crate) owns: [[bool; COUNT]; COUNT],
     /// A violation that an event has detected.
     pub(crate) fault: Option<&'static str>,

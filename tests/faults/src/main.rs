@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// The time limit of tests, as a multiple of their time without a fault. A test that hangs takes this long.
+/// The time limit of tests, as a multiple of their time without a fault. A test that hangs runs for this time.
 const PATIENCE: u32 = 8;
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit of a build.

@@ -85,7 +85,7 @@ fn seeds(said: &str) -> Option<u64> {
     rest.split_once("(run ")?.1.split(' ').next()?.parse().ok()
 }
 
-/// Returns the kind of failure of that test: an assertion, or something that a simulation detects by itself.
+/// Returns the kind of failure of the given test: an assertion, or a failure that the simulation detects by itself.
 fn seen(said: &str, test: &str) -> &'static str {
     let report = said.split_once(&format!("---- {test} stdout ----")).map_or(said, |(_, report)| report);
     let report = report.split_once("\n----").map_or(report, |(report, _)| report);

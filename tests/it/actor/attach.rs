@@ -320,7 +320,7 @@ impl Pair {
     }
 }
 
-/// Catches: an item that was taken before the detach and is delivered after it: both streams have yielded an item by
+/// Catches: an item that was taken before the detach and is delivered after it. Both streams have yielded an item by
 /// then.
 #[test]
 fn a_detach_by_the_process_discards_the_item_behind_the_current_one() {

@@ -432,8 +432,8 @@ fn a_start_after_the_shutdown_is_refused() {
     });
 }
 
-/// The compiler chooses the conversion of such an input before it checks lifetimes: it used to choose the conversion
-/// from JSON, and then reject it.
+/// The compiler chooses the conversion of an input before it checks lifetimes. For a borrowed input, it used to choose
+/// the conversion from JSON and then reject it.
 #[test]
 fn an_input_that_borrows_for_ever_is_taken_as_a_value_and_not_from_json() {
     #[process]

@@ -78,7 +78,7 @@ impl Stubborn {
         }
     }
 
-    /// Awaits the cancellation twice at once: both futures complete.
+    /// Awaits the cancellation twice at once. Both futures must complete.
     #[entry]
     async fn together(&mut self, ctx: &mut Context<Self>) -> String {
         let (mut a, mut b) = (pin!(ctx.cancelled()), pin!(ctx.cancelled()));

@@ -195,7 +195,7 @@ fn futures_that_wake_themselves_again_and_again_are_polled_as_often_and_leave_th
         let runtime = builder().workers(1).build().unwrap();
         let started = Arc::new(AtomicBool::new(false));
         let other = runtime.spawn(Awaiting::default()).serve().unwrap();
-        // A million would take long in an unoptimised test, and check nothing more.
+        // A million would take long in an unoptimized build, and would check nothing more.
         const TIMES: usize = 100_000;
         let ends = in_each_way(&runtime, || {
             let started = started.clone();
@@ -303,7 +303,7 @@ fn wakers_outlive_their_runtime() {
     });
 }
 
-/// Each wake leads to a poll that sees all effects before the wake: every token that a thread adds is taken.
+/// Each wake leads to a poll that sees all effects that precede the wake: every token that a thread adds is taken.
 #[test]
 fn no_wake_of_many_threads_at_once_is_lost() {
     const THREADS: usize = 4;
@@ -314,7 +314,7 @@ fn no_wake_of_many_threads_at_once_is_lost() {
         let job = async move {
             let mut taken = 0;
             poll_fn(|context| {
-                // Stores the waker before the check, so that a token added after the check finds the waker.
+                // The waker is stored before the check, so that a token added after the check finds the waker.
                 *theirs.1.lock().unwrap() = Some(context.waker().clone());
                 taken += theirs.0.swap(0, Ordering::SeqCst);
                 if taken == THREADS * ROUNDS { Poll::Ready(taken) } else { Poll::Pending }
@@ -474,7 +474,7 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(2, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // Occupies the process, so that later messages stay in the mailbox.
+        // This message occupies the process, so that later messages stay in the mailbox.
         assert!(poll_once(pin!(sink.send(1))).is_ready());
         inside.pass();
         let mut fed = 0;
@@ -499,8 +499,8 @@ fn a_sink_returns_the_message_when_its_process_is_gone_also_a_waiting_one() {
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // Occupies the process. Otherwise, taking this message would make room for the waiting one before the kill is
-        // handled.
+        // This message occupies the process. Otherwise, taking this message would make room for the waiting one before
+        // the kill is handled.
         assert!(poll_once(pin!(sink.send(0))).is_ready());
         inside.pass();
         let mut fed = 1;

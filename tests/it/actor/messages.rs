@@ -499,7 +499,7 @@ impl Patient {
         self.0 = text.len() as u32;
     }
 
-    /// Its index among the entries depends on which of those above are compiled.
+    /// The index of this entry among the entries depends on which of those above are compiled.
     #[entry]
     fn open_twice(&mut self, number: u32, again: u32) {
         self.0 = number + again;

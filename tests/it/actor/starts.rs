@@ -30,7 +30,7 @@ fn processes_spawned_before_the_start_run_after_it() {
     });
 }
 
-/// A process that delays its exit keeps the shutdown in progress while the test tries to spawn.
+/// A process that delays its exit keeps the shutdown in progress while the test attempts a spawn.
 #[test]
 fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
     soon(|| {
@@ -126,7 +126,7 @@ fn messages_to_a_process_whose_init_fails_are_dead_letters() {
 #[test]
 fn a_step_that_fails_or_panics_ends_only_its_process() {
     soon(|| {
-        // One worker: if it were lost, the other process would not run.
+        // There is only one worker: if it were lost, the other process would not run.
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let echo = runtime.spawn(Echo).serve().unwrap();
         let closes = Arc::new(AtomicU64::new(0));

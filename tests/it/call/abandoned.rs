@@ -54,11 +54,11 @@ fn a_process_that_skips_abandoned_calls_handles_only_awaited_ones() {
         let (seen, gate) = (Log::new(), Gate::new());
         let busy = runtime.spawn(Busy { seen: seen.clone(), gate: gate.clone() }).serve().unwrap();
         busy.wait().send().unwrap();
-        // Abandoned from outside: at a deadline, and by a drop.
+        // The next calls are abandoned from outside: at a deadline, and by a drop.
         assert_eq!(busy.note(1).timeout(Duration::ZERO).wait(), Err(CallError::Timeout));
         assert_eq!(busy.note_async(2).timeout(Duration::ZERO).wait(), Err(CallError::Timeout));
         assert!(poll_once(pin!(busy.note(3).timeout(LONG).into_future()).as_mut()).is_pending());
-        // Abandoned by a process.
+        // The next call is abandoned by a process.
         let hasty = runtime.spawn(Hasty).serve().unwrap();
         hasty.give_up(busy).timeout(LONG).wait().unwrap();
         // A sent message has no caller that could give up.

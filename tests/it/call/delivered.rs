@@ -232,7 +232,7 @@ impl Process for Hand {
         while let Some(event) = events.next() {
             if let Event::Message(package) = event {
                 if package.is::<TillPanic>() {
-                    // Dropped by the panic, with the kept packages.
+                    // The package is dropped by the panic, with the kept packages.
                     let _in_hand = package;
                     panic!("unopened");
                 }
@@ -338,7 +338,7 @@ fn a_call_that_was_kept_for_a_child_that_does_not_come_back_has_not_been_deliver
 #[test]
 fn a_call_that_a_shutdown_discards_was_not_delivered_and_a_later_one_gets_the_shutdown() {
     watched(|| {
-        // Paused, so that all processes are cancelled before any of them takes a step.
+        // The runtime is paused, so that all processes are cancelled before any of them takes a step.
         let runtime = builder().paused().build().unwrap();
         let (desk, begun) = till(&runtime);
         let child = Child::new("till", |spawn| spawn.of(Till::default()).serve());

@@ -60,7 +60,7 @@ impl Asker {
 #[test]
 fn each_call_is_answered_once_wherever_its_caller_continues() {
     soon(|| {
-        // Without stall detection, so that no worker is taken over.
+        // There is no stall detection, so that no worker is taken over.
         let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
         let (goes_on, gone_on) = channel();
         let busy = runtime.spawn(Busy { gone_on }).serve().unwrap();

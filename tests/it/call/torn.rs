@@ -83,7 +83,7 @@ impl Callee {
         carried
     }
 
-    /// Answers when the next such call comes, or never.
+    /// Keeps the reply until the next call of this kind, and then answers it. The last such call is never answered.
     #[message]
     fn answer_later(&mut self, carried: Carried, reply: Reply<Carried>) {
         self.town.books.handled.fetch_add(1, SeqCst);

@@ -224,7 +224,7 @@ fn calls_that_are_joined_are_left_to_their_deadlines() {
         let front = runtime.spawn(front).serve().expect("it starts");
         let (lookout, gate) = (runtime.spawn(Lookout).serve().expect("it starts"), Gate::new());
         front.joins(lookout, gate.clone()).send().expect("it lives");
-        // The callee has the same deadline, and may answer before the caller's timeout is noticed.
+        // The callee has the same deadline, and may answer before the caller notices its timeout.
         eventually(|| by_front.len() + by_back.len() == 2);
         gate.open();
         back.touch().timeout(LONG).wait().expect("it goes on");

@@ -159,8 +159,8 @@ impl Town {
     }
 }
 
-/// Runs paths among `houses` processes, `at_once` at a time. Returns the number of calls, and of those that closed a
-/// cycle.
+/// Runs paths among `houses` processes, `at_once` at a time. Returns the number of calls, and the number of calls that
+/// closed a cycle.
 fn stress(houses: usize, at_once: u64, hops: usize, forward: bool, seed: u64) -> (u64, u64) {
     let town = Arc::new(Town { forward, ..Town::default() });
     let runtime = builder().build().expect("a runtime with two workers can be built");

@@ -2,7 +2,7 @@
 //! answer.
 //!
 //! Whether the worker still keeps a caller's token when the answer comes (see `awaiting`) depends on the watchdog's
-//! ticks. With so many calls it mostly does, and the other steps must behave the same.
+//! ticks. With this many calls it usually does, and the steps for which it does not must behave in the same way.
 
 use postroom::manual::{Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
@@ -166,7 +166,7 @@ fn a_message_is_awaited_after_an_answer() {
     });
 }
 
-/// Catches: a call that closes a cycle right after an answer, and is not polled for its error.
+/// Catches: a call that closes a cycle right after an answer, and whose process is not polled for the error.
 #[test]
 fn a_cycle_is_closed_after_an_answer() {
     soon(|| with_caller(|runtime, caller| assert_eq!(runtime.spawn(caller).call_itself().unwrap().wait(), Ok(true))));

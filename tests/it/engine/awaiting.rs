@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// A process that answers. At every `slow_every`-th call its step waits for some ticks of the watchdog, so that it
-/// seems stuck: alternately before and after the answer.
+/// A process that answers. At every `slow_every`-th call its step waits for some ticks of the watchdog, alternately
+/// before and after the answer, so that the step seems stuck.
 #[process]
 struct Callee {
     calls: u64,
@@ -114,7 +114,7 @@ fn a_deadline_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     });
 }
 
-/// Catches: a kill that does not reach such a caller.
+/// Catches: a kill that does not reach a caller whose thread is stuck in the step of the callee.
 #[test]
 fn a_kill_reaches_an_awaiting_process_behind_a_step_that_does_not_end() {
     soon(|| {

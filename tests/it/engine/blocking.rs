@@ -25,7 +25,7 @@ fn threads_named(name: &str) -> usize {
 
 /// Builds a runtime without stall detection, so that only steps that declare that they block give up their worker.
 fn with_workers(workers: usize) -> Runtime {
-    // A long timeout, since a busy machine is slow. (Calls from outside set their own.)
+    // The timeout of calls is long, since a busy machine is slow. (Calls from outside set their own.)
     let builder = Runtime::builder().workers(workers).stall_limit(Duration::MAX);
     builder.call_timeout(Duration::from_secs(100)).build().unwrap()
 }

@@ -1,5 +1,5 @@
-//! The scheduler's assumptions about its deque, from `crossbeam-deque`: stealing half takes the oldest items, and
-//! each item is taken once, whatever owner and thieves do concurrently.
+//! The scheduler's assumptions about its deque, from `crossbeam-deque`: stealing half takes the oldest items, and each
+//! item is taken once, whatever the owner and the thieves do concurrently.
 //!
 //! The last test takes a second, or `POSTROOM_STRESS_SECONDS`.
 

@@ -85,11 +85,11 @@ fn flood(producers: usize, rounds: u64) -> u64 {
     longest.iter().take(producers).max().unwrap()
 }
 
-/// In an optimised build no messages wait; in a slow one the deficit ends while the others run, and the producer is
+/// In an optimized build no messages wait. In a slow build the deficit ends while the others run, and the producer is
 /// suspended.
 ///
-/// Mutation: in `step.rs`, `record_deficit`, record nothing, and in `suspend.rs`, `may_be_suspended`, return false:
-/// 100 rounds leave more than 80,000 in the mailbox. Either mechanism alone keeps it short.
+/// Mutation: in `engine/slice/run.rs`, `record_deficit`, record nothing, and in `suspend.rs`, `may_be_suspended`,
+/// return false: 100 rounds leave more than 80,000 in the mailbox. Either mechanism alone keeps the mailbox short.
 #[test]
 fn a_producer_that_exceeds_its_time_slices_lets_its_consumer_keep_up() {
     soon(|| {
@@ -107,8 +107,8 @@ fn sixteen_producers_leave_one_consumer_a_mailbox_of_bounded_length() {
     });
 }
 
-/// Mutation: in `step.rs`, `is_deferred`, cancel the deficit if the control lane is not empty (an answer), and in
-/// `suspend.rs`, `may_be_suspended`, return false: the mailbox grows by more than 900 a round.
+/// Mutation: in `engine/slice/run.rs`, `is_deferred`, cancel the deficit if the control lane is not empty (an answer),
+/// and in `suspend.rs`, `may_be_suspended`, return false: the mailbox grows by more than 900 a round.
 #[test]
 fn a_producer_that_awaits_an_answer_after_each_burst_has_a_deficit_too() {
     #[process]
@@ -150,8 +150,8 @@ fn a_producer_that_awaits_an_answer_after_each_burst_has_a_deficit_too() {
     });
 }
 
-/// Mutation: in `step.rs`, `is_deferred`, do not check the control lane: nothing fails here, but on a busy host the
-/// exit of a process with a deficit is delayed by as many time slices.
+/// Mutation: in `engine/slice/run.rs`, `is_deferred`, do not check the control lane: nothing fails here, but on a busy
+/// host the exit of a process is delayed by as many time slices as its deficit has.
 #[test]
 fn a_process_with_a_deficit_can_be_killed() {
     soon(|| {

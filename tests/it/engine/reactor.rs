@@ -353,7 +353,7 @@ impl Tidy {
     async fn until_told(&mut self, ctx: &mut Context<Self>, begun: oneshot::Sender<()>) -> std::io::Result<usize> {
         let told = ctx.cancelled();
         let _heard = begun.send(());
-        // In the same step as the line above, so before any signal can arrive.
+        // This await is in the same step as the line above, so it begins before any signal can arrive.
         told.await;
         let mut stream = TcpStream::connect(self.address).await?;
         stream.write_all(b"bye").await?;
@@ -410,7 +410,7 @@ fn a_runtime_lives_in_a_tokio_program_uses_its_reactor_and_ends_without_blocking
             let address = listen(&runtime).await?;
             converse(address, "tokio", 10).await?;
             let user = runtime.spawn(User).serve()?;
-            // From a task that may move between threads.
+            // This job is spawned from a task that may move between threads.
             let task = tokio::spawn(async move { user.spawn_task(1).await });
             assert_eq!(task.await??, 2);
             let tidy = tidy(&runtime).await?;

@@ -114,7 +114,7 @@ fn places_under_the_limit_are_freed_in_every_case() {
 }
 
 /// The busy step wakes a thousand processes and returns when all have run: it would wait forever for a process that
-/// stays in its worker's deque or run-next slot.
+/// stays in the deque or the run-next slot of its worker.
 ///
 /// Mutation: in `detector.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
 #[test]

@@ -201,7 +201,7 @@ fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_
     });
 }
 
-/// The race: a spawn has been admitted and is not in the table yet when all processes in the table are cancelled.
+/// The race: a spawn has been admitted, but is not in the table yet when all processes in the table are cancelled.
 ///
 /// Mutation: in `spawn.rs`, enter the gate before the slot is opened. (With a sleep between the two it fails at once.)
 #[test]
@@ -277,7 +277,7 @@ fn runtimes_live_and_end_side_by_side() {
                             Ok(())
                         }));
                         let pid = pid.start().unwrap();
-                        // Sent from another runtime.
+                        // Both messages come from another runtime.
                         other.send(pid, number).unwrap();
                         let sender = other.spawn_process(act(move |_, out| {
                             Host::current().unwrap().send(pid, number)?;

@@ -1,4 +1,4 @@
-//! Steps that do not end: the processes behind them run elsewhere, and each stall is reported once.
+//! Steps that do not end: the processes that wait behind them run elsewhere, and each stall is reported once.
 //!
 //! No test result depends on the clock, but some tests take as long as the stall limit, since they wait for the
 //! effects of a stall. Not covered: how soon a stall is noticed (tested in `engine/watchdog/detector.rs` on a virtual

@@ -1,9 +1,9 @@
 //! Slots of ended processes that a thread keeps for its next spawns: joins, monitors and links are answered whatever
 //! that thread does.
 //!
-//! Not covered: which slots are kept, and messages that come to them late (tested in `engine/context/vacant.rs`). If
-//! a tick of the watchdog comes between the last check of a process here and its blocking call, its thread keeps no
-//! slot, and the test shows nothing.
+//! Not covered: which slots are kept, and messages that reach them late (tested in `engine/context/vacant.rs`). If a
+//! tick of the watchdog comes between the last check of a process here and its blocking call, its thread keeps no slot,
+//! and the test shows nothing.
 
 use postroom::prelude::*;
 use postroom::{Host, block_in_place};

@@ -22,7 +22,7 @@ struct Player {
     passes: u64,
     /// The number of the next message of each sender.
     next: [u64; SENDERS],
-    /// How often this player has had each ball.
+    /// The number of times that this player has had each ball.
     balls: [u64; BALLS],
     /// Every `slow_every`-th time that the player has a ball, its step waits for some ticks of the watchdog, so that
     /// it seems stuck. Never if zero.
@@ -66,7 +66,7 @@ impl Player {
 struct Game {
     players: usize,
     balls: usize,
-    /// How often each ball is passed on.
+    /// The number of times that each ball is passed on.
     passes: u64,
     slow_every: u64,
     /// The number of messages from each thread to each player.

@@ -112,7 +112,7 @@ impl Wild {
                 60 => _ = other.kill(),
                 61 => _ = other.stop(),
                 62 => return ctx.stop(),
-                // A panic that skips the panic hook.
+                // This panic skips the panic hook.
                 _ => std::panic::resume_unwind(Box::new("as the dice fell")),
             }
         }

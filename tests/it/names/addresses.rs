@@ -88,8 +88,8 @@ fn the_type_of_an_address_by_name_is_checked_at_delivery() {
     });
 }
 
-/// The addresses of registered names are always kept. Of the addresses of free names only a limited number is kept,
-/// the most recently freed ones.
+/// The addresses of registered names are always kept. Of the addresses of free names, only a limited number is kept:
+/// those of the most recently freed names.
 #[test]
 fn addresses_of_free_names_do_not_pile_up() {
     with_runtime(|runtime| {
@@ -97,7 +97,7 @@ fn addresses_of_free_names_do_not_pile_up() {
         account(runtime, "held", 1);
         let first = runtime.named_address::<Account>("first").unwrap();
         let second = runtime.named_address::<Account>("second").unwrap();
-        // Registered for a while, so that it becomes free after `second`.
+        // The name is registered for a while, so that it becomes free after `second`.
         end(account(runtime, "first", 2).pid());
         for number in 0..KEPT - 1 {
             runtime.named_address::<Account>(format!("free {number}")).unwrap();

@@ -148,7 +148,7 @@ fn exited_unknown_and_remote_processes_get_no_name() {
         let one = printer(runtime);
         end(one.pid());
         let living = printer(runtime).pid();
-        // The PID of a live process, with another node or host.
+        // The PIDs below differ from that of a live process only in the node or in the host.
         let parts = living.to_string();
         let parts: Vec<&str> = parts.trim_matches(['<', '>']).split('.').collect();
         let [node, host, slot, generation] = parts[..] else { panic!("{parts:?}") };

@@ -74,7 +74,7 @@ fn stopping_a_pool_finishes_accepted_messages_and_refuses_later_ones() {
         assert_eq!(end.wait(), ExitReason::Normal);
         assert_eq!(log.len(), 6);
         assert!(!workers.pid().is_alive());
-        // The PID itself, which is retired, refuses the message, so the pool does not count it.
+        // The PID itself, which is retired, refuses the message, so the pool does not count the message.
         assert_eq!(address.echo(9).send().unwrap_err().reason, SendFailure::Gone(workers.pid()));
         assert_eq!(workers.statistics().refused, 3);
         assert_eq!(runtime.statistics().processes.live, 0);

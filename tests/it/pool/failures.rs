@@ -38,7 +38,7 @@ fn members_that_die_of_their_messages_are_replaced_after_a_pause_that_grows() {
     });
 }
 
-/// Catches: a pool that never ends although its members always fail, or waiting calls and joins that do not get the
+/// Catches: a pool that never ends although its members always fail, and waiting calls and joins that do not get the
 /// reason.
 #[test]
 fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
@@ -281,7 +281,7 @@ fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     });
 }
 
-/// Catches: the process of a start that fails after its spawn: it would live on, known to no one.
+/// Catches: a process that lives on, known to no one, although its start failed after its spawn.
 #[test]
 fn what_a_start_that_fails_has_spawned_is_killed() {
     with_runtime(|runtime| {

@@ -57,7 +57,7 @@ impl Process for Brief {
         match self.way {
             2 => panic!("on purpose"),
             3 => return Err(ProcessError::new("on purpose")),
-            // At the first message, or when the runtime shuts down.
+            // The child stays until its first message, or until the runtime shuts down.
             4 if self.books.some_stay && events.next().is_none() => out.idle(),
             _ => out.done(),
         }

@@ -67,11 +67,11 @@ fn kill_ends_a_process_that_waits_for_a_yield() {
     });
 }
 
-/// When an answer arrives.
+/// The time at which an answer arrives.
 #[derive(Clone, Copy, PartialEq)]
 enum Comes {
     InTime,
-    /// In the mailbox when the process exits.
+    /// The answer is in the mailbox when the process exits.
     AtTheEnd,
     Afterwards,
 }
@@ -140,7 +140,7 @@ fn late_answers_are_counted_wherever_their_process_ran() {
 
 /// The kill arrives while the first of 100,000 messages is being handled; no other message is handled.
 ///
-/// Mutation: in `event.rs`, `StepInput::next`, take data although the exit is decided.
+/// Mutation: in `process/input.rs`, `StepInput::next`, take data although the exit is decided.
 #[test]
 fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
     soon(|| {
@@ -403,7 +403,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
             let early = pid.join();
             assert!(pid.kill());
             closing.wait();
-            // Unroutable from here on, but not exited.
+            // From here on the process is unroutable, but it has not exited.
             assert!(!pid.is_alive());
             let late = pid.join();
             let waits = std::thread::spawn({
@@ -413,7 +413,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
                     (reason, dropped.is_open(), host.whereis("holder"))
                 }
             });
-            // Give a premature answer time to arrive.
+            // These yields give a premature answer time to arrive.
             (0..20).for_each(|_| std::thread::yield_now());
             go.open();
             assert_eq!(early.wait(), ExitReason::Killed);

@@ -24,7 +24,8 @@ fn answer(event: Option<Event>) -> Option<(u64, u64)> {
     }
 }
 
-/// Mutation: in `step.rs`, read `outstanding` before the yields are added, and the second step ends the process.
+/// Mutation: in `engine/slice/after.rs`, read `outstanding` before the yields are added: the second step ends the
+/// process.
 #[test]
 fn five_steps_with_one_command_each_then_done_are_six_steps_and_success() {
     soon(|| {
@@ -103,8 +104,8 @@ fn a_thousand_processes_are_closed_once_each_and_none_is_left() {
     });
 }
 
-/// Mutation: in `step.rs`, `after_all`, return `AfterStep::Again` for `StepOutcome::Requeue`: no other process runs in
-/// between.
+/// Mutation: in `engine/slice/after.rs`, `after_all`, return `AfterStep::Again` for `StepOutcome::Requeue`: no other
+/// process runs in between.
 #[test]
 fn three_steps_of_continue_are_three_steps_with_others_between() {
     // A step that is preempted for long loses its permit. The other process then runs alone, and the order differs.
@@ -182,7 +183,7 @@ enum Beside {
     Error,
 }
 
-/// Mutation: in `step.rs`, `after_all`, do not dispatch the yields of a step that has failed.
+/// Mutation: in `engine/slice/after.rs`, `after_all`, do not dispatch the yields of a step that has failed.
 #[test]
 fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
     soon(|| {

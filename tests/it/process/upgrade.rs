@@ -67,7 +67,7 @@ impl Counter {
         self.count = 0;
     }
 
-    /// Blocks its thread, so that messages that arrive meanwhile are taken together.
+    /// Blocks its thread, so that messages that arrive meanwhile are taken in one step.
     #[message]
     fn block(&mut self, entered: Latch, leave: Latch) {
         entered.open();

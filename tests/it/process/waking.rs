@@ -24,7 +24,8 @@ fn note(results: &Results, event: Event) {
     }
 }
 
-/// Mutation: in `step.rs`, park the token of a waiting process as idle: each message then causes a step.
+/// Mutation: in `engine/slice/run.rs`, `conclude`, park the token of a waiting process as idle: each message then
+/// causes a step.
 #[test]
 fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive_later() {
     soon(|| {
@@ -65,7 +66,8 @@ fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive
             Ok(())
         }));
         let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
-        // Not joined yet: a join would cause another step, which might run late and see the first messages.
+        // The test does not join the process yet: a join would cause another step, which might run late and see the
+        // first messages.
         let (_, completion) = requests.next();
         eventually(|| pid.info().unwrap().state == ProcessState::Waiting { outstanding: 1 });
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
@@ -74,7 +76,7 @@ fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive
         completion.complete(0);
         eventually(|| pid.info().is_none());
         assert_eq!(sum.load(SeqCst), MESSAGES * (MESSAGES - 1) / 2);
-        // The first step, and the one that took the answer.
+        // The two steps are the first one, and the one that took the answer.
         assert!(steps_before.load(SeqCst) <= 2, "{} steps before the answer", steps_before.load(SeqCst));
     });
 }
@@ -252,9 +254,9 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
 /// The answer arrives after the exit, and then after the slot was reused by another process, which must not see it. (A
 /// second answer cannot be written: answering consumes the completion.)
 ///
-/// Mutation: in `slot/control.rs`, `complete`, accept completions for any generation, and in `event.rs`, `absorb`,
-/// leave out the comparison: the other process gets the answer. (Here either check is sufficient; the models show that
-/// both are needed when a completion is accepted and then delayed.)
+/// Mutation: in `slot/control.rs`, `complete`, accept completions for any generation, and in
+/// `process/input_controls.rs`, `absorb`, leave out the comparison: the other process gets the answer. (Here either
+/// check is sufficient; the models show that both are needed when a completion is accepted and then delayed.)
 #[test]
 fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     soon(|| {
@@ -283,8 +285,8 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
             if round % 2 == 0 {
                 completion.complete(1);
             } else {
-                // Spawned on the worker that caches the dead process's slot. The answer is pushed while the new process
-                // is in that slot.
+                // The new process is spawned on the worker that caches the dead process's slot. The answer is pushed
+                // while the new process is in that slot.
                 let (heir, host, strange) = (Arc::new(Mutex::new(None)), runtime.host(), Arc::new(AtomicU64::new(0)));
                 let (place, strangers) = (heir.clone(), strange.clone());
                 let spawner = runtime.spawn_process(act(move |_, out| {

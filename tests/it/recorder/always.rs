@@ -68,8 +68,8 @@ fn a_stall_calls_the_hook_with_what_led_to_it_and_a_panic_of_it_does_no_harm() {
 
 #[test]
 fn a_supervisor_that_gives_up_calls_the_hook_and_others_within_the_minute_are_counted() {
-    // No stall limit: if a worker were preempted in a step, the dump for that stall would be the only one of the
-    // minute.
+    // There is no stall limit: if a worker were preempted in a step, the dump for that stall would be the only one of
+    // the minute.
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().expect("two workers");
     let causes = Arc::new(Mutex::new(Vec::new()));
     let seen = causes.clone();

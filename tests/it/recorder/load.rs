@@ -51,7 +51,7 @@ fn recordings_begin_and_end_a_thousand_times_under_load() {
     assert_eq!(handled(&active.stop()), 1);
 }
 
-/// A process that exits in the way that it is told to.
+/// A process that exits in the requested way.
 #[process]
 struct Mortal;
 

@@ -178,7 +178,7 @@ fn a_broadcast_waits_for_no_slow_member() {
     });
 }
 
-/// Catches: copies for a member that is an alias, if they are lost without a dead letter.
+/// Catches: copies for an alias among the members that are lost without a dead letter.
 #[test]
 fn copies_that_have_no_room_at_a_supervised_child_are_counted() {
     watched(|| {

@@ -94,7 +94,7 @@ fn askers(pair: &Pair) -> (Address<Asker>, Address<Asker>) {
     (spawn(&pair.here), spawn(&pair.there))
 }
 
-/// Delivers parcels until the call has its answer.
+/// Delivers parcels until the call is answered.
 fn pumped<T: Send + 'static>(pair: &Pair, ask: impl FnOnce() -> T + Send + 'static) -> T {
     let (answers, answered) = channel();
     std::thread::spawn(move || answers.send(ask()).unwrap());

@@ -160,7 +160,7 @@ fn a_monitor_that_is_removed_does_not_fire_and_is_forgotten_elsewhere() {
         pair.net.pump_until(|| !watched.pid().bindings().wait().unwrap().monitored_by.is_empty());
         assert!(watcher.unwatch(monitor).wait().unwrap());
         pair.net.pump_until(|| watched.pid().bindings().wait().unwrap().monitored_by.is_empty());
-        // A monitor that is removed while its notice is under way.
+        // This monitor is removed while its notice is under way.
         let monitor = watcher.watch(watched.pid()).wait().unwrap();
         pair.net.pump_until(|| !watched.pid().bindings().wait().unwrap().monitored_by.is_empty());
         watched.fail().send().unwrap();
@@ -229,7 +229,7 @@ fn an_unlink_holds_on_both_sides_even_if_the_failure_is_on_its_way() {
         until_linked(pair, one.pid(), other.pid(), false);
         one.link(other.pid()).wait().unwrap();
         until_linked(pair, one.pid(), other.pid(), true);
-        // The exit of the other crosses the unlink.
+        // The exit of the other process crosses the unlink.
         let end = other.pid().join();
         other.fail().send().unwrap();
         end.wait();
@@ -367,7 +367,7 @@ fn a_join_across_nodes_waits_for_the_end_and_gets_its_reason() {
                 reason.is_some()
             });
             assert!(is_reason(reason.as_ref().unwrap()), "{reason:?}");
-            // A join after the exit.
+            // This join comes after the exit.
             it.pid().join().wait();
             let joined = pair.as_here(|| it.pid().join());
             pair.net.pump();

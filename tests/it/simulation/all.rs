@@ -33,9 +33,10 @@ fn explore(setters: u32, cells: usize, bound: Bound) -> Coverage {
     test.expect("nothing fails")
 }
 
-/// Checked by hand: with one cell, the number of orders of `n` messages, each with the number of messages that have
-/// arrived when it is handled, is n! times the n-th Catalan number (1, 4, 30, 336). Cells are independent: one order of
-/// turns of different cells represents all, so the numbers of the cells are multiplied.
+/// The numbers were checked by hand. With one cell, a schedule is an order of the `n` messages, together with the
+/// number of messages that have arrived when each one is handled. The number of such schedules is n! times the n-th
+/// Catalan number (1, 4, 30, 336). Cells are independent: one order of the turns of different cells represents all, so
+/// the numbers of the cells are multiplied.
 #[test]
 fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     for (setters, cells, schedules) in

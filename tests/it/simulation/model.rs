@@ -32,9 +32,10 @@ const ACTORS: usize = 4;
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     acts: u64,
-    /// Pairs of operations at the same time that did not look like the first before the second.
+    /// Pairs of simultaneous operations after which the state differed from that after the first operation and then the
+    /// second.
     races: u64,
-    /// Operations after which several models looked alike.
+    /// Operations after which several different models fitted the observed state.
     hidden: u64,
     falls: u64,
     give_ups: u64,

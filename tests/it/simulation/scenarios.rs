@@ -11,8 +11,8 @@
 //! * real blocking, user threads, and stalls: `engine/blocking`, `engine/stalls`, `engine/pinned`, and `call/moving`,
 //!   where a caller continues on another thread;
 //! * exact counts of steps, parks, steals and wakes: `engine/scheduling`, `engine/levels`, `engine/fairness`,
-//!   `engine/deque`, and the counts in `process/waking` and `engine/bounds/holds`. One thread plays all workers, and
-//!   nothing sleeps or is stolen;
+//!   `engine/deque`, and the counts in `process/waking` and `engine/bounds/suspension`. One thread plays all workers,
+//!   and nothing sleeps or is stolen;
 //! * the shutdown and drain of a runtime: `engine/shutdown`, `supervision/shutdown`, and what a shutdown discards in
 //!   `call/delivered` and `pool/coming_and_going`. The runtime of a simulation ends after the test's body, and it is
 //!   the only one;

@@ -109,7 +109,7 @@ fn a_replay_of_a_changed_program_says_where_it_departs() {
     let text = other.to_string();
     assert!(text.contains(&format!("departed in turn {} of {}", departure.turn, path.display())), "{text}");
 
-    // A replay that departs and passes says nothing about the failure.
+    // A replay that departs from the schedule and passes says nothing about the failure.
     let test = replay("changed", &path, |sim| {
         let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
         for _ in 0..2 {

@@ -98,7 +98,7 @@ fn a_child_is_waiting_until_its_start_is_reported_and_runs_until_its_end_is() {
     let (tree, starts) = tree(supervisor(), &runtime, LONG);
     let first = report(&starts);
     assert_eq!((tree.children()[0].state, tree.children()[0].pid), (ChildState::Waiting, None));
-    // Messages wait for it.
+    // Messages to the child wait until it has started.
     let address: Address<Plain> = tree.child("a").unwrap();
     address.add(1).send().unwrap();
     let pid = plain(&runtime);
@@ -270,7 +270,7 @@ fn only_children_of_supervisors_start_elsewhere() {
     assert!(starts.try_recv().is_err(), "nothing was asked for");
 }
 
-/// Such a child behaves like any other on its host, and can keep its mailbox.
+/// A child that is started through a placement on its own host behaves like any other, and can keep its mailbox.
 #[test]
 fn a_place_may_be_the_supervisors_own_host() {
     let runtime = Runtime::new().unwrap();

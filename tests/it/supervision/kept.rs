@@ -159,7 +159,7 @@ fn the_failed_message_is_reported_for_each_kind_of_method() {
         let tree = patient().add(many).spawn(&runtime).unwrap();
         let many: Address<Many> = tree.child("many").unwrap();
         let failed_in = |fail: &dyn Fn()| {
-            // Shown as running, too: the process serves before its supervisor marks it as running.
+            // The child must also be shown as running: the process serves before its supervisor marks it as running.
             eventually(|| many.fine().wait().is_ok() && tree.children()[0].state == ChildState::Running);
             fail();
             is_down(&tree);
@@ -445,7 +445,7 @@ fn the_ticks_of_a_process_are_not_handed_on_and_messages_among_them_are() {
         let child = Child::new("a", move |spawn| spawn.of(Metronome { ticks: 0, book: inside.clone() }).serve());
         let tree = eager(Supervisor::one_for_one()).add(child.keep_messages()).spawn(&runtime).unwrap();
         let a: Address<Metronome> = tree.child("a").unwrap();
-        // Sent to the child from outside, and so to whichever process it has at the time.
+        // These messages are sent to the child from outside, and so to whichever process the child has at the time.
         let outside = a.write(9).send_every(PERIOD).unwrap();
         let (here, go) = (Latch::new(), Gate::new());
         a.pass(here.clone(), go.clone()).send().unwrap();

@@ -74,7 +74,8 @@ fn messages_for_a_child_wait_through_the_restart_of_its_supervisor() {
     soon(|| while !waits_through_the_restart() {});
 }
 
-/// Returns whether the message had to wait. It need not, if the child is released before its supervisor has stopped it.
+/// Returns whether the message had to wait. It does not have to if the child is released before its supervisor has
+/// stopped it.
 fn waits_through_the_restart() -> bool {
     let (runtime, log) = (runtime(), Log::new());
     let own = log.clone();

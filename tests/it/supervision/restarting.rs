@@ -48,7 +48,7 @@ fn a_child_is_restarting_gone_or_shut_down() {
         // A child that was stopped on request is not restarted automatically.
         tree.stop_child("a").unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
-        // Its mailbox is closed after it is shown as down.
+        // The child's mailbox is closed only after the tree shows the child as down.
         eventually(|| refusals(a) == [(); 3].map(|()| CallError::Gone(ExitReason::NoProcess)));
         tree.restart_child("a").unwrap();
         is_back(a);
@@ -75,7 +75,7 @@ fn a_child_that_will_not_be_restarted_is_gone() {
         let b: Address<Worker> = tree.child("b").unwrap();
         b.finish().send().unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
-        // Its mailbox is closed after it is shown as down.
+        // The child's mailbox is closed only after the tree shows the child as down.
         eventually(|| refusals(b) == [(); 3].map(|()| CallError::Gone(ExitReason::NoProcess)));
     });
 }
@@ -244,7 +244,7 @@ impl Till {
     }
 }
 
-/// The result of each call agrees with what happened to it, while the child keeps being killed. Catches an answer
+/// The result of each call agrees with what happened to it, while the child keeps being killed. Catches: an answer
 /// without handling, a handled call reported as undelivered, and `Restarting` for a call that may wait.
 #[test]
 fn results_of_calls_agree_with_handling_while_a_child_keeps_being_killed() {

@@ -66,7 +66,7 @@ fn with_rest_for_one_later_children_are_restarted_and_earlier_ones_are_not() {
     });
 }
 
-/// Tests each of the three kinds of children with a normal exit and with a crash.
+/// Each of the three kinds of children ends with a normal exit and with a crash.
 #[test]
 fn permanent_children_always_start_again_transient_ones_after_failures_temporary_ones_never() {
     soon(|| {

@@ -69,7 +69,7 @@ impl Relay {
     }
 }
 
-/// A child can get the address of a later one, too. Catches a closure that gets the PID of one incarnation, or an
+/// A child can get the address of a later one, too. Catches: a closure that gets the PID of one incarnation, and an
 /// address that becomes stale.
 #[test]
 fn a_child_is_given_the_address_of_its_sibling_which_outlives_restarts_of_both() {
@@ -183,8 +183,8 @@ fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
     });
 }
 
-/// The type of a hand-written process is known only once it runs, but its PID earlier. Pools of such processes can be
-/// children, too.
+/// The type of a hand-written process is known only once it runs, but its PID is known earlier. Pools of such processes
+/// can be children, too.
 #[test]
 fn a_hand_written_sibling_is_known_by_its_pid_before_it_starts() {
     soon(|| {

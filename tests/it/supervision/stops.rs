@@ -263,7 +263,8 @@ fn a_finished_transient_child_is_restarted_with_its_group_even_if_it_was_stopped
 }
 
 /// Catches: a failure after a long run that counts as one more in a row, or as none, which makes the delay after the
-/// next one too long or too short. (Mutation: in `plan/mod.rs`, `in_a_row` is 0, 2 or one more after a stable run.)
+/// next one too long or too short. (Mutation: in `plan/backoff.rs`, `Backoff::failed`, set `in_a_row` to 0, to 2 or to
+/// one more after a stable run.)
 #[test]
 fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Very many timers that are due at once: the thread that fires them lets processes run in between.
+//! Very many timers that are due at the same time: the thread that fires them lets processes run in between.
 //!
 //! Not covered: how long other processes wait, which `benches/compare -- --probe` measures.
 
@@ -23,7 +23,7 @@ impl Setter {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Sets timers that are due together, `after` a time.
+    /// Sets timers that are all due at the same moment, `after` from now.
     #[message]
     fn set(&mut self, after: Duration) {
         let due = Instant::now() + after;
@@ -58,8 +58,8 @@ impl Hearer {
     }
 }
 
-/// Returns how many messages of timers that are due `after` a time were handled while timers were left; none if some
-/// were due too early.
+/// Sets timers that are due `after` from now, and returns the number of their messages that were handled while timers
+/// were left; `None` if some of the timers were due before all had been set.
 fn heard_while_timers_were_left(after: Duration) -> Option<u64> {
     let runtime = builder().workers(1).build().unwrap();
     let (heard, while_timers_were_left) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -69,8 +69,8 @@ fn heard_while_timers_were_left(after: Duration) -> Option<u64> {
     let hearer = runtime.spawn(hearer).mailbox(Bound::Unbounded).serve().unwrap();
     let setter = runtime.spawn(Setter { hearer }).serve().unwrap();
     setter.set(after).wait().unwrap();
-    // If another thread has taken over while the timers were set, the earlier one may have kept the hearer to itself.
-    // It has not any more once the hearer has run, and then all must still be pending.
+    // If another thread took over while the timers were set, the previous thread may still keep the hearer to itself.
+    // Once the hearer has run, that is no longer so; at that moment all timers must still be pending.
     hearer.run().wait().unwrap();
     let together = runtime.statistics().timers == TIMERS as usize;
     eventually(|| heard.load(SeqCst) == TIMERS);
@@ -81,7 +81,7 @@ fn heard_while_timers_were_left(after: Duration) -> Option<u64> {
 #[test]
 fn the_only_worker_runs_processes_before_it_has_fired_all_that_is_due() {
     soon(|| {
-        // On a busy machine it takes longer to set them.
+        // A busy machine takes longer to set the timers.
         let mut afters = std::iter::successors(Some(Duration::from_millis(50)), |after| Some(*after * 2));
         let heard = afters.find_map(heard_while_timers_were_left).expect("an endless iterator");
         assert!(heard > 0, "all were fired before the first was heard");

@@ -123,7 +123,7 @@ fn spawns_and_sends_from_close_are_as_any_others() {
     });
 }
 
-/// Destructors of a message, on any thread, and of the process's state, which the runtime drops.
+/// The destructors are those of a message, on any thread, and of the process's state, which the runtime drops.
 #[test]
 fn spawns_and_sends_from_destructors_are_as_any_others() {
     struct Sends(Host, Pid);
@@ -145,7 +145,8 @@ fn spawns_and_sends_from_destructors_are_as_any_others() {
             Ok(())
         }));
         let (listener, host) = (listener.start().unwrap(), runtime.host());
-        // In the mailbox of an exiting process; as an unhandled message; in the state; in a refused send.
+        // There are values in the mailbox of an exiting process, in an unhandled message, in the state, and in a
+        // refused send.
         let held = Sends(host, listener);
         let may_go = Latch::new();
         let waits = may_go.clone();
@@ -260,7 +261,7 @@ fn spawns_and_sends_after_the_shutdown_are_refused_and_return_the_message() {
     });
 }
 
-/// 64 MiB behind a pointer, 16 KiB in the message itself, an empty message, and one with the alignment of a page.
+/// Sends 64 MiB behind a pointer, 16 KiB in the message itself, an empty message, and one with the alignment of a page.
 #[test]
 fn messages_of_any_size_and_alignment_arrive_whole() {
     #[repr(align(4096))]

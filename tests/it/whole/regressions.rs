@@ -1,7 +1,8 @@
 //! Regression tests for faults that a review found. Each is named after its fault.
 //!
-//! No result depends on time. If a fault caused a delay, the step that caused it waits for the delayed event, so that
-//! the fault becomes a deadlock, which the time limit ends. A timeout that would hide a hang is [`AGES`].
+//! No result depends on time. If a fault caused a delay, the test makes the step that caused it wait for the delayed
+//! event, so that the fault becomes a deadlock, which the time limit ends. A timeout that would hide a hang is
+//! [`AGES`].
 
 use postroom::manual::{Events, Process, StepOutput};
 use postroom::prelude::*;

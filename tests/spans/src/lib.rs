@@ -25,23 +25,23 @@ struct Record {
 /// A span.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Its index among all spans.
+    /// The index among all spans.
     pub number: usize,
-    /// Its target.
+    /// The target of the span.
     pub target: &'static str,
-    /// Its name.
+    /// The name of the span.
     pub name: &'static str,
     /// The text of each field.
     pub fields: BTreeMap<&'static str, String>,
-    /// The span that it is nested in.
+    /// The span in which this one is nested.
     pub parent: Option<usize>,
-    /// The spans that it follows from.
+    /// The spans from which this one follows.
     pub follows: Vec<usize>,
-    /// Number of times that it was entered.
+    /// Number of times that the span was entered.
     pub entered: usize,
-    /// Number of threads that are in it.
+    /// Number of threads that are in the span.
     pub inside: isize,
-    /// Whether it has been closed.
+    /// Whether the span has been closed.
     pub is_closed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The log lines in spans that the guide shows. In a binary of its own, since the subscriber is global.
+//! The log lines in spans that the guide shows. This test has its own binary, since the subscriber is global.
 
 use postroom::prelude::*;
 use std::io::{self, Write};

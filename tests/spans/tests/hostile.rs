@@ -1,5 +1,5 @@
-//! A subscriber that panics, or sends to processes, in each of its methods. In a binary of its own, since the
-//! subscriber is global.
+//! A subscriber that panics, or sends to processes, in each of its methods. These tests have their own binary, since
+//! the subscriber is global.
 
 use postroom::prelude::*;
 use std::cell::Cell;

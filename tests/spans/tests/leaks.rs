@@ -1,4 +1,4 @@
-//! Nothing is left of the spans of very many messages. In a binary of its own, since it counts all spans of the
+//! Nothing is left of the spans of very many messages. This test has its own binary, since it counts all spans of the
 //! program.
 
 use postroom::prelude::*;

@@ -1,4 +1,4 @@
-//! A subscriber that does not want the spans of messages. In a binary of its own, since the subscriber is global.
+//! A subscriber that does not want the spans of messages. This test has its own binary, since the subscriber is global.
 
 use postroom::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

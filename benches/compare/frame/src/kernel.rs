@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Computes for about `work`, as long as that takes on an undisturbed core, without reading a clock.
+/// Computes for about `work`, without reading a clock. On a disturbed core, the same computation takes longer.
 pub fn spin(work: Duration) {
     static PER_MICROSECOND: OnceLock<f64> = OnceLock::new();
     let per_microsecond = PER_MICROSECOND.get_or_init(|| {
@@ -51,7 +51,7 @@ fn turn(rounds: u64) {
     black_box(value);
 }
 
-/// Number of rows that are placed by messages; the rest of a search is one process's work.
+/// Number of rows that are placed by messages; a single process searches the remaining rows.
 pub const QUEENS_DEPTH: usize = 3;
 
 /// Returns whether a queen in `column` of the next row is safe from those in `rows`.
@@ -114,7 +114,7 @@ pub fn multiply(left: &[f64], right: &[f64], width: usize, first: usize) -> Vec<
     product
 }
 
-/// Returns a number for the content of a product, which is the sum of the numbers of its blocks.
+/// Returns a checksum of a block. The checksum of a product is the sum of the checksums of its blocks.
 pub fn matrix_check(block: &[f64]) -> u64 {
     block.iter().fold(0, |sum, value| sum.wrapping_add(value.to_bits()))
 }
@@ -125,7 +125,7 @@ pub fn numbers(size: u64) -> impl Iterator<Item = u16> {
     (0..size).map(move |_| random.below(1 << 16) as u16)
 }
 
-/// Returns a number for a sequence, which depends on its order.
+/// Returns a checksum of a sequence, which depends on the order of its numbers.
 pub fn sorted_check(numbers: impl Iterator<Item = u16>) -> u64 {
     numbers.fold(0, |sum, number| sum.wrapping_mul(31).wrapping_add(u64::from(number)))
 }

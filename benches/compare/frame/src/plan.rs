@@ -21,7 +21,7 @@ pub enum Workload {
     /// One process sends `size` messages in all to `width` consumers in turn, then each reports its count to a
     /// collector. Check: messages received by all.
     FanOut,
-    /// A process spawns `size` processes and sends each one message (its number), upon which it reports the number to a
+    /// A process spawns `size` processes and sends each one message (its number). Each of them reports the number to a
     /// collector and stops. A system may choose to keep at most 10,000 alive at once, but need not. The clock stops
     /// when all have stopped. Operation: spawn, message, stop. Check: the sum of the numbers.
     ForkJoinCreate,
@@ -29,44 +29,45 @@ pub enum Workload {
     /// seeded by its number), which answers with a pong; `size` pings and pongs in all. Check: pings and pongs
     /// received.
     Big,
-    /// A process spawns ten children, these ten each, down to `size` leaves (a power of ten), which send their number
-    /// to their parent; parents send sums up, and every process stops after its report. Operation: a leaf. Check: the
-    /// sum.
+    /// A process spawns ten children, each of which spawns ten more, down to `size` leaves (a power of ten), which send
+    /// their number to their parent; parents send sums up, and every process stops after its report. Operation: a leaf.
+    /// Check: the sum.
     Skynet,
     /// `size` processes with eight bytes of state that wait for messages; each gets one, counts it and waits again.
     /// Operation: a spawn (timed without the messages). `bytes_per_process` is the growth of the resident set from
     /// before the first spawn to after the last message was handled. Check: messages handled.
     IdleMemory,
-    /// One process calls another `size` times, one call after the other, and measures each for `Outcome::latencies` by
-    /// a clock read around it; `elapsed` is of a second run of the same number of calls without clock reads. Operation:
-    /// a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
+    /// One process calls another `size` times, one call after the other, and reads a clock around each call for
+    /// `Outcome::latencies`; `elapsed` is the time of a second run with the same number of calls and without clock
+    /// reads. Operation: a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
     Ask,
     /// A thread outside sends a message to an idle process, `size` times, 2 ms apart, so that the system sleeps in
     /// between. The message carries its send time, and the handler reads the clock: these are the `latencies`, and
     /// `elapsed` is their sum. Check: messages handled.
     WakeLatency,
     /// Savina's nqueens: a master splits the search for all solutions of `width` queens over `4 * workers` worker
-    /// processes; a message holds the first rows; below depth `kernel::QUEENS_DEPTH` a worker solves alone, above it
-    /// sends the next rows back to the master as new work. Operation: a solution. Check: the number of solutions.
+    /// processes. A message holds the first rows. If there are at least `kernel::QUEENS_DEPTH` of them, the worker
+    /// solves the rest alone; otherwise it sends each choice of the next row back to the master as new work. Operation:
+    /// a solution. Check: the number of solutions.
     NQueens,
-    /// A product of two matrices of `width` by `width` f64 (`kernel::matrices`), by blocks of 32 rows; a message to one
-    /// of `4 * workers` worker processes for each block, whose result is a message back. Operation: a block. Check: see
-    /// `kernel`.
+    /// A product of two matrices of `width` by `width` f64 (`kernel::matrices`), in blocks of 32 rows. Each block is a
+    /// message to one of `4 * workers` worker processes, which sends the result back in another message. Operation: a
+    /// block. Check: see `kernel`.
     Matrix,
     /// A source process sends `size` numbers through a pipeline of `width` further processes, each of which computes
     /// for `work` per message (`kernel::spin`) and passes the number on. Operation: a message at one stage. Check:
     /// messages at the end times stages.
     Pipeline,
-    /// Savina's chameneos: `width` creatures meet `size` times at a mall; colours change as in the game. Operation: a
-    /// meeting. Check: the sum of the meetings of all creatures, twice `size`.
+    /// Savina's chameneos: `width` creatures meet `size` times at a mall, and change colours by the rules of the game.
+    /// Operation: a meeting. Check: the sum of the meetings of all creatures, twice `size`.
     Chameneos,
     /// Savina's philosophers: `width` philosophers eat `size` times in all, forks handed out by one arbiter, which
     /// refuses when a neighbour eats; a refused philosopher asks again. Operation: a meal. Check: meals.
     Philosophers,
-    /// Savina's banking: a teller orders `size` transfers of 1 between `width` accounts, each with `kernel::OPENING` at
-    /// the start. Both accounts of a transfer are random and never the same one (`kernel::Transfers`). The source
-    /// account asks the destination to take the money, and tells the teller after the answer. Operation: a transfer.
-    /// Check: transfers done, after which the sum of balances must be unchanged.
+    /// Savina's banking: a teller orders `size` transfers of 1 between `width` accounts, each of which starts with
+    /// `kernel::OPENING`. Both accounts of a transfer are random, and never the same one (`kernel::Transfers`). The
+    /// source account asks the destination to take the money, and notifies the teller after the answer. Operation: a
+    /// transfer. Check: transfers done, after which the sum of balances must be unchanged.
     Banking,
     /// Savina's radix sort: `size` numbers of 16 bits (`kernel::numbers`) go through a chain of 16 sorter processes,
     /// one for each bit, which hold back numbers with the bit set until all numbers have arrived. Operation: a number
@@ -86,12 +87,12 @@ pub enum Workload {
     /// Like `ProbeIdle`, while `width` processes flood each other: each sends [`crate::probe::IN_FLIGHT`] messages to
     /// random other ones at the start, and for each message that it gets, sends one to a random other one.
     ProbeFlood,
-    /// Like `ProbeIdle`, while one process per worker blocks its thread for `work` in a system call that it does not
-    /// declare, over and over. In between, it lets others have their turn in the way that its system provides.
+    /// Like `ProbeIdle`, while one process per worker repeatedly blocks its thread for `work` in a system call that it
+    /// does not declare as blocking. In between, it lets others have their turn in the way that its system provides.
     ProbeBlocking,
     /// Like `ProbeBlocking`, but each process declares the call as blocking in the way that its system provides.
     ProbeTold,
-    /// Like `ProbeIdle`, while one process per worker loops for `work` by the clock, over and over.
+    /// Like `ProbeIdle`, while one process per worker repeatedly loops until `work` has elapsed on the clock.
     ProbeLooping,
     /// Like `ProbeIdle`, while `width` timers fire at the same moment, and again after every `work`. Each sends a
     /// message to one of [`crate::probe::TIMED`] processes.
@@ -99,7 +100,8 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Returns whether it measures the latency of a message under other load. Such workloads have a table of their own.
+    /// Returns whether the workload measures the latency of a message under other load. Such workloads have a table of
+    /// their own.
     pub fn is_probe(self) -> bool {
         matches!(
             self,
@@ -148,7 +150,7 @@ pub enum Bounding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub workload: Workload,
-    /// Threads that run processes.
+    /// Number of threads that run processes.
     pub workers: usize,
     /// See the workload.
     pub size: u64,
@@ -178,7 +180,7 @@ pub struct Outcome {
     pub check: u64,
     /// Durations of single operations in nanoseconds, for workloads that measure them; otherwise empty.
     pub latencies: Vec<u64>,
-    /// The work that the load of a probe did in that time: messages, steps, or timers that fired.
+    /// The work that the load of a probe did during the run: messages, steps, or timers that fired.
     pub load: Option<u64>,
     /// For `IdleMemory` only.
     pub bytes_per_process: Option<f64>,

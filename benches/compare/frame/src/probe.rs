@@ -1,7 +1,7 @@
 //! Common code of the rows `probe_…`: the thread that sends the probe's messages, and the load that runs meanwhile.
 //!
-//! The sender never waits until a message has been handled. So if a system stands still for a second, this shows in all
-//! the messages that were sent in that second, and not in one.
+//! The sender never waits until a message has been handled. So if a system stalls for a second, the delay shows in all
+//! the messages that were sent in that second, and not in only one.
 
 use crate::kernel::Random;
 use crate::plan::{Outcome, Plan, Workload};
@@ -109,7 +109,7 @@ impl<A> Flooder<A> {
         &everybody[self.random.below(everybody.len() as u64) as usize]
     }
 
-    /// Handles a message: returns the receiver of the next one, if the flood continues.
+    /// Handles a message. Returns the receiver of the next one, if the flood continues.
     #[inline]
     pub fn hit(&mut self) -> Option<&A> {
         self.seen += 1;

@@ -96,8 +96,8 @@ pub(crate) struct Sessions {
     noted: [Option<u8>; COUNT],
 
     // The knowledge of an outside observer.
-    /// The number of links of the first with the second, on another node, that were made and have not ended for the
-    /// first: by an unlink of either, a normal exit, or a delivered exit.
+    /// The number of links of the first process with the second, on another node, that were made and have not ended for
+    /// the first: by an unlink of either, a normal exit, or a delivered exit.
     links: [[usize; COUNT]; COUNT],
     /// The session in which each watch was recorded.
     watches: [BTreeMap<u64, u8>; COUNT],
@@ -166,7 +166,7 @@ impl Sessions {
         self.is_connected() && self.latest[0] > 1
     }
 
-    /// Returns the number of links of the first with the second that have not ended.
+    /// Returns the number of links of `process` with `other` that have not ended.
     pub(crate) fn links(&self, process: Pid, other: Pid) -> usize {
         self.links[process][other]
     }

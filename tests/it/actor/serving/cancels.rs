@@ -1,4 +1,4 @@
-//! Cancel signals: how a process receives them, and decides whether to end.
+//! Cancel signals: how a process receives them, and how it decides whether to end.
 
 use super::*;
 use postroom_tests::HOUR;

@@ -26,7 +26,7 @@ fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_retu
             let (done, most, host) = (done.clone(), most.clone(), runtime.host());
             let process = act(move |_, out| {
                 block_in_place(|| match number {
-                    // Blocks until the limit is exceeded.
+                    // This step blocks until the limit is exceeded.
                     0..=BOUND => eventually(|| host.statistics().blocking.blocked_in_place > 0),
                     _ => std::thread::sleep(Duration::from_micros(200)),
                 });
@@ -85,7 +85,8 @@ impl Sleepers {
     }
 }
 
-/// Ten thousand async steps wait for a thread, as in any await; other processes have the workers meanwhile.
+/// Ten thousand async steps wait for a thread as they would in any other await, so other processes have the workers
+/// meanwhile.
 #[test]
 fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     const BOUND: usize = 4;

@@ -36,7 +36,7 @@ impl Peer {
         self.counted.leave();
         self.handled += 1;
         let pause = Duration::from_micros(left % 7 * 10);
-        // Asks only peers with larger numbers, so that the waits form no cycle.
+        // The process asks only peers with larger numbers, so that the waits form no cycle.
         let above = self.peers.get(self.number + 1 + left as usize % 3).copied();
         match left % 6 {
             0 => ctx.blocking(|| std::thread::sleep(pause)).await,
@@ -85,7 +85,7 @@ fn storm(workers: usize, bound: usize, keep_alive: Duration) {
             .blocking_threads(bound)
             .stall_limit(Duration::MAX)
             .blocking_keep_alive(keep_alive);
-        // A long timeout, since a busy machine is slow.
+        // The timeout is long, since a busy machine is slow.
         let runtime = builder.call_timeout(Duration::from_secs(100)).build().unwrap();
         let counted = Counted::default();
         let peer = |number| {

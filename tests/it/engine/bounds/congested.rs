@@ -1,5 +1,5 @@
-//! A process whose own mailbox exceeds its bound is not suspended, and if it was, it is resumed, however full the
-//! receiver's mailbox is: the senders that fill its own mailbox may be waiting for it.
+//! A process whose own mailbox exceeds its bound is not suspended, and if it was suspended before, it is resumed,
+//! however full the receiver's mailbox is: the senders that fill its own mailbox may be waiting for it.
 
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
@@ -135,7 +135,7 @@ fn a_suspended_process_is_resumed_when_its_own_bounded_queue_is_full() {
             }
             assert_eq!([congested, other].map(is_suspended), [true; 2]);
             assert_eq!((seen.load(SeqCst), runtime.statistics().backpressure.suspended), (0, 2));
-            // The process may take the others before this one is refused or displaces one.
+            // The process may take the other messages before this one is refused or displaces one.
             let came = congested.note().send().is_ok();
             let all = 4..=4 + u64::from(came);
             eventually(|| all.contains(&seen.load(SeqCst)) && congested.pid().info().unwrap().mailbox == 0);

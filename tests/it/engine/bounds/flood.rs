@@ -117,7 +117,7 @@ fn a_flood_from_all_kinds_of_senders_keeps_memory_flat_and_loses_nothing() {
     });
     let began = Instant::now();
     let (mut longest, mut looks) = (0, 0_u64);
-    // Runs for at least that duration, and until each sender has sent, which takes longer on a slow machine.
+    // The flood lasts at least for `duration()`, and until each sender has sent, which takes longer on a slow machine.
     while began.elapsed() < duration() || sent.iter().any(|count| count.load(SeqCst) == 0) {
         // Counts the messages sent and not yet taken, instead of reading the mailbox's length. `sent` is read first;
         // otherwise a message that came and went between the two reads would be counted.
@@ -140,11 +140,11 @@ fn a_flood_from_all_kinds_of_senders_keeps_memory_flat_and_loses_nothing() {
         "{total} messages, longest mailbox {longest} in {looks} looks, {} holds",
         statistics.backpressure.suspensions
     );
-    // The bound, one step of each of the sixteen sources, two bounds of the process that sends a million messages in a
-    // step, and the messages in flight. Ten times that is allowed: while a sender is preempted between its exchange and
-    // its number, the length is hidden, so each of the others may send for one more step, and several senders may be
-    // preempted in this way. (Maximum seen with 25 busy threads on two cores: 21,524. Without bounds there are millions
-    // on a less busy machine.)
+    // The sum of the bound, one step of each of the sixteen sources, two bounds of the process that sends a million
+    // messages in a step, and the messages in flight. Ten times this sum is allowed: while a sender is preempted
+    // between its exchange and its number, the length is hidden, so each of the others may send for one more step, and
+    // several senders may be preempted in this way. (Maximum seen with 25 busy threads on two cores: 21,524. Without
+    // bounds there are millions on a less busy machine.)
     const MOST: u64 = 1_024 + 16 * 1_000 + 2 * 1_024 + 512;
     assert!(longest <= 10 * MOST, "{longest}");
     assert_eq!((statistics.dead_letters.total(), statistics.backpressure.forced_releases), (0, 0));

@@ -24,7 +24,7 @@ impl Careful {
     #[entry]
     fn serve(&mut self) {}
 
-    /// While this waits, the process takes no other message.
+    /// Takes a message, and waits for its gate. Meanwhile the process takes no other message.
     #[message]
     #[derive(Clone)]
     async fn take(&mut self) {
@@ -105,8 +105,8 @@ fn room_reserved_for_an_abandoned_wait_passes_to_the_next() {
         assert!(given_up.as_mut().poll(context).is_pending());
         assert!(woken.as_mut().poll(context).is_pending());
         assert!(late.as_mut().poll(context).is_pending());
-        // One waiter gives up before there is room, one after it was woken, and the receiver waits for something else
-        // meanwhile.
+        // One waiter gives up before there is room, and one after it was woken. Meanwhile the receiver waits for
+        // something else.
         drop(given_up);
         gates[0].open();
         eventually(|| count.load(SeqCst) == 2);
@@ -314,8 +314,8 @@ fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
 }
 
 /// Once half of the bound is free, as many tasks are woken as there is room for, or all if the process waits for
-/// something else. Catches half of a bound that is not rounded up, room that is off by one, woken tasks that have not
-/// sent yet and are not counted, and an idle process that wakes only one task.
+/// something else. Catches: a half of the bound that is not rounded up, room that is off by one, woken tasks that have
+/// not sent yet and are not counted, and an idle process that wakes only one task.
 #[test]
 fn waits_for_room_end_as_room_becomes_available() {
     soon(|| {
@@ -345,7 +345,7 @@ impl Stays {
     }
 }
 
-/// The room of a message that a step has taken is available at once, during the step. Catches a bounded queue that
+/// The room of a message that a step has taken is available at once, during the step. Catches: a bounded queue that
 /// admits waiters only when the step is over.
 #[test]
 fn room_in_a_bounded_queue_is_available_within_the_step_that_frees_it() {

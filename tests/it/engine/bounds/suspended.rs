@@ -64,7 +64,7 @@ fn a_process_that_waits_for_its_yields_takes_no_step_to_resume_senders() {
             }
             let first = events.next();
             assert!(count.load(SeqCst) > 0 || matches!(first, Some(Event::Completed { tag: 1, .. })), "{first:?}");
-            // A later step may find nothing, if the sender of a message has not linked it yet.
+            // A later step may find nothing, if a sender has not linked its message yet.
             count.fetch_add(u64::from(first.is_some()), SeqCst);
             while events.next().is_some() {
                 count.fetch_add(1, SeqCst);
@@ -189,7 +189,7 @@ impl Loops {
             sum += match round % 3 {
                 0 => other.echo(1).await.unwrap(),
                 1 => {
-                    // Woken by a thread, perhaps while suspended.
+                    // A thread wakes the process, perhaps while it is suspended.
                     let gate = Gate::default();
                     let opens = gate.clone();
                     std::thread::spawn(move || opens.open());
@@ -329,7 +329,7 @@ fn a_shutdown_resumes_suspended_processes_and_steps_that_wait() {
             let suspended = runtime.spawn(Stubborn { sink, cancelled }).serve().unwrap();
             suspended.go().send().unwrap();
             let in_step = act(move |_, out| {
-                // Waits in its step for room in another host's mailbox.
+                // The process waits in its step for room in another host's mailbox.
                 for _ in 0..4_000 {
                     if let Err(error) = sink.take().send() {
                         assert!(matches!(error.reason, SendFailure::Gone(_)));

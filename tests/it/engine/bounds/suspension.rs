@@ -66,7 +66,8 @@ fn no_step_waits_for_messages_of_others() {
     });
 }
 
-/// A process that keeps checking whether all have been resumed, and is never idle: it always has another message.
+/// A process that keeps checking whether all senders have been resumed, and is never idle: it always has another
+/// message.
 #[process]
 struct Busy {
     host: Host,
@@ -122,8 +123,8 @@ fn has_sent(small: Address<Small>) -> bool {
     info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
 }
 
-/// Returns whether no thread runs another process than `receiver`. A thread that is about to suspend a sender, whom all
-/// see as suspended by then, checks once more for room.
+/// Returns whether no thread runs a process other than `receiver`. A thread that is about to suspend a sender, which
+/// all others already see as suspended, checks once more for room.
 fn are_at_rest(host: &Host, receiver: Pid) -> bool {
     host.statistics().threads.iter().all(|thread| thread.process.is_none_or(|process| process == receiver))
 }
@@ -137,8 +138,8 @@ fn senders_of_few_messages_are_resumed_together() {
     soon(|| while !are_resumed_together() {});
 }
 
-/// Returns whether all were suspended. Some may not be, since the length of the mailbox is unknown while a preempted
-/// sender has yet to number its message.
+/// Returns whether all senders were suspended. Some may not be, since the length of the mailbox is unknown while a
+/// preempted sender has yet to number its message.
 fn are_resumed_together() -> bool {
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
     let (done, looks) = channel();
@@ -184,8 +185,9 @@ fn senders_of_many_messages_are_resumed_one_per_step() {
     soon(|| while !are_resumed_one_per_step() {});
 }
 
-/// Returns whether all were suspended, as [`are_resumed_together`] does, and resumed in different steps. A sender that
-/// has run before the receiver looks for the next one to resume leaves room for that, too, in the same step.
+/// Returns whether all senders were suspended, as [`are_resumed_together`] does, and were resumed in different steps.
+/// If a resumed sender has already run when the receiver looks for the next one to resume, there is room for that one
+/// in the same step, too.
 fn are_resumed_one_per_step() -> bool {
     const SENT: u64 = 600;
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
@@ -273,7 +275,8 @@ fn a_suspended_process_can_be_killed_and_is_resumed_when_its_receiver_exits() {
             .map(|source| runtime.spawn(source).serve().unwrap())
             .collect();
         sources.iter().for_each(|source| source.go().send().unwrap());
-        // Each is suspended after its step or within it, for at most a second at a time: polling finds both suspended.
+        // Each process is suspended after its step or within it, for at most a second at a time: polling finds both
+        // suspended.
         let is_suspended = |pid: Pid| pid.info().unwrap().state == ProcessState::Suspended { at: sink.pid() };
         eventually(|| sources.iter().all(|source| is_suspended(source.pid())));
         let end = sources[0].pid().join();
@@ -388,7 +391,7 @@ fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(u
 fn floods_to_itself_to_each_other_and_in_a_cycle_do_not_stall() {
     for workers in [1, 2, 4] {
         soon(move || {
-            // More messages in each step than the bound, and fewer.
+            // In one case, each step sends more messages than the bound, and in the other fewer.
             for (a_step, rounds) in [(3_000, 20), (200, 300)] {
                 flood(workers, 1, a_step, rounds, |_| vec![0]);
                 flood(workers, 2, a_step, rounds, |index| vec![1 - index]);

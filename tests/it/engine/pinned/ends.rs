@@ -155,7 +155,7 @@ fn a_shutdown_ends_them_all_and_names_the_one_that_does_not_return() {
         inside.wait();
         let report = runtime.shutdown().unwrap();
         assert!(report.stuck.contains(&(stuck.pid(), "Waits")), "{report}");
-        // Processes whose threads got no CPU time before the deadline were killed, or left behind.
+        // Processes whose threads got no CPU time before the deadline were killed or left stuck.
         assert_eq!((report.alive, report.ended + report.killed + report.stuck.len() as u64), (11, 11), "{report}");
         eventually(|| calm.iter().all(|frail| !frail.pid().is_alive()));
         eventually(|| trace.parts().iter().filter(|part| **part == "drop").count() == 10);

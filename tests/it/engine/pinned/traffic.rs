@@ -75,7 +75,7 @@ fn messages_keep_the_order_of_their_sender_from_threads_workers_and_pinned_proce
     });
 }
 
-/// Pairs of processes send to each other far beyond the bounds of their mailboxes: a process is suspended, and all
+/// Pairs of processes send to each other far beyond the bounds of their mailboxes. Processes are suspended, and all
 /// messages arrive.
 #[test]
 fn a_process_that_floods_a_full_mailbox_is_suspended_and_all_messages_arrive() {

@@ -21,7 +21,8 @@ impl Guest {
     fn greet(&mut self) {}
 }
 
-/// Builds a runtime with a configuration that no other test uses, so that only the next one here reuses its record.
+/// Builds a runtime with a configuration that no other test uses, so that only the next runtime built here reuses its
+/// record.
 fn build(name: &str) -> Runtime {
     Runtime::builder().name(name).workers(1).process_limit(1_000).build().expect("it starts")
 }

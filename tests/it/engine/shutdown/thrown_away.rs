@@ -19,7 +19,8 @@ fn an_incomplete_drain_reports_discarded_messages() {
         let report = waits_for(runtime, worker.pid());
         assert!(report.unfinished[0].process.contains("Worker") && report.unfinished[0].is_working, "{report}");
         assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
-        // Cancelled, or killed if the tenth of the deadline that a drain reserves for clean-up was too short.
+        // The process was cancelled, or killed if the tenth of the deadline that a drain reserves for clean-up was too
+        // short.
         assert!(matches!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown | ExitReason::Killed))));
         assert!(state.done.is_empty());
     });

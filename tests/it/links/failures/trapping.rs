@@ -114,7 +114,7 @@ fn a_kill_cannot_be_trapped() {
     });
 }
 
-/// Both signals have arrived when its step begins: the kill came first.
+/// Both signals have arrived when the step of the process begins; the kill arrived first.
 #[test]
 fn a_killed_process_whose_partner_fails_too_was_killed() {
     with_runtime(|runtime| {

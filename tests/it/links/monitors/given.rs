@@ -197,14 +197,14 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
             .start()
             .unwrap();
         runtime.send(pid, ()).unwrap();
-        // The process monitors all of them by now; the notice for a process that had exited before could come at any
+        // By now the process monitors all of them. The notice for a process that had exited before could come at any
         // time.
         assert_eq!(receiver.recv_timeout(LONG).unwrap(), (None, None));
         for (number, watched) in watched.iter().enumerate() {
             runtime.send(pid, number as u32).unwrap();
             let end = watched.join();
             watched.kill();
-            // A message in the control lane, at any time around the notice.
+            // This request puts a message into the control lane, at any time around the notice.
             let _asked = pid.bindings();
             end.wait_timeout(LONG).unwrap();
         }

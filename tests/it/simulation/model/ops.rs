@@ -75,7 +75,7 @@ pub(super) enum End {
     Failed,
     /// The process no longer existed.
     Gone,
-    /// A process that it was linked to ended: that process, and the reason.
+    /// A process to which it was linked ended: that process, and the reason of its end.
     Fell(usize, Box<End>),
 }
 

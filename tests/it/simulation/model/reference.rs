@@ -20,7 +20,7 @@ pub(super) enum Mail {
     Hold,
     Fail,
     Finish,
-    /// Not a message: it has no sender, and is no dead letter if it is not handled.
+    /// A request to stop, which is not a message: it has no sender, and is no dead letter if it is not handled.
     Stop,
     Command(Op),
     /// The end of another process, reported by a monitor (`false`) or a link (`true`).

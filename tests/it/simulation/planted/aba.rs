@@ -24,7 +24,7 @@ impl Stack {
     fn beneath(&mut self, of: usize) -> Option<usize> {
         self.beneath[of]
     }
-    /// Replaces the top if the stack is unchanged. The number at the top is not enough to know that.
+    /// Replaces the top if the stack is unchanged, which the number at the top alone does not prove.
     #[message]
     fn pop(&mut self, seen: Top, next: Option<usize>) -> bool {
         let is_same = if self.version.is_wrong() { self.top.0 == seen.0 } else { self.top == seen };

@@ -70,7 +70,7 @@ impl Sender {
     }
 }
 
-/// Makes senders send to a receiver, which ends in the middle of it if `ends`.
+/// Makes senders send to a receiver. If `ends`, the receiver ends while they send.
 pub(super) fn press(sim: &Sim, load: Load, ends: bool) -> (Address<Receiver>, Vec<Address<Sender>>) {
     let receiver = sim.spawn(Receiver::default()).mailbox(load.bound).serve().expect("it starts");
     let senders: Vec<_> =

@@ -57,7 +57,7 @@ impl Peer {
             0 | 1 => _ = other.pid().link(),
             2 => _ = other.pid().unlink(),
             3 => {
-                // At once, and again while the answer to the first link is under way.
+                // Links at once, and again while the answer to the first link is under way.
                 _ = other.pid().link();
                 _ = other.pid().unlink();
                 _ = other.pid().link();
@@ -99,7 +99,7 @@ impl Peer {
         self.books().notes_handled += 1;
     }
 
-    /// Answers when it is told to, or never.
+    /// Answers on request, or never.
     #[message]
     fn ask(&mut self, reply: Reply<u32>) {
         self.waiting.push(reply);

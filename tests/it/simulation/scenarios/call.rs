@@ -66,7 +66,7 @@ fn a_caller_that_dies_has_given_up(sim: Sim) {
     assert!(abandoned.iter().all(|abandoned| *abandoned), "{abandoned:?}");
 }
 
-/// The process is slow, and gets to its messages at any time from before their deadline to long after.
+/// The process is slow, and takes its messages at any time from before their deadline to long after it.
 #[postroom::test(seeds = 200)]
 fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted(sim: Sim) {
     sim.slow::<Busy>(0.8, 2 * SOON);
@@ -127,7 +127,8 @@ fn what_an_error_says_of_delivery_is_true(sim: Sim) {
     sometimes!(answers.iter().all(Result::is_ok), "it dies when it has handled everything");
 }
 
-/// Each caller gets the error that fits its own call, which is kept, being handled, or queued behind that.
+/// Each caller gets the error that fits its own call: one call is kept, one is being handled, and one is queued behind
+/// that.
 #[postroom::test(seeds = 200)]
 fn a_panic_is_told_to_those_whose_replies_were_kept_and_to_those_who_wait_in_line(sim: Sim) {
     let desk = sim.spawn(Desk::default()).serve().unwrap();

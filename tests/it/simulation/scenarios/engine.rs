@@ -153,7 +153,7 @@ fn senders_beyond_a_soft_bound_are_suspended_and_go_on(sim: Sim) {
     assert_eq!(sources[0].sent().wait(), Ok(300));
 }
 
-/// A receiver that calls the sender that is suspended because of it: the call is answered.
+/// A receiver that calls a sender that is suspended at the receiver's own mailbox. The call is answered.
 #[process]
 struct Master {
     worker: Address<Servant>,

@@ -21,8 +21,8 @@ fn crash(worker: Address<Worker>) {
 }
 
 /// Checks the log of a group of children: none starts while a later one runs, and no two with the same name run at
-/// once. Returns the number of starts, and the number of children that ended while a later one ran. Stopped children
-/// never do.
+/// once. Returns the number of starts, and the number of children that ended while a later one ran. Children that are
+/// stopped never end while a later one runs.
 #[track_caller]
 fn assert_in_order(lines: &[String], names: &[&str]) -> (usize, usize) {
     let mut running: Vec<&str> = Vec::new();

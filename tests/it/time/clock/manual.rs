@@ -78,7 +78,7 @@ impl Counter {
     }
     #[message]
     fn hold(&mut self, reply: Reply<u64>) {
-        // Neither answered nor dropped, so that the call times out.
+        // The reply is neither answered nor dropped, so that the call times out.
         std::mem::forget(reply);
     }
     #[message]

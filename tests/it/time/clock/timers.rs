@@ -33,7 +33,7 @@ fn a_cancelled_timer_never_fires_even_if_it_was_due() {
         assert!(timer.cancel());
         assert!(!timer.cancel() && !timer.is_pending() && !timer.reset(SECOND));
         seen.expect_nothing_for(3600 * SECOND);
-        // Two timers that are due a nanosecond apart, set by a process that cancels the second when the first fires.
+        // These two timers are due a nanosecond apart, set by a process that cancels the second when the first fires.
         #[process]
         struct Repentant {
             second: Option<postroom::Timer>,
@@ -330,7 +330,7 @@ fn timers_that_are_pending_survive_an_upgrade() {
         let pid = runtime.spawn_process(ByHand { told: probe.recipient(), upgrades: true }).start().unwrap();
         runtime.send(pid, 5_u64).unwrap();
         clock.advance(5 * SECOND).unwrap();
-        // Received by the new definition, under the tag that the old one has set.
+        // The answer is received by the new definition, under the tag that the old one has set.
         assert_eq!(probe.try_next(), Some(5));
     });
 }

@@ -75,7 +75,8 @@ fn a_restarted_child_always_gets_its_name_back() {
     });
 }
 
-/// Otherwise the successor would find its children's names, and files, in use, and fail too.
+/// A killed supervisor counts as alive until its children have exited. Otherwise its successor would find the
+/// children's names, and files, in use, and fail too.
 #[test]
 fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
     with_runtime(|runtime| {
@@ -89,7 +90,7 @@ fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
                 own.add(node.as_ref().map(|_| ()).map_err(ToString::to_string));
                 node
             };
-            // This supervisor has another one above it, which its killed parent kills.
+            // This supervisor has a nested supervisor, which it kills when it is killed itself.
             Supervisor::one_for_one()
                 .child("subsub", move |spawn| {
                     Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child.clone()).spawn(spawn)

@@ -20,7 +20,7 @@ fn calls_around_the_children_of_a_supervisor_are_found_to_be_a_cycle_through_the
             assert_eq!(a.around(vec![b, c]).wait(), Ok(2));
             let Err(CallError::Failed(text)) = a.around(vec![b, c, a]).wait() else { panic!("it came through") };
             assert!(text.contains("around"), "{text}");
-            // A process that calls itself by its own address.
+            // In this call, a process calls itself by its own address.
             assert!(a.around(vec![a]).wait().is_err());
         });
     }
@@ -227,7 +227,7 @@ fn a_process_that_is_linked_named_in_a_group_and_a_child_stays_all_that_through_
         let end = partner.pid().join();
         crash(node);
         assert!(fell_with(&end.wait(), now));
-        // The closure spawns the successor, and so with the original definition.
+        // The closure spawns the successor, which therefore has the original definition.
         until(|| node.add(5).wait() == Ok(5));
         assert_eq!(group.len(), 0);
     });

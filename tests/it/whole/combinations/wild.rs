@@ -182,7 +182,7 @@ fn a_cycle_through_a_name_is_found_and_one_through_a_pool_ends_at_its_deadline()
         runtime.spawn(Node::default()).named("it").serve().unwrap();
         let Err(CallError::Failed(text)) = by_name.around(vec![by_name]).wait() else { panic!("it came through") };
         assert!(text.contains("wait for itself") && text.contains("around"), "{text}");
-        // With more members, one might have been free or could have been started.
+        // If the pool had more members, one might be free, or could be started.
         let pool = Pool::fixed(1).spawn(runtime, |spawn| spawn.of(Node::default()).serve()).unwrap();
         let address = pool.address();
         let answer = address.add_at(address, Duration::from_millis(50)).wait();

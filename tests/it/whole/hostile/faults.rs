@@ -64,7 +64,7 @@ fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
         for round in 0..30_000 {
             let value = Nosy { other, reached: reached.clone(), dropped: dropped.clone() };
             let pid = runtime.spawn_process(idle_for_ever()).value(value).start().expect("it starts");
-            // Woken by one thread and killed by another, so that it moves between threads.
+            // The process is woken by one thread and killed by another, so that it moves between threads.
             runtime.send(pid, ()).expect("it lives");
             pid.kill();
             if round % 64 == 0 {
@@ -375,7 +375,7 @@ fn the_drop_of_an_error_lost_a_mailbox() {
         let fails = runtime.spawn_process(fails).start().expect("it starts");
         runtime.send(fails, ()).expect("it lives");
         eventually(|| !fails.is_alive());
-        // Held by no other process, the error is dropped when the mailbox receives the notice.
+        // No other process holds the error, so it is dropped when the mailbox receives the notice.
         eventually(|| {
             assert!(mailbox.try_receive().is_none());
             went_off.load(SeqCst) == 1
@@ -610,7 +610,7 @@ fn dead_letters_came_after_the_report_of_the_exit() {
             let end = pid.join();
             pid.stop();
             let mut accepted = 0;
-            // Until the process has exited.
+            // The messages are sent until the process has exited.
             while runtime.send(pid, ()).is_ok() {
                 accepted += 1;
             }

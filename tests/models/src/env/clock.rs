@@ -2,10 +2,10 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The service that fires timers, which no model has.
+/// The service that fires timers, which does not exist in a model.
 pub(crate) trait TimeKeeper {}
 
-/// Returns the real time. Only deadlines use it, which no model has.
+/// Returns the real time. It is used only for deadlines, which do not exist in a model.
 pub(crate) fn instant_now() -> std::time::Instant {
     std::time::Instant::now()
 }

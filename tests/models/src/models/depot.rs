@@ -49,7 +49,7 @@ fn there_are_never_more_than_the_bound_and_none_is_lost() {
     check(4, &["kept", "surplus", "taken", "there was none"], two_threads_add_and_take);
 }
 
-/// After any race there is room for exactly as many magazines as the bound again.
+/// After any race, the depot has room again for exactly as many magazines as its bound.
 #[test]
 fn the_count_is_right_when_all_is_quiet() {
     check(4, &["kept", "surplus", "taken"], || {

@@ -3,10 +3,11 @@
 //! Not covered:
 //!
 //! * Deadlines: models have no time.
-//! * That counts are published by a release: loom switches threads at no fence, so no thread reads a count before the
-//!   fence behind it, which publishes it as well.
-//! * That the gate is closed under the lock: a heavy barrier reaches one thread after the other, and the lock keeps
-//!   those that it has reached from looking before the others. As a fence it reaches all at once.
+//! * The release by which counts are published: loom switches threads at no fence, so no thread reads a count before
+//!   the fence that follows it, which publishes the count as well.
+//! * The lock under which the gate is closed: a heavy barrier reaches one thread after the other, and the lock keeps
+//!   the threads that the barrier has reached from looking before it has reached the others. In the models the barrier
+//!   is a fence, which reaches all threads at once.
 
 use crate::check::{check, deep, keep, reach};
 use crate::engine::host::gate::Gate;
@@ -68,7 +69,7 @@ fn threads_from_outside() {
     check(deep(3, 4), &["entered", "turned back"], || model([None, None], 1));
 }
 
-/// The number inside is read while one visitor enters by one tally after another. Catches a snapshot that sums up
+/// The number inside is read while one visitor enters by one tally after another. Catches: a snapshot that sums up
 /// departures before arrivals, as the waiter does, and so counts two visitors.
 #[test]
 fn a_snapshot_never_sees_more_than_there_were() {

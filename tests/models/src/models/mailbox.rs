@@ -48,8 +48,8 @@ fn two_senders_of_two() {
     check(deep(1, 2), &PLACES, || model(2));
 }
 
-/// Same as above, but each node goes to the first thread that needs one, so a late sender may find its predecessor, or
-/// its own node, reused.
+/// Like the test above, but each node goes to the first thread that needs one, so a late sender may find its
+/// predecessor, or its own node, reused.
 #[test]
 fn two_senders_with_one_magazine() {
     check(deep(1, 2), &PLACES, || {
@@ -89,7 +89,7 @@ fn a_count_of_two_senders() {
     });
 }
 
-/// Same as above, but the senders know the number of the first envelope from elsewhere: the count is exact.
+/// Like the test above, but the senders know the number of the first envelope from elsewhere: the count is exact.
 #[test]
 fn a_count_of_two_senders_with_a_number_that_is_known() {
     check(4, &[], || {

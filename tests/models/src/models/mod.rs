@@ -36,9 +36,9 @@ use std::ptr;
 /// The way in which a process of a model parks.
 #[derive(Clone, Copy, PartialEq)]
 enum Rest {
-    /// Until anything arrives.
+    /// The process parks until anything arrives.
     Idle,
-    /// Until something arrives in the control lane; `Idle` from then on.
+    /// The process parks until something arrives in the control lane; from then on it parks as for `Idle`.
     Wait,
 }
 

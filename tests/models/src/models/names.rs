@@ -63,8 +63,8 @@ fn a_name_is_given_away_while_it_is_retired() {
     });
 }
 
-/// Same as above, but the process loses the name again before the alias is retired: the name is free under another
-/// number.
+/// Like the test above, but the process loses the name again before the alias is retired: the name is free under
+/// another number.
 #[test]
 fn a_name_is_given_away_and_falls_free_again_while_it_is_retired() {
     check(6, &["it is kept", "the other is kept"], || {

@@ -5,9 +5,9 @@
 //! The slot, its lanes and its token are production code. The driver repeats the steps of `SlotTable::take_new`, of
 //! `engine/lifecycle/spawn.rs` and of a step.
 //!
-//! The store relies on an order: a thread that has passed the check of the generation comes after the store. Loom
-//! keeps the stores of a thread in order by itself, so a cell, `made`, stands for the store: the thread writes it once
-//! it has the token, and other threads read it once they have passed the check.
+//! The store relies on an order: a thread that has passed the check of the generation comes after the store. Loom keeps
+//! the stores of a thread in order by itself, so a cell, `made`, represents the store: the thread writes it once it has
+//! the token, and other threads read it once they have passed the check.
 //!
 //! Not covered: the chunk of the slot, which is created under a lock; slots that a thread leaves behind when it ends,
 //! which are claimed like those of ended processes (`slot_reuse`).
@@ -87,7 +87,7 @@ struct World {
     slots: [&'static Slot; SLOTS],
     owner: &'static SlotOwner,
     host: &'static Host,
-    /// Stands for `SlotTable::used`.
+    /// A stand-in for `SlotTable::used`.
     used: AtomicU32,
 }
 

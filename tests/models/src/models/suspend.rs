@@ -3,8 +3,9 @@
 //! exactly once.
 //!
 //! The lanes of both processes are production code. The driver repeats the steps of `suspend.rs`, and those of
-//! `step.rs` that check CONGESTED and SUSPENDED, on a locked state for each process, the two flags, the list, and the
-//! liveness of the receiver. Changes in those files must be repeated here. A mailbox with one envelope counts as full.
+//! `engine/slice` that check CONGESTED and SUSPENDED, on a locked state for each process, the two flags, the list, and
+//! the liveness of the receiver. Changes in those files must be repeated here. A mailbox with one envelope counts as
+//! full.
 //!
 //! Not covered: several senders on one list, cycles, the edges in the wait graph (see `wait_graph.rs`), and steps that
 //! wait for room (`wait_in_step.rs` covers the end of such waits).

@@ -318,7 +318,7 @@ fn a_step_that_ends_while_its_permit_is_taken() {
     });
 }
 
-/// Same as above, with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
+/// Like the test above, with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
 #[test]
 fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
     check(2, &["took the permit", "came too late"], || {

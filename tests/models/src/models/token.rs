@@ -1,6 +1,6 @@
-//! The token (`mailbox/lanes.rs`): a push while the token is being parked is handled once, by one holder. Also the
-//! lane's first node, which an idle process lacks: a sender that finds null there puts its own node in that place,
-//! whether the token is parked or held; a holder that cannot park the token takes its first node back.
+//! The token (`mailbox/lanes.rs`): a push while the token is being parked is handled once, by one holder. The models
+//! also cover the lane's first node, which an idle process lacks: a sender that finds null there puts its own node in
+//! that place, whether the token is parked or held; a holder that cannot park the token takes its first node back.
 //!
 //! Not covered: exits (see `slot_reuse`).
 
@@ -14,7 +14,7 @@ use loom::thread;
 const IN_PLACE_OF_A_MARK: &str = "a first node in the place of a mark";
 /// A sender's exchange found null without a mark, and the holder looked before the sender had stored its node.
 const BUSY_WITHOUT: &str = "busy without a first node";
-/// Same as above, when the holder was about to park the token.
+/// As for [`BUSY_WITHOUT`], but the holder was about to park the token.
 const REFUSED_WITHOUT: &str = "refused without a first node";
 /// The holder gave up the first node, could not park the token and took the node back.
 const REFUSED_THE_FIRST: &str = "refused the first node";

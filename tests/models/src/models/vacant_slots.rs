@@ -69,7 +69,7 @@ struct World {
     owner: &'static SlotOwner,
     host: &'static Host,
     local: &'static LocalTokens,
-    /// Stands for `Scheduler::late_slots`.
+    /// A stand-in for `Scheduler::late_slots`.
     late: crate::sync::Mutex<Vec<Token>>,
 }
 
@@ -328,14 +328,14 @@ fn a_call_is_answered_without_the_next_process() {
     a_call_does_not_wait_for_the_next_process();
 }
 
-/// Without a check after the push, as for a message without a caller.
+/// The caller does not check after its push, as if its message had no caller.
 #[test]
 #[should_panic = "the caller waits for the next process"]
 fn fault_calls_look_before_the_push_only() {
     fault::with(LOOKS_BEFORE_THE_PUSH, a_call_does_not_wait_for_the_next_process);
 }
 
-/// Without the barrier of *vacate*.
+/// The barrier of *vacate* is missing.
 #[test]
 #[should_panic = "the caller waits for the next process"]
 fn fault_vacated_without_a_light_barrier_for_calls() {
@@ -349,14 +349,14 @@ fn fault_requests_pass_no_heavy_barrier() {
     fault::with(Fault::NoHeavyBarrier, a_request_does_not_wait_for_the_next_process);
 }
 
-/// Without the barrier of *vacate*.
+/// The barrier of *vacate* is missing.
 #[test]
 #[should_panic = "a request for another process"]
 fn fault_vacated_without_a_light_barrier() {
     fault::with(Fault::NoLightBarrier, a_request_does_not_wait_for_the_next_process);
 }
 
-/// Without the single order of *count*, *look*, *close* and *keep*.
+/// The accesses of *count*, *look*, *close* and *keep* have no single order.
 #[test]
 #[should_panic]
 fn fault_no_single_order_of_requests() {

@@ -381,7 +381,7 @@ fn a_call_from_within_the_method_of_another() {
     });
 }
 
-/// A suspension and a call that would close a cycle: either the suspension is not made, or the call lifts it.
+/// A suspension and a call would close a cycle: either the suspension is not made, or the call lifts it.
 #[test]
 fn a_suspension_and_a_call() {
     check(5, &["closed", "waits"], || {
@@ -397,7 +397,7 @@ fn a_suspension_and_a_call() {
     });
 }
 
-/// Two suspensions that would close a cycle: one of them is made.
+/// Two suspensions would close a cycle: one of them is made.
 #[test]
 fn two_suspensions() {
     check(5, &["closed", "waits"], || {

@@ -1,5 +1,5 @@
 //! A step that waits for room (`wait_in_step` of `engine/backpressure/suspend.rs`) stops waiting when its process is
-//! asked to exit (`tell` of `engine/shutdown/mod.rs`, `let_step_end`), or does not wait at all.
+//! asked to exit (`send_control` of `engine/shutdown/mod.rs`, which calls `let_step_end`), or does not wait at all.
 //!
 //! The lanes are production code; the suspension with its lock, the flag and the room belong to the driver. No
 //! receiver makes room.

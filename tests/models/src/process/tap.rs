@@ -1,4 +1,4 @@
-//! A stand-in for taps, which no model has.
+//! A stand-in for taps, which do not exist in a model.
 
 pub(crate) struct TapSink;
 

@@ -1,4 +1,4 @@
-//! Stands in for `util/dispose.rs`.
+//! A stand-in for `util/dispose.rs`.
 
 use super::panics::Site;
 

@@ -128,7 +128,7 @@ struct Node {
     size: u64,
     missing: u32,
     sum: u64,
-    /// Arbiters for the children; if empty, they start beside this node.
+    /// Arbiters for the children; if empty, the children start on the arbiter of this node.
     places: Vec<ArbiterHandle>,
 }
 

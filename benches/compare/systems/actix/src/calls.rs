@@ -39,7 +39,7 @@ async fn call(callee: &Addr<Callee>, number: u64) -> u64 {
     callee.send(Question(number)).await.expect("the callee should answer")
 }
 
-/// Requests that number of calls from the caller.
+/// Requests this number of calls from the caller.
 #[derive(Message)]
 #[rtype(result = "Outcome")]
 struct Calls(u64);

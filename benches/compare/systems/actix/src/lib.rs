@@ -1,9 +1,9 @@
 //! Actix: actors on arbiters, each a thread with an event loop of its own.
 //!
-//! An actor stays on the arbiter where it was started, so its program chooses the place. With one worker, all actors
-//! are on the thread of the system; with two, there is an arbiter besides it, and each workload documents its use. A
-//! message between arbiters wakes a thread, which costs a hundred times as much as a message within an arbiter. So
-//! actors that communicate much and compute little should share an arbiter.
+//! An actor stays on the arbiter where it was started, so the program chooses the place. With one worker, all actors
+//! are on the thread of the system; with two, there is one more arbiter, and each workload documents its use. A message
+//! between arbiters wakes a thread, which costs a hundred times as much as a message within an arbiter. So actors that
+//! communicate much and compute little should share an arbiter.
 //!
 //! Messages are sent with `do_send`. There is no bounded run: the capacity of a mailbox limits only `send`, which waits
 //! for the answer as well, and `try_send`, which fails.
@@ -104,8 +104,8 @@ impl Places {
         self.0.len()
     }
 
-    /// Starts an actor on the place `place`, modulo their number. Must be called on the system's thread, where starting
-    /// an actor needs no message.
+    /// Starts an actor at the given place, modulo the number of places. Must be called on the system's thread, where
+    /// starting an actor needs no message.
     fn start<A: Actor<Context = Context<A>> + Send>(&self, place: usize, actor: A) -> Addr<A> {
         match place % self.count() {
             0 => actor.start(),

@@ -93,7 +93,8 @@ impl Handler<Begin> for Hog {
     }
 }
 
-/// Like `Hog`, but on Tokio's threads for blocking calls, since an arbiter cannot be handed on.
+/// Like `Hog`, but blocks on Tokio's threads for blocking calls, since no other thread can take over an arbiter
+/// meanwhile.
 struct Patient {
     load: Arc<Load>,
 }

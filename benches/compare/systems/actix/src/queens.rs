@@ -14,7 +14,7 @@ use crate::plan::{Outcome, Plan};
 #[rtype(result = "()")]
 struct Work(Vec<u8>);
 
-/// A piece of work is done, with this number of solutions.
+/// The report that a piece of work is done, with the number of solutions.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Done(u64);

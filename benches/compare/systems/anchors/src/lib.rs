@@ -1,5 +1,5 @@
-//! Anchors: libraries that are no alternative to Postroom, as they leave out costly features, but that show how fast a
-//! message can be. Each does the workloads that it has a natural way for, and returns `None` for the others.
+//! Anchors: libraries that are no alternative to Postroom, since they leave out costly features, but that show how fast
+//! a message can be. Each runs the workloads for which it has a natural way, and returns `None` for the others.
 
 mod kanal;
 mod local_sync;
@@ -74,8 +74,8 @@ mod tests {
         Plan { workload, workers: 1, size, width, payload: 0, bound: None, bounding, via, style, work }
     }
 
-    /// A single test, as stakker may run on only one thread of a program. The sizes exceed those of mailboxes and
-    /// batches, and are not multiples of them.
+    /// There is a single test, since stakker may run on only one thread of a program. The sizes exceed those of
+    /// mailboxes and batches, and are not multiples of them.
     #[test]
     fn each_anchor_does_the_four_workloads_that_all_must_do_and_what_it_has_no_way_for_is_absent() {
         for (name, run) in ALL {

@@ -10,8 +10,8 @@ use ::tokio::task::yield_now;
 use super::stage::{Begin, Collector, End, LITTER, Report, finish, mailbox, run, spawn, tell};
 use crate::plan::{Outcome, Plan};
 
-/// An actor that adds numbers until no sender is left: a kameo actor ends when its last address is dropped, here with
-/// the last child.
+/// An actor that adds numbers until no sender is left. A kameo actor ends when its last address is dropped; here, the
+/// last child drops it.
 struct Gatherer {
     sum: u64,
     end: Option<oneshot::Sender<End>>,

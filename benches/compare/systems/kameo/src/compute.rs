@@ -1,4 +1,4 @@
-//! Work that is worth a message: a search, a product, a pipeline.
+//! Messages that carry work: a search, a product, a pipeline.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const WORKERS_PER_THREAD: usize = 4;
 /// The queens of the first rows: a piece of work.
 struct Rows(Vec<u8>);
 
-/// A piece of work is done, with this number of solutions.
+/// The report that a piece of work is done, with the number of solutions.
 struct Done(u64);
 
 /// An actor that hands out work to the workers in turn.

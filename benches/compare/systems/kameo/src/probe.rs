@@ -1,6 +1,6 @@
 //! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! Always on the multi-thread runtime, since the other one would run on the thread outside.
+//! The runtime is always the multi-thread one, since the current-thread one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;

@@ -33,17 +33,17 @@ pub fn spawn<A: Actor<Args = A>>(bound: Option<usize>, actor: A) -> ActorRef<A> 
     A::spawn_with_mailbox(actor, mailbox(bound))
 }
 
-/// Sends, and waits while a bounded mailbox is full. Uses `send` and not the request's own `await`, which would box a
-/// future; and `try_send` for mailboxes without a bound, which needs no future at all.
+/// Sends a message, and waits while a bounded mailbox is full. Uses `send` and not the request's own `await`, which
+/// would box a future, and `try_send` for mailboxes without a bound, which needs no future at all.
 pub async fn tell<A: Actor + Message<M>, M: Send + 'static>(to: &ActorRef<A>, message: M) {
     let request = to.tell(message);
     let sent = if to.mailbox_sender().capacity().is_none() { request.try_send() } else { request.send().await };
     assert!(sent.is_ok(), "a process that a message was for has stopped");
 }
 
-/// Number of spawns or messages after which a process yields its worker to the others. An actor takes about 7 kB, and a
-/// million of them at once would measure the memory's pages: 30 to 300 make little difference, 1,000 costs half as much
-/// again.
+/// Number of spawns or messages after which a process yields its worker to the others. An actor takes about 7 kB, so a
+/// million of them at once would measure the allocation of memory pages. Values from 30 to 300 make little difference;
+/// 1,000 costs half as much again.
 pub const LITTER: u64 = 100;
 
 /// Returns the share of process `index` of `width` in `total`.
@@ -72,8 +72,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Spawns a collector for that many reports. Its mailbox has no bound: it gets few messages, or only ends the
-    /// workload.
+    /// Spawns a collector for `reports` reports. Its mailbox has no bound, since it gets few messages, or serves only
+    /// to end the workload.
     pub fn spawn_for(reports: u64) -> (ActorRef<Self>, oneshot::Receiver<End>) {
         let (end, ended) = oneshot::channel();
         (spawn(None, Self { missing: reports, sum: 0, end: Some(end) }), ended)

@@ -1,5 +1,5 @@
-//! Processes with the trait `Process` written by hand, where the sweeps ask for them. Such a process is known by its
-//! PID, so `Via::Pid` and `Via::Address` are the same here.
+//! Processes that implement the trait `Process` by hand, for the sweeps that ask for them. Such a process is known by
+//! its PID, so `Via::Pid` and `Via::Address` are the same here.
 
 use super::finish::Finish;
 use super::{BATCH, share};

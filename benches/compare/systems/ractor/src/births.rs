@@ -46,7 +46,7 @@ struct Collector;
 
 enum Collected {
     Number(u64),
-    /// All children have stopped.
+    /// The message that all children have stopped.
     End,
 }
 

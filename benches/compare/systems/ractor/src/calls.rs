@@ -44,7 +44,7 @@ async fn call(callee: &ActorRef<Question>, number: u64) -> u64 {
 
 struct Caller;
 
-/// Requests that number of calls from the caller.
+/// Requests this number of calls from the caller.
 struct Calls {
     size: u64,
     reply: RpcReplyPort<Outcome>,

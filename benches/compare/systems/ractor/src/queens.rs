@@ -51,7 +51,7 @@ struct Master;
 enum Order {
     Meet(Peers<Work>),
     Work(Work),
-    /// A piece of work is done, with this number of solutions.
+    /// The report that a piece of work is done, with the number of solutions.
     Done(u64),
 }
 

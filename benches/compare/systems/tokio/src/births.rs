@@ -11,16 +11,16 @@ use super::mailbox::{Address, Inbox, Kind};
 use super::outcome;
 use crate::plan::Outcome;
 
-/// Number of processes that are spawned before they get a turn. Otherwise a single worker would hold all of them at
-/// once, and their memory would not stay in the caches: with one worker, this number was the best of 1, 16, 128, 1,024
-/// and no turns at all (which took two to four times as long); with two workers, the noise was greater than the
-/// difference.
+/// Number of processes that are spawned before they get a turn. Without such turns, a single worker would hold all
+/// processes at once, and their memory would not stay in the caches: with one worker, this number was the best of 1,
+/// 16, 128, 1,024 and no turns at all (which took two to four times as long); with two workers, the noise was greater
+/// than the difference.
 const LITTER: u64 = 128;
 
 pub async fn fork_join_create<K: Kind>(kind: K, size: u64) -> Outcome {
     let (collector, mut reports) = kind.mailbox::<u64>();
-    // Its mailbox closes once the last process has ended and dropped its address, so the collector sees all of them
-    // end.
+    // The collector's mailbox closes once the last process has ended and dropped its address, so the collector sees all
+    // of them end.
     let collecting = spawn(async move {
         let mut sum = 0;
         while let Some(number) = reports.receive().await {

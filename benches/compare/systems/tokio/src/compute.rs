@@ -17,7 +17,7 @@ const WORKERS_PER_THREAD: usize = 4;
 enum ToMaster {
     /// The first rows of boards to be searched.
     Work(Vec<u8>),
-    /// A piece of work is done, with this number of solutions.
+    /// The report that a piece of work is done, with the number of solutions.
     Done(u64),
 }
 

@@ -1,8 +1,8 @@
 //! Bare Tokio: a process is a task, its mailbox an `mpsc` channel, and a reply a `oneshot`, without an actor layer.
 //!
-//! One worker is the current-thread runtime, more are the multi-thread runtime. Neither has a driver for time or
-//! sockets, which only the probes need. The first process of a workload is a task too, so that nothing is measured from
-//! outside.
+//! With one worker, the runtime is the current-thread one; with more, it is the multi-thread one. Neither has a driver
+//! for time or sockets, which only the probes need. The first process of a workload is a task too, so that nothing is
+//! measured from outside.
 
 mod big;
 mod births;

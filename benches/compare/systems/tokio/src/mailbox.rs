@@ -52,7 +52,8 @@ impl Kind for Bounded {
     }
 }
 
-/// The error of a send to a process that has exited. No workload makes one, so it would be a mistake in the workload.
+/// The error of a send to a process that has exited. No workload should make such a send, so the error means a mistake
+/// in the workload.
 const LOST: &str = "the receiver lives";
 
 impl<T: Send + 'static> Address<T> for mpsc::UnboundedSender<T> {

@@ -41,7 +41,7 @@ pub async fn ring<K: Kind>(kind: K, size: u64, width: u64) -> Outcome {
     circle::<K, 0>(kind, vec![size], width).await
 }
 
-/// Runs circles of `width` players, each with one ball and its number of passes.
+/// Runs circles of `width` players, each with one ball and the number of passes that the ball makes.
 async fn circle<K: Kind, const N: usize>(kind: K, passes: Vec<u64>, width: u64) -> Outcome {
     let mut firsts = Vec::new();
     let mut players = Vec::new();

@@ -1,6 +1,6 @@
 //! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! Always on the multi-thread runtime, since the other one would run on the thread outside.
+//! The runtime is always the multi-thread one, since the current-thread one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -54,7 +54,7 @@ fn flood(runtime: &Runtime, width: u64, load: &Arc<Load>) {
     }
 }
 
-/// Starts processes that yield after each step; otherwise others would starve.
+/// Starts processes that yield after each step, since others would starve otherwise.
 fn hogs(runtime: &Runtime, count: usize, load: &Arc<Load>, step: fn(&Load)) {
     for _ in 0..count {
         let load = load.clone();

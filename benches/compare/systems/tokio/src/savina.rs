@@ -16,7 +16,7 @@ struct Guest {
 }
 
 enum ToCreature {
-    /// Sent by the mall: this creature has come, too.
+    /// The mall's message that another creature has come, too.
     Meet(Guest),
     /// A new colour, from the creature that the mall sent here.
     Become(Colour),
@@ -50,7 +50,7 @@ pub async fn chameneos(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, met)
 }
 
-/// Returns the number of creatures that it met.
+/// Returns the number of creatures that this one met.
 async fn creature(mut colour: Colour, mall: UnboundedSender<Guest>) -> u64 {
     let (own, mut inbox) = unbounded_channel();
     let visit = |colour| mall.send(Guest { colour, address: own.clone() }).expect("the mall waits for all creatures");
@@ -120,7 +120,7 @@ pub async fn philosophers(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, meals)
 }
 
-/// Returns the number of its meals.
+/// Returns the number of meals of the philosopher.
 async fn philosopher(
     number: usize,
     meals: u64,
@@ -142,11 +142,11 @@ async fn philosopher(
 enum ToAccount {
     /// An order from the teller: pay 1 to this account.
     Pay(UnboundedSender<ToAccount>),
-    /// Take 1, and tell this account so.
+    /// A request to take 1, and to confirm that to this account.
     Take(UnboundedSender<ToAccount>),
-    /// The other account has received the payment.
+    /// The confirmation that the other account has received the payment.
     Taken,
-    /// No transfers are left.
+    /// The message that no transfers are left.
     Close,
 }
 
@@ -182,7 +182,7 @@ pub async fn banking(size: u64, width: u64) -> Outcome {
     outcome(elapsed, size, transfers)
 }
 
-/// Returns its final balance.
+/// Returns the final balance of the account.
 async fn account(
     mut inbox: UnboundedReceiver<ToAccount>,
     own: UnboundedSender<ToAccount>,

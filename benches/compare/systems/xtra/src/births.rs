@@ -11,10 +11,10 @@ use ::xtra::{Actor, Address, Context, Handler, Mailbox};
 use super::{mailbox, outcome, tell};
 use crate::plan::Outcome;
 
-/// Number of processes that are spawned before they get a turn. Otherwise a single worker would hold all of them at
-/// once, and their memory would not stay in the caches: with one worker, this number was the best of 1, 16, 128, 1,024
-/// and no turns at all (which took two to four times as long); with two workers, the noise was greater than the
-/// difference.
+/// Number of processes that are spawned before they get a turn. Without such turns, a single worker would hold all
+/// processes at once, and their memory would not stay in the caches: with one worker, this number was the best of 1,
+/// 16, 128, 1,024 and no turns at all (which took two to four times as long); with two workers, the noise was greater
+/// than the difference.
 const LITTER: u64 = 128;
 
 /// A process that adds up the numbers that it gets.
@@ -83,7 +83,7 @@ const CHILDREN: u64 = 10;
 struct Node {
     bound: Option<usize>,
     parent: Option<Address<Self>>,
-    /// Its own address, for its children.
+    /// The node's own address, for its children.
     own: Option<Address<Self>>,
     /// The number of its first leaf.
     first: u64,
@@ -93,7 +93,7 @@ struct Node {
 }
 
 impl Actor for Node {
-    /// The sum of its leaves' numbers.
+    /// The sum of the numbers of the leaves below the node.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {

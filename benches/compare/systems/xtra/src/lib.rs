@@ -7,9 +7,9 @@
 //! xtra 0.6 is a binary heap by priority, which returns messages of the same priority in any order. The others are
 //! written so that they end correctly in any order.
 //!
-//! One worker is the current-thread runtime, more are the multi-thread runtime. Neither has a driver for time or
-//! sockets, which no workload needs. The first process of a workload is a task too, so that nothing is measured from
-//! outside.
+//! With one worker, the runtime is the current-thread one; with more, it is the multi-thread one. Neither has a driver
+//! for time or sockets, which no workload needs. The first process of a workload is a task too, so that nothing is
+//! measured from outside.
 
 mod big;
 mod births;

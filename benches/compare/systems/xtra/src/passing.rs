@@ -56,7 +56,7 @@ pub async fn ring(bound: Option<usize>, size: u64, width: u64) -> Outcome {
     circle::<0>(bound, vec![size], width).await
 }
 
-/// Runs circles of `width` players, each with one ball and its number of passes.
+/// Runs circles of `width` players, each with one ball and the number of passes that the ball makes.
 async fn circle<const N: usize>(bound: Option<usize>, passes: Vec<u64>, width: u64) -> Outcome {
     let mut firsts = Vec::new();
     let mut players = Vec::new();

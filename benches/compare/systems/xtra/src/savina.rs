@@ -60,7 +60,7 @@ impl Creature {
 }
 
 impl Actor for Creature {
-    /// The number of creatures that it met.
+    /// The number of creatures that this one met.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {
@@ -182,7 +182,7 @@ struct Philosopher {
 }
 
 impl Actor for Philosopher {
-    /// The number of its meals.
+    /// The number of meals of the philosopher.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {
@@ -237,13 +237,13 @@ pub async fn philosophers(size: u64, width: u64) -> Outcome {
 /// An order from the teller: pay 1 to this account.
 struct Pay(Address<Account>);
 
-/// Take 1, and tell this account so.
+/// A request to take 1, and to confirm that to this account.
 struct Take(Address<Account>);
 
-/// The other account has received the payment.
+/// The confirmation that the other account has received the payment.
 struct Taken;
 
-/// No transfers are left.
+/// The message that no transfers are left.
 struct Close;
 
 struct Account {
@@ -253,7 +253,7 @@ struct Account {
 }
 
 impl Actor for Account {
-    /// Its final balance.
+    /// The final balance of the account.
     type Stop = i64;
 
     async fn stopped(self) -> i64 {

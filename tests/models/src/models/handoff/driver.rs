@@ -21,7 +21,7 @@ pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
 pub(super) const LOSS_NOT_SIGNALLED: Fault = Fault::Driver(5);
 /// A thread that becomes spare does not wake the steps in the blocking queue.
 pub(super) const QUEUE_IS_FORGOTTEN: Fault = Fault::Driver(6);
-/// handoff:B1: the thread continues with its previous permit.
+/// handoff:B1: the returning thread continues with its previous permit.
 pub(super) const KEEPS_ITS_OLD_PERMIT: Fault = Fault::Driver(7);
 /// handoff:B2: no thread is called.
 pub(super) const CALLS_NO_THREAD: Fault = Fault::Driver(8);

@@ -49,7 +49,7 @@ fn what_a_step_that_blocks_was_to_run_next_runs() {
     );
 }
 
-/// Same as above, in async code: the next step of the process is queued, or follows at once.
+/// Like the test above, in async code: the next step of the process is queued, or follows at once.
 #[test]
 fn what_awaits_comes_back_or_waits_its_turn() {
     check(deep(3, 4), &["came back without a permit", "displaced a sleeper", "was called away"], || {

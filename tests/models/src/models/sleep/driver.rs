@@ -178,7 +178,7 @@ pub(super) struct World {
     stopped: AtomicBool,
     habits: Habits,
     asleep: [Unseen; THREADS],
-    /// Whether the thread got its permit while the watchdog rested. Each is used by its own thread only.
+    /// For each thread, whether it got its permit while the watchdog rested. Each entry is used by its own thread only.
     unwatched: [Unseen; THREADS],
 }
 

@@ -49,7 +49,7 @@ fn a_push_from_outside() {
     });
 }
 
-/// Two jobs from outside, the first of which ends only after the other has run: one thread must not keep both.
+/// Two jobs come from outside, and the first ends only after the other has run: one thread must not keep both.
 #[test]
 fn a_push_for_each_thread() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
@@ -83,8 +83,8 @@ fn own_work_is_not_lost() {
     });
 }
 
-/// Same as above, but the pusher's next step ends only after the other thread has run that job: the fenced announcement
-/// before the step finds the sleeper.
+/// Like the test above, but the pusher's next step ends only after the other thread has run that job: the fenced
+/// announcement before the step finds the sleeper.
 #[test]
 fn own_work_is_announced_before_a_long_step() {
     check(3, &["overlooked a sleeper", "woke a sleeper for own work", "woke a sleeper", "stole", "parked"], || {
@@ -93,7 +93,7 @@ fn own_work_is_announced_before_a_long_step() {
     });
 }
 
-/// Same as above, without that announcement: the watchdog makes another one.
+/// Like the test above, without that announcement: the watchdog makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
     check(deep(1, 2), &["overlooked a sleeper", "stole", "parked"], || {
@@ -112,8 +112,8 @@ fn work_is_not_lost_while_a_thread_is_held_back() {
     });
 }
 
-/// Same as above, but the jobs come from outside while both threads are going to sleep: the last one sees the jobs or
-/// is woken.
+/// Like the test above, but the jobs come from outside while both threads are going to sleep: the last one sees the
+/// jobs or is woken.
 #[test]
 fn work_from_outside_is_not_lost_while_a_thread_is_held_back() {
     check(deep(2, 3), &["took from its own queues only", "woke a sleeper", "parked"], || {
@@ -154,7 +154,7 @@ fn a_used_slice_is_not_lost() {
     });
 }
 
-/// Same as above, but the pusher's next step, from the run-next slot, ends only after another thread has run that
+/// Like the test above, but the pusher's next step, from the run-next slot, ends only after another thread has run that
 /// process: the watchdog announces the process.
 #[test]
 fn a_used_slice_behind_a_long_step() {
@@ -204,8 +204,8 @@ fn a_job_behind_a_long_step() {
     });
 }
 
-/// Same as above, with threads that are going to sleep and find the earlier push in their second check, while the
-/// watchdog comes to rest: it sees that a thread has left the list, or is woken (watchdog:G1).
+/// Like the test above, with threads that are going to sleep and find the earlier push in their second check, while the
+/// watchdog begins to rest: it sees that a thread has left the list, or is woken (watchdog:G1).
 #[test]
 fn a_job_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -219,7 +219,7 @@ fn a_job_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// A process that has used up its time slice is behind a long step of the only thread, while the watchdog comes to
+/// A process that has used up its time slice is behind a long step of the only thread, while the watchdog begins to
 /// rest (watchdog:G1).
 #[test]
 fn a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest() {
@@ -233,8 +233,8 @@ fn a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// Two jobs from outside for the only thread, the first of which ends only after the other has run, while the watchdog
-/// comes to rest (watchdog:G2, in sleep:P3 or in sleep:F3).
+/// Two jobs arrive from outside for the only thread, and the first ends only after the other has run, while the
+/// watchdog begins to rest (watchdog:G2, in sleep:P3 or in sleep:F3).
 #[test]
 fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "woke a sleeper", "parked"], || {
@@ -251,8 +251,8 @@ fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// Same as above, with two threads that find the jobs in their second check: the last searcher announces the remaining
-/// work.
+/// Like the test above, with two threads that find the jobs in their second check: the last searcher announces the
+/// remaining work.
 #[test]
 fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
     check(1, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -266,7 +266,7 @@ fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
 }
 
 /// A timer is set while the only thread is in a step that ends only after the timer has fired, or wakes up for that
-/// step, and the watchdog comes to rest (watchdog:G3, or watchdog:G2 in sleep:F3).
+/// step, and the watchdog begins to rest (watchdog:G3, or watchdog:G2 in sleep:F3).
 #[test]
 fn a_timer_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -394,7 +394,7 @@ fn fault_moved_without_lock() {
     fault::with(MOVED_WITHOUT_LOCK, what_is_moved_is_not_at_rest);
 }
 
-/// A thread that left its own work to others would lose it: its announcement may have missed them.
+/// A thread that left its own work to other threads would lose it, since its announcement may have missed them.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_own_work_left() {

@@ -15,7 +15,7 @@ use crate::plan::{Outcome, Plan};
 #[rtype(result = "()")]
 struct Know(Peers<Creature>);
 
-/// A creature that wants to meet another one, or that another one is to meet.
+/// A creature that wants to meet another one, or one that the receiver is to meet.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Meet {

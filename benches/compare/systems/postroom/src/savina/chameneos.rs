@@ -24,7 +24,7 @@ impl Creature {
         self.mall.arrive(ctx.address(), self.colour).send().expect("the mall lives");
     }
 
-    /// Another creature has arrived, while this one waited.
+    /// Meets another creature, which has arrived while this one waited.
     #[message]
     fn meet(&mut self, ctx: &mut Context<Self>, other: Address<Creature>, colour: Colour) {
         let blend = self.colour.complement(colour);
@@ -39,7 +39,7 @@ impl Creature {
         self.visit(ctx);
     }
 
-    /// The mall is closed.
+    /// Reports the number of meetings, since the mall is closed.
     #[message]
     fn leave(&mut self) {
         self.mall.gone(self.meetings).send().expect("the mall lives");

@@ -26,7 +26,7 @@ impl Philosopher {
         self.arbiter.hungry(ctx.address(), self.seat).send().expect("the arbiter lives");
     }
 
-    /// A neighbour is eating.
+    /// Asks again, since a neighbour is eating.
     #[message]
     fn denied(&mut self, ctx: &mut Context<Self>) {
         self.arbiter.hungry(ctx.address(), self.seat).send().expect("the arbiter lives");

@@ -69,7 +69,7 @@ struct Teller;
 enum Errand {
     Know(Peers<Entry>),
     Begin,
-    /// A transfer is done.
+    /// The report that a transfer is done.
     Done,
 }
 
