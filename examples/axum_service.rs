@@ -180,7 +180,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let runtime = Runtime::new()?; // tasks call processes, and no process uses Tokio: a handle is not required
     let tree = Supervisor::one_for_one()
-        // Much too long for a service. Here it ensures that the stock is down while the program makes requests to it.
+        // This delay is much too long for a service. Here it ensures that the stock is down while the program makes
+        // requests to it.
         .backoff(Backoff::constant(Duration::from_secs(3_600)))
         .child("stock", |spawn| spawn.of(Stock { tea: 10, waiting: Vec::new() }).serve())
         .child("auditors", |spawn| {

@@ -27,7 +27,7 @@ struct Said {
 #[process]
 struct User {
     name: &'static str,
-    /// How long reading a line takes.
+    /// The time that reading a line takes.
     pace: Duration,
     read: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl User {
     async fn hear(&mut self, ctx: &mut Context<Self>, said: Said) {
         let Said { room, by, line } = said;
         match self.name {
-            // The output shows Ada's view.
+            // The printed output shows Ada's view.
             "Ada" => println!("[{room}] {by}: {line}"),
             "Eve" if !line.is_ascii() => panic!("cannot show `{line}`"),
             _ => {}

@@ -23,19 +23,19 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use postroom::prelude::*;
 
-/// How many links away from the start a page may be.
+/// Maximum number of links between the start and a page.
 const DEPTH: usize = 3;
 
-/// How many pages to visit.
+/// Number of pages to visit.
 const PAGES: usize = 20;
 
-/// How many requests may be under way at a time.
+/// Maximum number of concurrent requests.
 const FETCHERS: usize = 4;
 
-/// How long to wait between two requests to the same host.
+/// Pause between two requests to the same host.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a request may take.
+/// Time limit of a request.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Number of attempts before a page is given up.

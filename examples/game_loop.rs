@@ -41,7 +41,7 @@ const TICKS_PER_SNAPSHOT: u32 = 3;
 /// The top speed of a car, in millimetres per step.
 const TOP_SPEED: i64 = 500;
 
-/// How much a car gains or loses per step, in millimetres per step.
+/// Change of a car's speed per step, in millimetres per step.
 const ACCELERATION: i64 = 5;
 
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ enum Input {
 struct Car {
     input: Input,
     speed: i64,
-    /// In millimetres from the start.
+    /// Distance from the start in millimetres.
     position: i64,
 }
 

@@ -35,7 +35,7 @@ const ATTEMPTS: u32 = 4;
 /// Delay before the second attempt. It doubles with each further attempt.
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// How long the mail server may take to answer.
+/// Time limit for the mail server's answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The idempotency key of a job, chosen by its client.
@@ -124,7 +124,7 @@ impl Job {
             // The worker itself has a limit, which does not include the time that the job waits for a worker.
             match self.workers.run(key, to.clone()).timeout(Duration::MAX).await {
                 Ok(()) => return Ok(attempts + 1),
-                // Not an attempt: the pool is full, or is being restarted.
+                // This failure does not count as an attempt: the pool is full, or is being restarted.
                 Err(error) if error.is_retryable() => {}
                 Err(reason) => {
                     attempts += 1;

@@ -25,7 +25,7 @@ what each of them took.";
 /// The default number of processes.
 const PROCESSES: u64 = 1_000_000;
 
-/// How long the shutdown may take, for any number of processes.
+/// Time limit of the shutdown, for any number of processes.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 #[process]

@@ -70,7 +70,7 @@ fn everywhere(deed: Deed) {
 /// kinds that may run user code are allowed, which the runtime checks itself in a debug build.
 const KINDS: [(&[ThreadKind], &[&str]); 3] = [
     (&[ThreadKind::Pinned], &["Make"]),
-    // In a step.
+    // The code runs in a step.
     (
         &[ThreadKind::Worker, ThreadKind::Pinned],
         &[
@@ -87,7 +87,7 @@ const KINDS: [(&[ThreadKind], &[&str]); 3] = [
             "CompleteHook",
         ],
     ),
-    // Reports from threads that must not run user code.
+    // The code is called on behalf of threads that must not run user code.
     (&[ThreadKind::Notifier], &["StallHook", "DumpHook", "OutsideTimer"]),
 ];
 

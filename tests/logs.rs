@@ -224,7 +224,7 @@ fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
         }
         runtime.until_idle().unwrap();
         assert_eq!(runtime.statistics().dead_letters.unhandled, FLOOD);
-        // At most ten in each second, so this holds unless a message takes 100 ms.
+        // At most ten lines are logged in each second, so this holds unless a message takes 100 ms.
         let lines = logged(&format!(" to={}", clerk.pid()));
         assert!(!lines.is_empty() && (lines.len() as u64) < FLOOD / 2, "{} lines", lines.len());
     });

@@ -156,7 +156,8 @@ fn mappings() -> usize {
 /// briefly after it has been joined, and a runtime that is dropped in a process ends its threads later.
 fn come_back_to(before: Option<[usize; 2]>, kind: &str) {
     let until = Instant::now() + PATIENCE;
-    // Read once, because a thread of a runtime that was dropped in a process may start briefly after the counts match.
+    // The counts are read once, because a thread of a runtime that was dropped in a process may start briefly after
+    // they match.
     let now = Cell::new(None);
     eventually(|| {
         now.set(held());

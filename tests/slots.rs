@@ -207,7 +207,7 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                     let (mut sent, mut last) = (0_u64, None);
                     while !over.is_open() {
                         let now = *current.lock().unwrap();
-                        // Also sends to the previous process, which is dead or exiting.
+                        // This also sends to the previous process, which is dead or exiting.
                         for (pid, number) in [now, last].into_iter().flatten() {
                             sent += u64::from(host.send(pid, number).is_ok());
                         }

@@ -8,7 +8,7 @@ use crate::command::{Command, CommandError};
 use crate::connection::{Connection, Lost};
 use crate::resp::Words;
 
-/// Why a command is refused.
+/// The reason why a command is refused.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error(transparent)]

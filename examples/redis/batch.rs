@@ -9,12 +9,12 @@ use smallvec::SmallVec;
 
 use crate::reply::Replies;
 
-/// Most keys are short, and are moved and stored without an allocation.
+/// The key of a value. Most keys are short, and are moved and stored without an allocation.
 pub type Key = SmallVec<[u8; 24]>;
-/// Shared, not copied, by the messages and the shard.
+/// A value, which the messages and the shard share without copying it.
 pub type Value = Arc<[u8]>;
 
-/// When the replies reach this size in bytes, they are written to the client, even if more may follow.
+/// Size of the replies, in bytes, at which they are written to the client, even if more may follow.
 const MANY: usize = 64 * 1024;
 
 /// An operation on one key.

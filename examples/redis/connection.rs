@@ -21,7 +21,7 @@ use crate::shard::Shard;
 /// Maximum number of operations in a message, so that other connections can use the shard, too.
 const MOST: usize = 128;
 
-/// How long a client may take to close its side.
+/// The time that a client may take to close its side.
 const PARTING: Duration = Duration::from_millis(100);
 
 #[process]
@@ -35,7 +35,7 @@ pub struct Connection {
     pub is_over: bool,
 }
 
-/// Why a connection is broken.
+/// The reason why a connection is broken.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
     #[error(transparent)]

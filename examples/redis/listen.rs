@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::connection::Connection;
 use crate::keys::Keys;
 
-/// How long the listener waits when the system has no room for another connection.
+/// The time that the listener waits when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection may take at shutdown to write its last replies, which its client may not read.
+/// The time that a connection may take at shutdown to write its last replies, which its client may not read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[process]

@@ -61,7 +61,7 @@ Serves the Redis protocol on 127.0.0.1, until it is interrupted.
 
 It uses all cores but one; POSTROOM_WORKERS says how many instead.";
 
-/// How long the shutdown may take. The connections are killed long before; this limit is for an overloaded machine.
+/// Time limit of the shutdown. The connections are killed long before; this limit is for an overloaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An error that ends the program, and is only shown to the user.

@@ -36,7 +36,7 @@ impl Drop for End {
     }
 }
 
-/// Why a key was not changed.
+/// The reason why a key was not changed.
 #[derive(Debug, thiserror::Error)]
 enum Unchanged {
     #[error("value is not an integer or out of range")]

@@ -40,13 +40,13 @@ const LONGEST: usize = 16 * 1024;
 /// Maximum number of lines that wait for a slow client.
 const WAITING: usize = 64;
 
-/// How long a write to a client may take.
+/// The time that a write to a client may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a client may take to read the last lines and to close its side.
+/// The time that a client may take to read the last lines and to close its side.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// How long the server may take to shut down.
+/// The time that the server may take to shut down.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// A line that goes to everyone in a room.

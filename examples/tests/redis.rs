@@ -20,7 +20,7 @@ mod program;
 
 type Tested = Result<(), Box<dyn Error>>;
 
-/// How long the server may take to answer: a limit so that the test cannot hang.
+/// The time that the server may take to answer, so that the test cannot hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server for one test.

@@ -12,7 +12,7 @@ use crate::merge::Merge;
 use crate::program::{Failure, complain, say};
 use crate::walk::Skipped;
 
-/// How many of the most frequent words are printed.
+/// Number of the most frequent words that are printed.
 const TOP: usize = 20;
 
 /// The interval of the progress line: short, but readable.
@@ -28,7 +28,7 @@ pub struct Collector {
     words: u64,
     skipped: BTreeSet<PathBuf>,
     started: Instant,
-    /// When the progress line is due; `None` if standard error is not a terminal.
+    /// The time at which the progress line is due; `None` if standard error is not a terminal.
     redraw: Option<Instant>,
 }
 

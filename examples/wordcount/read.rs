@@ -16,7 +16,7 @@ use crate::collect::Collector;
 use crate::program::{Failure, MESSAGE_LIMIT, PATIENCE};
 use crate::walk::{Piece, Skipped, Walker};
 
-/// How many bytes to read at a time beyond the end of a piece, where only the end of one word is needed.
+/// Number of bytes to read at a time beyond the end of a piece, where only the end of one word is needed.
 const OVERRUN: u64 = 1024;
 
 /// Text for a parser. It is passed back and forth: full from the reader, and empty with the next request.

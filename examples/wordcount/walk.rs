@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use postroom::prelude::*;
 
-/// How much of a file one reader takes at a time: large enough that the cuts cost nothing, small enough that a single
-/// file of some hundred MiB keeps every core busy. The value is a guess; a run over one large file would settle it.
+/// Size in bytes of the piece of a file that a reader takes at a time: large enough that the cuts cost nothing, small
+/// enough that a single file of some hundred MiB keeps every core busy. The value is a guess; a run over one large file
+/// would settle it.
 const PIECE: u64 = 16 << 20;
 
 /// A part of a file.
@@ -21,7 +22,7 @@ const PIECE: u64 = 16 << 20;
 pub struct Piece {
     pub path: PathBuf,
     pub start: u64,
-    /// The end; `None` is the end of the file, wherever that is when it is read.
+    /// The end of the part. `None` is the end of the file, wherever that is when the part is read.
     pub end: Option<u64>,
 }
 

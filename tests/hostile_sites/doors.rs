@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The code runs in the caller of the function, to which its panic propagates.
 const CALLER: &str = "the caller";
-/// Implemented by generated code, or sealed: the code runs in a step or where an address is used.
+/// The code is generated, or the trait is sealed: the code runs in a step or where an address is used.
 const GENERATED: &str = "generated";
 /// Serde's code for the values of remote messages. The runtime never runs it; crates that implement a wire format do,
 /// under their own guard. In `postroom-cluster` that is `contain` in `codec/format.rs`, with tests beside it.
@@ -81,7 +81,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/send/replies.rs new", &[CALLER]),
     ("call/package.rs answer", &[CALLER]),
     ("call/package.rs answer_result", &[CALLER]),
-    // For the threads of a cluster.
+    // Functions that are meant for the threads of a cluster, and others that run their code in the caller.
     ("util/notifiers.rs run", &[CALLER]),
     ("errors/sending.rs map_failed", &[CALLER]),
     ("routing/remote_links.rs connect", &[CALLER]),
@@ -99,7 +99,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/definition/remote.rs trait RemoteValue", &[CODEC]),
     ("actor/definition/remote.rs trait FallibleRemoteAnswer", &[GENERATED]),
     ("actor/definition/remote.rs trait RemoteVisitor", &[CALLER]),
-    // For `#[process]` and `#[protocol]`, or sealed.
+    // Traits and functions that are meant for `#[process]` and `#[protocol]`, or are sealed.
     ("actor/handle/address.rs trait NarrowOf", &[GENERATED]),
     ("api/child_spawn.rs trait KnownType", &[GENERATED]),
     ("actor/send/addressed.rs trait Addressed", &[GENERATED]),

@@ -16,12 +16,12 @@ pub(crate) mod stress;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// How a station calls the next one.
+/// The way in which a station calls the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
-    /// By `pass`, which awaits.
+    /// The station calls by `pass`, which awaits.
     Await,
-    /// By `block`, which blocks.
+    /// The station calls by `block`, which blocks.
     Block,
 }
 

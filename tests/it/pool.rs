@@ -216,7 +216,7 @@ fn a_pool_without_members_to_be_is_refused() {
             let error = bad.spawn(runtime, |spawn| spawn.of(Worker::default()).serve()).unwrap_err();
             assert!(matches!(error, SpawnError::NoMembers { .. }), "{error}");
         }
-        // Extreme but valid options.
+        // These options are extreme, but valid.
         let odd = Pool::fixed(1).concurrency(0).queue(usize::MAX).deadline(Duration::MAX).idle_after(Duration::MAX);
         assert_eq!(pool(runtime, odd).address().echo(1).wait(), Ok(1));
     });

@@ -233,7 +233,7 @@ fn an_async_method_is_handled_until_it_returns() {
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
     let active = record(runtime.host());
     assert_eq!(counter.add_later(3).wait(), Ok(3));
-    // Otherwise the next message may be handled in the slice that has sent the answer.
+    // Without this wait, the next message may be handled in the slice that has sent the answer.
     runtime.until_idle().expect("outside");
     assert_eq!(counter.add(4).wait(), Ok(7));
     runtime.until_idle().expect("outside");

@@ -123,7 +123,7 @@ fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
     impl Transport for Engine {}
     soon(|| {
         let (runtime, pid, _) = collects();
-        // A node that no other test uses.
+        // This node is used by no other test.
         let node = NodeId::new(this_node().get() ^ 2).or(NodeId::new(4)).unwrap();
         let (far, engine) = (at(node, 0, pid), Arc::new(Engine(Mutex::default())));
         Router::of_program().connect(node, engine.clone());

@@ -20,7 +20,7 @@ const IN_ORDER: [(&str, &str, &str, &str, &str); 7] = [
 /// Orderings that exclude an access from the total order.
 const WEAKER: [&str; 4] = ["Relaxed", "Acquire", "Release", "AcqRel"];
 
-/// If a hardware barrier follows, the access needs no order.
+/// The name of the hardware barrier. If it follows, the access needs no order.
 const BARRIER: &str = "checked_light_barrier";
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 pub enum Way {
     /// Sent: the message is handled, returned to its sender, or becomes a dead letter.
     Sent,
-    /// Called: likewise, but a refused or abandoned message is not returned.
+    /// Called: like `Sent`, but a refused or abandoned message is not returned.
     Called,
     /// Sent later: like `Sent`, or withdrawn when its timer is cancelled.
     Later,

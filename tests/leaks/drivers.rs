@@ -161,7 +161,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
             27..29 => tend_tree(world, &mut dice),
             29 => start_pool(world, dice.next()),
             30..32 => {
-                // The permanent child.
+                // This kills the permanent child, which is then restarted.
                 add(&world.books.restarts);
                 let child = lock(&world.trees).first().and_then(|tree| tree.child_pid("permanent").ok());
                 child.map(Pid::kill);

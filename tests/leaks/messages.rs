@@ -5,7 +5,7 @@ use postroom::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Longer than any test: a wait of this length ends for another reason or has leaked.
+/// A time that is longer than any test: a wait of this length ends for another reason, or has leaked.
 pub const LONG: Duration = Duration::from_secs(3600);
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -267,7 +267,7 @@ impl Partner {
     }
 }
 
-/// How a child is bound to its parent.
+/// The way in which a child is bound to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Child and parent are linked.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 const MESSAGES: u64 = 500_000;
 
-/// More messages than any measurement sends: the client drops messages beyond its capacity.
+/// The capacity of a subscription. It exceeds the number of messages of any measurement, since the client drops
+/// messages beyond the capacity.
 const CAPACITY: usize = 1 << 20;
 
 const SINK: &str = "compare.sink";

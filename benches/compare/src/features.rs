@@ -18,7 +18,8 @@ const COUNTED: u64 = 1_000;
 /// Number of balls in the air between two processes that never pause: more than a process handles in one step.
 const BALLS: usize = 1_000;
 
-/// How many messages more or less than its bound a mailbox may hold, since its length is checked only every so often.
+/// Number of messages by which a mailbox may exceed or fall short of its bound, since its length is checked only every
+/// so often.
 const ROUGHLY: usize = 256;
 
 type Dead = Arc<Mutex<Vec<DeadLetterReason>>>;

@@ -105,7 +105,7 @@ fn stages_in(work: Duration, time: Duration) -> (u64, u64) {
 /// Returns `size`, rounded up so that all participants have the same share.
 pub fn shared_evenly(workload: Workload, size: u64, width: u64) -> u64 {
     let shares = match workload {
-        // There and back for each pair; a ping and a pong for each process.
+        // A ball goes there and back in each pair; each process handles a ping and a pong.
         Workload::PingPongPairs | Workload::Big => 2 * width,
         Workload::FanIn | Workload::FanOut | Workload::Philosophers | Workload::Dictionary => width,
         _ => 1,

@@ -27,10 +27,10 @@ use operation::{OPERATIONS, Operation};
 use passing::RecordedPart;
 use recorded::{Recorded, RecordedError};
 
-/// If it is 1, `check` passes even though Valgrind or `objdump` is not installed.
+/// If this variable is 1, `check` passes even though Valgrind or `objdump` is not installed.
 const SKIP: &str = "POSTROOM_SKIP_INSTRUCTIONS";
 
-/// If it is 1, a subscriber records the spans of messages and does nothing with them (feature `spans`).
+/// If this variable is 1, a subscriber records the spans of messages and does nothing with them (feature `spans`).
 #[cfg(feature = "spans")]
 const SPANS: &str = "POSTROOM_SPANS";
 

@@ -74,7 +74,7 @@ impl Producer {
     }
 }
 
-/// Not inlined, since `send` and `receive` are measured by the name of this function.
+/// Sends a batch of messages. Not inlined, since `send` and `receive` are measured by the name of this function.
 #[inline(never)]
 fn send_batch(counter: Address<Counter>, numbers: Range<u64>) {
     for number in numbers {
@@ -117,7 +117,7 @@ impl Player {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RecordedPart {
     Nothing,
-    /// Recorded by a flight recorder with its default options.
+    /// The samples that a flight recorder takes with its default options.
     Samples,
     Whole,
 }

@@ -118,7 +118,7 @@ pub fn spawn(count: u64) {
     finish(start, count);
 }
 
-/// Longer than any measurement.
+/// A time that is longer than any measurement.
 const LONG: Duration = Duration::from_secs(3_600);
 
 #[process]

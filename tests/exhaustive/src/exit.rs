@@ -2,7 +2,7 @@
 
 use crate::links::protocol::Cause;
 
-/// Why a process exited.
+/// The reason why a process exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ExitReason {
     Normal,

@@ -245,7 +245,7 @@ fn a_method_may_answer_later_from_anywhere() {
         assert_eq!(desk.later(5).wait(), Ok(5));
         assert_eq!(desk.later_or_not(5).wait(), Ok(5));
         assert_eq!(desk.later_or_not(10).wait(), Err(CallError::Failed("10 is too much".to_string())));
-        // Sent, not called: the reply is discarded.
+        // The message is sent, not called, so the reply is discarded.
         desk.later(6).send().unwrap();
         desk.keep().send().unwrap();
         assert_eq!(desk.answer_kept(1).wait(), Ok(1));
@@ -485,14 +485,14 @@ struct Patient(u32);
 
 #[process]
 impl Patient {
-    /// Compiled.
+    /// An entry that is compiled.
     #[cfg(not(any()))]
     #[entry]
     fn open(&mut self, number: u32) {
         self.0 = number;
     }
 
-    /// Not compiled.
+    /// An entry that is not compiled.
     #[cfg(any())]
     #[entry]
     fn open(&mut self, text: String) {

@@ -322,7 +322,7 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
     let user = runtime.spawn(User).serve()?;
     assert_eq!(user.spawn_blocking(2).wait()?, 3);
     runtime.block_on(async {
-        // Captured, so that it is also dropped if the task is never polled.
+        // The value is captured, so that it is also dropped if the task is never polled.
         let dropped = Dropped(sender);
         tokio::spawn(async move {
             let _dropped = dropped;

@@ -25,7 +25,7 @@ fn spawn_brief(host: Host) -> Vec<Pid> {
     (0..ENDED).map(|_| host.spawn_process(brief()).start().expect("it starts")).collect()
 }
 
-/// How the thread blocks.
+/// The way in which the thread blocks.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Async,

@@ -123,7 +123,7 @@ fn messages_from_outside_reach_a_pair_in_order() {
     });
 }
 
-/// Like the previous test, while the watchdog takes the tokens that a thread keeps to itself.
+/// Like the test above, while the watchdog takes the tokens that a thread keeps to itself.
 #[test]
 fn messages_from_outside_reach_a_pair_whose_steps_seem_stuck() {
     soon(|| {
@@ -146,7 +146,7 @@ fn messages_from_outside_reach_a_ring_in_order() {
     });
 }
 
-/// Like the previous test, while the watchdog takes the tokens that a thread keeps to itself.
+/// Like the test above, while the watchdog takes the tokens that a thread keeps to itself.
 #[test]
 fn messages_from_outside_reach_a_ring_whose_steps_seem_stuck() {
     soon(|| {

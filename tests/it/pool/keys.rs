@@ -93,7 +93,7 @@ fn messages_during_the_retirement_of_a_key_go_to_the_next_process_in_order() {
         let mut before = vec![];
         for item in 0..500 {
             let items = carts.address().add("ada".to_string(), item).wait().unwrap();
-            // Either from the same process as before or from a new one.
+            // The call was handled either by the same process as before or by a new one.
             assert!(items == [item] || items == [before, vec![item]].concat(), "{items:?}");
             before = items;
         }

@@ -188,7 +188,7 @@ fn a_member_whose_mailbox_others_have_filled_is_left_alone_until_it_has_room() {
             .spawn(runtime, |spawn| spawn.of(Worker::default()).mailbox(Bound::Hard(1, Overflow::Refuse)).serve())
             .unwrap();
         let (address, member, gate) = (workers.address(), workers.members()[0], Gate::new());
-        // Sent directly to the member, which handles the first message and has the second in its mailbox.
+        // The messages are sent directly to the member, which handles the first one and has the second in its mailbox.
         runtime.send(member, WorkerWork { gate: gate.clone(), value: 1 }).unwrap();
         gate.wait_for_arrival();
         until(|| runtime.send(member, WorkerEcho { value: 2 }).is_ok());
@@ -210,7 +210,7 @@ fn calls_with_kept_replies_count_until_they_are_answered() {
         address.echo(1).send().unwrap();
         assert_eq!(workers.statistics().waiting, 1);
         let member = workers.members()[0];
-        // Sent directly to the member, so the message may get ahead of the pool's messages.
+        // The message is sent directly to the member, so it may get ahead of the pool's messages.
         until(|| {
             runtime.send(member, WorkerAnswerAll { value: 5 }).unwrap();
             kept.is_finished()

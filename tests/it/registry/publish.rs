@@ -83,7 +83,7 @@ fn an_event_reaches_each_process_that_subscribed_to_its_type_once() {
         assert_eq!(runtime.publish(Placed(1)), 2);
         let seen = |of: Address<Clerk>| of.seen().wait().unwrap();
         assert_eq!((seen(one).0, seen(other).0, seen(third)), (vec![1], vec![1], (vec![], vec![])));
-        // Subscribed twice, but one unsubscribe is enough.
+        // The process has subscribed twice, but one unsubscribe is enough.
         assert!(runtime.unsubscribe::<Placed>(one) && !runtime.unsubscribe::<Placed>(one));
         assert_eq!((runtime.publish(Placed(2)), seen(one).0, seen(other).0), (1, vec![1], vec![1, 2]));
         end(other.pid());

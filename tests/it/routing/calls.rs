@@ -298,13 +298,14 @@ fn a_caller_elsewhere_is_told_once_whatever_becomes_of_its_package() {
         let node = Node::of(pair.there.node()).unwrap();
         drop(package(there.pid(), Payload::new(1)));
         assert_eq!(told.lock().unwrap().drain(..).collect::<Vec<_>>(), [Some(CallError::Unhandled)]);
-        // Refused, and then dropped.
+        // This package is refused, and then dropped.
         let nowhere = Pid::from_bytes(there.pid().to_bytes().map(|byte| byte ^ 1)).unwrap();
         let refused = node.deliver(package(nowhere, Payload::new(1))).unwrap_err();
         assert_eq!(refused.reason, SendFailure::UnknownNode(nowhere));
         drop(refused);
         assert_eq!(told.lock().unwrap().drain(..).collect::<Vec<_>>(), [Some(CallError::Unhandled)]);
-        // Taken apart: if it was not sent, it was not delivered; if it was sent, it may have been.
+        // The package is taken apart. If its message was not sent, it was not delivered; if it was sent, it may have
+        // been delivered.
         for is_sent in [false, true] {
             let (to, payload, mut answerer) = package(there.pid(), Payload::new(1)).take_apart();
             assert!(to == there.pid() && payload.value_type() == std::any::TypeId::of::<i32>());
@@ -316,7 +317,7 @@ fn a_caller_elsewhere_is_told_once_whatever_becomes_of_its_package() {
             let expected = if is_sent { CallError::Dropped } else { CallError::Unhandled };
             assert_eq!(told.lock().unwrap().drain(..).collect::<Vec<_>>(), [Some(expected)]);
         }
-        // Handled: the answering process survives the panic.
+        // The package is handled: the answering process survives the panic.
         node.deliver(package(there.pid(), Payload::new(AskerHalf { number: 4 }))).unwrap();
         until(|| !told.lock().unwrap().is_empty());
         assert_eq!(*told.lock().unwrap(), [None]);

@@ -18,7 +18,7 @@ pub(super) enum Parcel {
     Answer(u64, Result<Payload, CallError>),
 }
 
-/// How a wire treats parcels.
+/// The way in which a wire treats parcels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Takes,

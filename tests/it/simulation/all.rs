@@ -42,7 +42,7 @@ fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     for (setters, cells, schedules) in
         [(1, 1, 1), (2, 1, 4), (3, 1, 30), (4, 1, 336), (1, 3, 1), (2, 2, 16), (2, 3, 64)]
     {
-        // Also with a hard bound, if the search is short.
+        // If the search is short, it is repeated with a hard bound.
         let bounds = [Bound::Unbounded, Bound::Hard(9, Overflow::Refuse)];
         for bound in bounds.into_iter().take(if schedules > 30 { 1 } else { 2 }) {
             let covered = explore(setters, cells, bound);

@@ -38,7 +38,7 @@ use postroom::prelude::*;
 use postroom::test::Sim;
 use std::time::Duration;
 
-/// Longer than any scenario takes.
+/// A time that is longer than any scenario.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A time that several operations take, so that they end at the same moment.

@@ -15,7 +15,7 @@ fn children_are_started_and_stopped_while_the_supervisor_runs() {
         let tree = dynamic(&runtime);
         assert!(tree.children().is_empty());
         let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
-        // Called at once: messages wait until the child runs.
+        // The child is called at once: messages wait until it runs.
         assert_eq!(a.add(4).wait(), Ok(4));
         assert_eq!(tree.child::<Worker>("a").unwrap(), a);
         let life = a.pid().join();

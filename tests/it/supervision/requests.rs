@@ -238,7 +238,7 @@ fn between_two_processes_a_wait_is_for_the_next_and_a_request_to_end_finds_none(
         let reason = crash(a);
         assert_eq!(end.wait(), reason);
         assert_eq!((downs.down().monitor, exits.exit().pid), (monitor, a.pid()));
-        // Likewise if there is no next process.
+        // The same holds if there is no next process.
         eventually(|| tree.children()[0].state == ChildState::BackingOff);
         let end = a.pid().join();
         tree.stop_child("a").unwrap();

@@ -74,7 +74,7 @@ fn a_child_that_was_redefined_is_restarted_as_the_new_definition_and_keeps_all_e
         assert_eq!((kind(&tree), restarts(&tree, "a")), ("Clerk", 1));
         assert_eq!(runtime.whereis("the clerk"), Some(a.pid()));
         assert!(tree.child::<Worker>("a").is_err());
-        // Likewise while the child is down.
+        // The same holds while the child is down.
         tree.stop_child("a").unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
         assert_eq!((kind(&tree), tree.child::<Clerk>("a").unwrap()), ("Clerk", clerk));

@@ -65,7 +65,7 @@ fn heard_while_timers_were_left(after: Duration) -> Option<u64> {
     let (heard, while_timers_were_left) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let hearer =
         Hearer { host: runtime.host(), heard: heard.clone(), while_timers_were_left: while_timers_were_left.clone() };
-    // Unbounded, since a timer's message to a full mailbox is a dead letter.
+    // The mailbox is unbounded, since a timer's message to a full mailbox is a dead letter.
     let hearer = runtime.spawn(hearer).mailbox(Bound::Unbounded).serve().unwrap();
     let setter = runtime.spawn(Setter { hearer }).serve().unwrap();
     setter.set(after).wait().unwrap();

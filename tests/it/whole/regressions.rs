@@ -17,7 +17,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than the time limit of the tests.
+/// A time that is longer than the time limit of the tests.
 const AGES: Duration = Duration::from_secs(3600);
 
 fn milliseconds(count: u64) -> Duration {

@@ -72,7 +72,7 @@ fn nothing_is_left_of_a_hundred_thousand_messages() {
     let token = Arc::new(());
     for _ in 0..ROUNDS {
         let runtime = Runtime::builder().workers(2).build().unwrap();
-        // Unbounded, since this thread may send faster than the processes handle.
+        // The mailbox is unbounded, since this thread may send faster than the processes handle messages.
         let last = runtime.spawn(Node { next: None }).mailbox(Bound::Unbounded).serve().unwrap();
         let first = runtime.spawn(Node { next: Some(last) }).mailbox(Bound::Unbounded).label("first").serve().unwrap();
         let bounded = Bound::Hard(4, Overflow::DropOldest);

@@ -179,7 +179,7 @@ fn a_message_follows_from_the_innermost_span_of_its_sender() {
     let own = spans_with("name", "inner: own").remove(0);
     assert_eq!(own.parent, Some(only("inner: first").number));
     assert_eq!(only("inner: last").follows, [own.number]);
-    // Sent outside of any span, so there is no link.
+    // This message was sent outside of any span, so it has no link.
     assert_eq!(only("inner: first").follows, Vec::<usize>::new());
 }
 

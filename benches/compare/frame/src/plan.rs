@@ -120,18 +120,18 @@ impl Workload {
 pub enum Via {
     /// The typed address of the system.
     Address,
-    /// By PID, with any type of message.
+    /// The PID, with any type of message.
     Pid,
-    /// By name, looked up for each message.
+    /// The name, looked up for each message.
     Name,
 }
 
 /// The way in which the processes are written. Only Postroom is swept over this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Style {
-    /// As users of the system write them; for Postroom, with `#[process]`.
+    /// The style in which users of the system write processes; for Postroom, with `#[process]`.
     Natural,
-    /// By hand, with the trait `Process`.
+    /// Processes that implement the trait `Process` by hand.
     ByHand,
 }
 
@@ -164,15 +164,15 @@ pub struct Plan {
     pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
-    /// How long each message of `Pipeline` computes; or how long one step of the load of a probe takes, or how far
-    /// apart its timers fire.
+    /// The time for which each message of `Pipeline` computes; for a probe, the time that one step of its load takes,
+    /// or the time between two firings of its timers.
     pub work: Duration,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// From the first message (or spawn) to the last one handled, without building and ending the runtime.
+    /// The time from the first message (or spawn) to the last one handled, without building and ending the runtime.
     pub elapsed: Duration,
     /// Number of operations that were done.
     pub operations: u64,
@@ -182,6 +182,6 @@ pub struct Outcome {
     pub latencies: Vec<u64>,
     /// The work that the load of a probe did during the run: messages, steps, or timers that fired.
     pub load: Option<u64>,
-    /// For `IdleMemory` only.
+    /// The memory of a process, for `IdleMemory` only.
     pub bytes_per_process: Option<f64>,
 }

@@ -154,7 +154,7 @@ fn a_process_whose_own_mailbox_exceeds_its_bound_is_never_suspended() {
     soon(|| {
         let (runtime, sink, gate) = full();
         let (source, seen, here, go) = source(&runtime, Bound::Soft(10), sink);
-        // More messages than a step may send before it waits.
+        // These are more messages than a step may send before it waits.
         source.flood(5_000).send().unwrap();
         here.wait();
         let sent = (0..200).filter(|_| source.note().send().is_ok()).count() as u64;

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[process]
 struct Keeper {
     kept: Arc<Mutex<Vec<u64>>>,
-    /// Opened by the first message, which waits for `gate`.
+    /// A latch that is opened by the first message, which waits for `gate`.
     inside: Latch,
     gate: Option<Latch>,
 }

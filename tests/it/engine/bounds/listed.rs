@@ -19,11 +19,11 @@ struct Pair {
     receiver: Pid,
     sender: Pid,
     requests: Requests,
-    /// Opened when the receiver has taken those messages.
+    /// A latch that is opened when the receiver has taken those messages.
     caught_up: Latch,
-    /// Lets the receiver end its step.
+    /// A latch that lets the receiver end its step.
     end: Latch,
-    /// Lets the sender end its step.
+    /// A latch that lets the sender end its step.
     leave: Latch,
     taken: Arc<AtomicU64>,
 }
@@ -48,7 +48,7 @@ fn pair(waits: bool) -> Pair {
             takes.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
         }
         if takes.load(SeqCst) < most && !has_waited {
-            // The time slice is over before all are taken.
+            // The time slice is over before the process has taken all messages.
             out.go_on();
         } else if std::mem::replace(&mut has_waited, true) {
             out.idle();

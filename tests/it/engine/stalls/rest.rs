@@ -133,8 +133,8 @@ fn timers_fire_behind_an_unwatched_step() {
     });
 }
 
-/// Just as the watchdog comes to rest, many threads start steps that do not end on all workers, and calls that wait
-/// behind them.
+/// Many threads start steps that do not end on all workers, and calls that wait behind them, just as the watchdog
+/// begins to rest.
 ///
 /// Mutation: leave out watchdog:G2.
 #[test]

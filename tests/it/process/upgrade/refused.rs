@@ -60,7 +60,7 @@ fn an_upgrade_of_an_exited_process_or_one_that_exits_first_is_an_error() {
         pid.join().wait();
         assert_eq!(pid.upgrade(|old: Counter| old).wait().unwrap_err(), UpgradeError::Gone(pid));
 
-        // Likewise for an upgrade that waits for a method that does not end.
+        // The same holds for an upgrade that waits for a method that does not end.
         let (old, slow) = (counter(&runtime), slow(&runtime));
         let pid = old.pid();
         old.ask(slow).send().unwrap();

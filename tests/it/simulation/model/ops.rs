@@ -47,7 +47,7 @@ pub(super) enum Op {
     Unname(usize),
     Join(usize, usize),
     Leave(usize, usize),
-    /// Like [`Fail`](Self::Fail), for a child of the tree; the next three likewise.
+    /// Like [`Fail`](Self::Fail), for a child of the tree. The next three are also for children.
     FailChild(usize),
     KillChild(usize),
     FinishChild(usize),
@@ -66,7 +66,7 @@ pub(super) enum Answer {
     Refused,
 }
 
-/// Why a process ended.
+/// The reason why a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum End {
     Normal,

@@ -52,7 +52,7 @@ struct Child {
 pub(super) struct Model {
     actors: Vec<Actor>,
     names: BTreeMap<usize, usize>,
-    /// How often each member has joined.
+    /// The number of times that each member has joined.
     groups: Vec<BTreeMap<usize, usize>>,
     strategy: usize,
     children: Vec<Child>,

@@ -30,7 +30,7 @@ enum Phase {
     Stopped,
     Starting,
     Running,
-    /// Stopped while it was starting.
+    /// The process was stopped while it was starting.
     Stopping,
 }
 

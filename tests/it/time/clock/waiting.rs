@@ -106,7 +106,7 @@ fn within_no_time_a_message_is_received_that_is_there() {
         let mut seen = probe::<Said>(&runtime);
         let limits = vec![Duration::ZERO; 3];
         let waits = runtime.spawn(Waits { told: seen.recipient() }).receive(limits).unwrap().address();
-        // More messages than one step handles, before the one that the process waits for.
+        // These are more messages than one step handles, and they precede the one that the process waits for.
         for number in 0..1_000 {
             waits.handle(number).send().unwrap();
         }

@@ -79,7 +79,7 @@ fn a_link_to_an_address_of_a_child_is_one_to_the_process_that_serves_there_then(
         let reason = end.wait();
         assert!(fell_with(&reason, served), "{reason} of {served}");
         until(|| node.add(1).wait() == Ok(1));
-        // In the other direction: the child fails with its link partner, and is restarted.
+        // In the other direction, the child fails with its link partner, and is restarted.
         let partner = runtime.spawn(Partner::default()).serve().unwrap();
         partner.link(node.pid()).wait().unwrap();
         let life = node.pid().join();

@@ -19,7 +19,8 @@ const VISITORS: usize = 2;
 
 struct House {
     gate: Gate,
-    /// Written by each visitor inside, and read when the gate reports that none is inside: a wrong report is a race.
+    /// The cells that each visitor writes while it is inside, and that are read when the gate reports that none is
+    /// inside: a wrong report is a race.
     work: [OwnedCell<u32>; VISITORS],
 }
 

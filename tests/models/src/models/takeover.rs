@@ -350,7 +350,7 @@ fn fault_left_unannounced() {
     fault::with(LEFT_UNANNOUNCED, a_used_slice_is_left_by_one_that_loses_its_permit);
 }
 
-/// Found by the stress test in `tests/it/engine/stalls.rs`: the sleeper woke up detached, and counted as searching
+/// A fault found by the stress test in `tests/it/engine/stalls`: the sleeper woke up detached, and counted as searching
 /// forever.
 #[test]
 #[should_panic = "deadlock"]

@@ -167,7 +167,7 @@ fn an_answer_on_its_way() {
         let graph = Graph::new(2);
         let call = Graph::issue(1);
         let second = thread::spawn(move || {
-            // As the push of the reply to the first process does.
+            // The push of the reply to the first process does the same.
             call.word().store(ptr::null_mut(), Ordering::Relaxed);
             graph.call(2, 1, Graph::issue(2))
         });
@@ -408,7 +408,7 @@ fn two_suspensions() {
     });
 }
 
-/// Without graph:Z2, each may miss the other.
+/// Without graph:Z2, each suspension may miss the other.
 #[test]
 #[should_panic]
 fn fault_no_fence() {

@@ -87,7 +87,7 @@ impl Handler<Begin> for Hog {
         (self.step)(&self.load);
         if !self.load.is_over() {
             ctx.address().do_send(Begin);
-            // Otherwise the other actors on this arbiter would starve.
+            // Without this yield, the other actors on this arbiter would starve.
             ctx.wait(wrap_future(yield_now()));
         }
     }

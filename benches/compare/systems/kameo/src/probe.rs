@@ -71,7 +71,8 @@ impl Message<Begin> for Hog {
         (self.step)(&self.load);
         if !self.load.is_over() {
             ctx.actor_ref().tell(Begin).try_send().expect("a mailbox without a bound");
-            // Otherwise it would handle more than a hundred of its next messages before other actors run.
+            // Without this yield, the actor would handle more than a hundred of its next messages before other actors
+            // run.
             task::yield_now().await;
         }
     }

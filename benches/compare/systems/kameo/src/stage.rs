@@ -18,7 +18,7 @@ pub fn run<T>(plan: &Plan, work: impl Future<Output = T>) -> T {
         _ => Builder::new_multi_thread(),
     };
     let runtime = builder.worker_threads(plan.workers).enable_time().build().expect("the runtime starts");
-    // Boxed, so that this is compiled once and not for each workload.
+    // The future is boxed, so that this function is compiled once and not for each workload.
     let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
     runtime.block_on(work)
 }

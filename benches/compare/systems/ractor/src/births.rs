@@ -149,7 +149,7 @@ impl NodeState {
     }
 }
 
-/// Boxed, since the future of a node would otherwise contain those of its children.
+/// Starts a node. The future is boxed, since the future of a node would otherwise contain those of its children.
 fn start_node(state: NodeState) -> Pin<Box<dyn Future<Output = ActorRef<Sum>> + Send>> {
     Box::pin(start(Node, state))
 }

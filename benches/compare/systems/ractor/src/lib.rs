@@ -99,7 +99,7 @@ fn in_runtime(plan: &Plan, work: impl Future<Output = Outcome>) -> Outcome {
     if plan.workers > 1 {
         builder.worker_threads(plan.workers);
     }
-    // Boxed, so that this is compiled once and not for each workload.
+    // The future is boxed, so that the code below is compiled once and not for each workload.
     let work: Pin<Box<dyn Future<Output = Outcome> + '_>> = Box::pin(work);
     builder.enable_all().build().expect("a runtime should start").block_on(work)
 }

@@ -81,7 +81,7 @@ impl Actor for Hog {
         step(load);
         if !load.is_over() {
             send(&myself, Again);
-            // Otherwise it might handle its next messages before other actors run.
+            // Without this yield, the actor might handle its next messages before other actors run.
             task::yield_now().await;
         }
         Ok(())

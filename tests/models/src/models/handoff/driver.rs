@@ -91,9 +91,9 @@ pub(super) struct World {
     run: [Flag; JOBS],
     left: AtomicUsize,
     stopped: AtomicBool,
-    /// Raised when the run-next slot of the thread whose permit will be taken over is full.
+    /// The flag that is raised when the run-next slot of the thread whose permit will be taken over is full.
     pub(super) pushed: Flag,
-    /// Raised after the permit has been taken over.
+    /// The flag that is raised after the permit has been taken over.
     pub(super) taken_over: Flag,
 }
 

@@ -336,7 +336,7 @@ fn fault_timer_unannounced() {
     fault::with(TIMER_UNANNOUNCED, a_timer_for_one_thread);
 }
 
-/// Found in the first version of `find.rs`: a timer set while the only thread went to sleep never fired.
+/// A fault found in the first version of `find.rs`: a timer set while the only thread went to sleep never fired.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_check_at_timers() {

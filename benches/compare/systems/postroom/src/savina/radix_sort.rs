@@ -99,7 +99,7 @@ pub fn radix_sort(runtime: &Runtime, plan: &Plan) -> Outcome {
     let mut finish = Finish::new();
     let sink = Sink { numbers: Vec::new(), until: plan.size as usize, done: finish.recipient() };
     let mut next: Recipient<Number> = runtime.spawn(sink).serve().expect("a sink").narrow();
-    // From the last sorter, of the highest bit, to the first.
+    // The sorters are spawned from the last one, for the highest bit, to the first.
     for bit in (0..u16::BITS).rev() {
         let sorter = Sorter { bit: 1 << bit, next, left: plan.size, held: Vec::new() };
         next = runtime.spawn(sorter).serve().expect("a sorter").narrow();
