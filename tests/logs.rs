@@ -449,7 +449,7 @@ fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
     });
 }
 
-/// Like the test above, for a pool.
+/// Catches: a pool that fails because it cannot log why its member failed.
 #[test]
 fn a_pool_survives_a_failure_that_cannot_be_displayed() {
     soon(|| {

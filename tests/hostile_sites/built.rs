@@ -203,7 +203,7 @@ fn hooked(hostile: &Arc<Hostile>, on: On) -> Host {
     hostile.run(|builder| builder.hook(Hooked(on, hostile.clone())))
 }
 
-/// Runs steps until one is reported as stalled. There are more steps than workers, since a step is only reported if
+/// Runs steps until one is reported as stalled. There are more steps than workers, since a step is reported only if
 /// another process waits.
 fn stalls_until_told(hostile: &Arc<Hostile>, host: Host) {
     let stalls = || {

@@ -14,7 +14,7 @@ mod trace_file;
 
 use postroom::prelude::*;
 
-/// A number that two processes can change at once.
+/// A number that two processes can change at the same time.
 #[process]
 struct Cell {
     value: u32,

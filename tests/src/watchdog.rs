@@ -56,7 +56,8 @@ pub const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Runs `body` [`within`] the limit that most tests use.
 ///
-/// # Panics As for [`within`].
+/// # Panics
+/// As for [`within`].
 pub fn soon<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
     within(Duration::from_secs(30), body)
 }

@@ -147,7 +147,7 @@ fn a_call_without_a_method_is_unhandled_and_a_dead_letter() {
         assert_eq!(runtime.block_on(stranger.call(Unknown).timeout(LONG).into_future()), Err(CallError::Unhandled));
         assert_eq!(dead.all(), vec![("it::call::unanswered::Unknown", DeadLetterReason::Unhandled); 2]);
         assert_eq!(runtime.statistics().dead_letters.unhandled, 2);
-        // The message is handled, but its answer has another type than the caller expects.
+        // The message is handled, but its answer has a type that the caller does not expect.
         let wrong: Recipient<DeskEcho, String> = Recipient::of(desk.pid());
         let error = wrong.call(DeskEcho { value: 1 }).wait().unwrap_err();
         let (expected, found) = (type_name::<Result<String, Infallible>>(), type_name::<Result<u32, Infallible>>());

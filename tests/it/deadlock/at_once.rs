@@ -66,7 +66,8 @@ impl Racer {
     }
 }
 
-/// Runs rounds in which all `count` processes of a cycle call at once, and checks that one call fails in each round.
+/// Runs rounds in which all `count` processes of a cycle call at the same moment, and checks that one call fails in
+/// each round.
 fn race(count: usize, rounds: usize, blocking: bool) {
     watched(move || {
         let runtime = builder().workers(count).build().expect("a runtime with some workers can be built");

@@ -30,7 +30,7 @@ fn with_workers(workers: usize) -> Runtime {
     builder.call_timeout(Duration::from_secs(100)).build().unwrap()
 }
 
-/// A counter of the steps that run at once, except those that block.
+/// A counter of the steps that run at the same time, except those that block.
 #[derive(Clone, Default)]
 struct Running(Arc<(AtomicUsize, AtomicUsize)>);
 

@@ -350,7 +350,7 @@ fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
 }
 
 /// One worker takes a batch of the processes that are spawned from outside, and the other joins in: each process waits
-/// in its step until two steps run at once.
+/// in its step until two steps run at the same time.
 #[test]
 fn sleepers_join_in_when_a_batch_was_moved_from_the_global_queue() {
     soon(|| {

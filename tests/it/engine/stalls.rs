@@ -236,7 +236,7 @@ fn processes_that_a_stuck_step_floods_run_elsewhere() {
     });
 }
 
-/// Many processes are stuck at once: the worker of each is taken over for the next.
+/// Many processes are stuck at the same time: the worker of each is taken over for the next.
 #[test]
 fn each_of_many_stuck_workers_is_taken_over() {
     soon(|| {

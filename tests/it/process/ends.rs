@@ -568,8 +568,8 @@ fn close_is_called_once_whatever_happened() {
     });
 }
 
-/// A process is killed, stopped, cancelled and finished at once, by many threads: there is one exit and one `close`,
-/// and all joins return.
+/// A process is killed, stopped, cancelled and finished at the same time, by many threads: there is one exit and one
+/// `close`, and all joins return.
 #[test]
 fn ends_that_race_are_one_end() {
     soon(|| {

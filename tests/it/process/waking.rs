@@ -468,7 +468,8 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
     });
 }
 
-/// Two threads wake the same idle process at once. It must be queued once, so that two workers never run it together.
+/// Two threads wake the same idle process at the same time. It must be queued once, so that two workers never run it
+/// together.
 #[test]
 fn a_process_is_never_in_two_steps_at_once() {
     soon(|| {

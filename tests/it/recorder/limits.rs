@@ -9,7 +9,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// Minimum memory per thread.
 const LEAST: usize = 4096;
-/// Number of records that fit into the minimum: one less than the cells of its ring.
+/// Number of records that fit into the minimum: one less than the number of cells in the ring.
 const KEPT: u64 = 127;
 
 #[test]

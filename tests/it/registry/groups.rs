@@ -178,7 +178,7 @@ fn a_broadcast_waits_for_no_slow_member() {
     });
 }
 
-/// Catches: copies for an alias among the members that are lost without a dead letter.
+/// Catches: copies that are lost without a dead letter because the member is an alias.
 #[test]
 fn copies_that_have_no_room_at_a_supervised_child_are_counted() {
     watched(|| {
@@ -423,7 +423,7 @@ fn the_waker_of_a_subscriber_may_wait_for_another() {
 
 /// Members join a group and leave it or exit, while watchers subscribe, follow for a while, and unsubscribe. Each
 /// watcher's list and events must lead to the final set of members, and no event may contradict the known state. Not
-/// covered: changes of different members that are reported in another order than they happened in.
+/// covered: changes of different members that are reported in an order other than that in which they happened.
 ///
 /// Mutation: in `group_table.rs`, `watch`, make the list before `enter`, outside of the lock.
 #[test]

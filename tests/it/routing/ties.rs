@@ -7,13 +7,13 @@ use postroom_tests::face::{Gate, until};
 use postroom_tests::partner::{Partner, Report, Reports, Trapper, fell_with};
 use std::sync::mpsc::channel;
 
-/// Spawns a partner, and returns its reports too.
+/// Spawns a partner, and also returns its reports.
 fn reporting(runtime: &Runtime) -> (Address<Partner>, Reports) {
     let (partner, reports) = Partner::reporting();
     (runtime.spawn(partner).serve().unwrap(), reports)
 }
 
-/// Spawns a process that traps exits, and returns its reports of them too.
+/// Spawns a process that traps exits, and also returns its reports of them.
 fn trapping(runtime: &Runtime) -> (Address<Trapper>, Reports) {
     let (trapper, reports) = Trapper::reporting();
     (runtime.spawn(trapper).serve().unwrap(), reports)

@@ -1,5 +1,5 @@
 //! The scenarios of the other tests in which processes race, each under 200 seeded schedules, in one file per folder.
-//! `POSTROOM_SEEDS=10000` runs more schedules. `sometimes!` marks the rare path that a scenario is about, and fails if
+//! `POSTROOM_SEEDS=10000` runs more schedules. `sometimes!` marks the rare path that a scenario exercises, and fails if
 //! no seed takes that path.
 //!
 //! Where a threaded test blocks a thread at a gate to force an order, a scenario lets the seed choose the order.

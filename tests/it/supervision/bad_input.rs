@@ -121,7 +121,7 @@ fn a_tree_is_no_process_with_messages_and_a_process_is_no_tree() {
     });
 }
 
-/// The supervisor's timers, child slots and children end with it.
+/// The timers, child slots and children of a supervisor end with it.
 #[test]
 fn a_tree_that_has_ended_leaves_no_process_and_no_timer() {
     soon(|| {

@@ -38,7 +38,7 @@ fn partner(runtime: &Runtime) -> (Address<Partner>, Reports) {
     (runtime.spawn(partner).serve().unwrap(), reports)
 }
 
-/// Spawns a process that traps exits, and returns its reports of them too.
+/// Spawns a process that traps exits, and also returns its reports of them.
 fn trapping(runtime: &Runtime) -> (Address<Trapper>, Reports) {
     let (trapper, reports) = Trapper::reporting();
     (runtime.spawn(trapper).serve().unwrap(), reports)

@@ -16,7 +16,7 @@ fn patient() -> Supervisor {
     Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(Duration::MAX))
 }
 
-/// Returns a crashed child of such a supervisor.
+/// Returns a crashed child of a [`patient`] supervisor, and the tree.
 fn crashed(runtime: &Runtime) -> (Tree, Address<Worker>) {
     let tree = patient().child("a", worker("a", &Log::new())).spawn(runtime).unwrap();
     let a: Address<Worker> = tree.child("a").unwrap();

@@ -1,5 +1,5 @@
-//! All kinds of hand-offs at once: nothing is lost, nothing runs twice, and no more steps run at once than there are
-//! workers.
+//! All kinds of hand-offs at the same time: nothing is lost, nothing runs twice, and no more steps run simultaneously
+//! than there are workers.
 
 use super::Running as Counted;
 use postroom::block_in_place;

@@ -133,8 +133,8 @@ fn timers_fire_behind_an_unwatched_step() {
     });
 }
 
-/// Many threads start steps that do not end on all workers, and calls that wait behind them, just as the watchdog
-/// begins to rest.
+/// Many threads start steps that do not end, on all workers, and calls that wait behind those steps, just as the
+/// watchdog begins to rest.
 ///
 /// Mutation: leave out watchdog:G2.
 #[test]

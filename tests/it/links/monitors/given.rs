@@ -69,7 +69,7 @@ impl Awaits {
         ctx.serve(self).await;
     }
 
-    /// Waits for a message and for the exit of `watched` at once. After the exit, removes the monitor.
+    /// Waits for a message and for the exit of `watched` at the same time. After the exit, removes the monitor.
     #[entry]
     async fn take_back(&mut self, ctx: &mut Context<Self>, watched: Pid, gate: Gate) -> bool {
         let monitor = watched.monitor().expect("a process");

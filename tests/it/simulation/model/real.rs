@@ -183,7 +183,7 @@ impl<'a> Real<'a> {
         self.actors.push(Actor { address, handled, heard, gates: VecDeque::new(), end: None, ended });
     }
 
-    /// Carries out all of `ops` at once. When all is idle, returns the answer to each operation.
+    /// Carries out all of `ops` concurrently. When all is idle, returns the answer to each operation.
     pub(super) fn act(&mut self, ops: &[&Op]) -> Vec<Answer> {
         if let [Op::Spawn] = ops {
             self.spawn();

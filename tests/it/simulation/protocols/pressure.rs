@@ -7,8 +7,8 @@ use std::time::Duration;
 
 const SENDERS: u32 = 3;
 
-/// The messages that senders send to a mailbox with this bound. (The length of a mailbox with a soft bound is checked
-/// only once in 128 messages.)
+/// The load on a mailbox with this bound: the number of messages of each sender, and the maximum size of a burst. (The
+/// length of a mailbox with a soft bound is checked only once in 128 messages.)
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     bound: Bound,

@@ -7,8 +7,8 @@ use postroom::test::sometimes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Each process of a ring calls the next at once. At most one call fails, with the whole ring in its error, and its
-/// message is not handled.
+/// All processes of a ring call the next one at the same time. At most one call fails, with the whole ring in its
+/// error, and its message is not handled.
 fn around(sim: &Sim, count: usize, way: Way) {
     let ring: Vec<_> = (0..count).map(|_| sim.spawn(Station::default()).serve().unwrap()).collect();
     let callers: Vec<_> = (0..count)

@@ -12,7 +12,7 @@ fn partners(sim: &Sim, count: usize) -> Vec<Address<Partner>> {
     (0..count).map(|_| sim.spawn(Partner::default()).serve().unwrap()).collect()
 }
 
-/// Spawns a partner, and returns its reports too.
+/// Spawns a partner, and also returns its reports.
 fn watcher(sim: &Sim) -> (Address<Partner>, Reports) {
     let (watcher, told) = Partner::reporting();
     (sim.spawn(watcher).serve().unwrap(), told)

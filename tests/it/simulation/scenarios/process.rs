@@ -10,8 +10,8 @@ use postroom_tests::{Ask, act};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// A process is killed, stopped, cancelled and done at once: there is one exit and one `close`, and all joins get the
-/// same reason.
+/// A process is killed, stopped, cancelled and done at the same time: there is one exit and one `close`, and all joins
+/// get the same reason.
 #[postroom::test(seeds = 200)]
 fn ends_that_race_are_one_end(sim: Sim) {
     let closes = Arc::new(AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! Children that fail, are killed and are stopped at once, while others send to them.
+//! Children that fail, are killed and are stopped at the same time, while others send to them.
 
 use super::*;
 use crate::supervision::kept::{Scribe, scribe};
@@ -132,7 +132,7 @@ fn what_calls_are_told_agrees_with_what_was_handled(sim: Sim) {
     assert!((handled..=handled + unknown).contains(&counted), "{counted} of {handled} and perhaps {unknown}");
 }
 
-/// Two children of a group fail at once: the group is stopped and started in order, once or twice.
+/// Two children of a group fail at the same time: the group is stopped and started in order, once or twice.
 #[postroom::test(seeds = 200)]
 fn a_group_of_which_two_fail_at_once_restarts_in_order(sim: Sim) {
     let log = Log::new();
@@ -291,7 +291,7 @@ fn a_tree_that_is_stopped_as_children_fail_leaves_none(sim: Sim) {
     assert_eq!((sim.statistics().processes.live, b.add(1).wait().is_err()), (0, true));
 }
 
-/// Both children fail at once, and only one restart is allowed: the tree gives up at the second failure.
+/// Both children fail at the same time, and only one restart is allowed: the tree gives up at the second failure.
 #[postroom::test(seeds = 200)]
 fn too_many_failures_at_once_end_the_tree_and_callers_learn_why(sim: Sim) {
     let log = Log::new();

@@ -438,7 +438,7 @@ fn payloads_that_panicked_in_their_drops_lost_processes() {
     });
 }
 
-/// A message whose drop panics with such a payload.
+/// A message whose drop panics with a payload whose drop panics, too.
 #[test]
 fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
     with_runtime(|runtime| {

@@ -3,8 +3,8 @@
 //! Not covered:
 //!
 //! * Deadlines: models have no time.
-//! * The release by which counts are published: loom switches threads at no fence, so no thread reads a count before
-//!   the fence that follows it, which publishes the count as well.
+//! * The release by which counts are published: loom does not switch threads at a fence, so no thread reads a count
+//!   before the fence that follows it, which publishes the count as well.
 //! * The lock under which the gate is closed: a heavy barrier reaches one thread after the other, and the lock keeps
 //!   the threads that the barrier has reached from looking before it has reached the others. In the models the barrier
 //!   is a fence, which reaches all threads at once.

@@ -101,7 +101,7 @@ impl Scene {
     /// Runs a process: it takes its messages and changes its state.
     fn run(&self, token: Token) -> Token {
         let mut token = token.acquire();
-        // SAFETY: the caller has the token; loom reports two threads that access the state at once.
+        // SAFETY: the caller has the token; loom reports two threads that access the state at the same time.
         unsafe { token.slot().own_cold_state() }.labelled = true;
         while let Some(envelope) = token.lanes().pop_data() {
             let payload = envelope.payload.expect("a message");

@@ -37,7 +37,8 @@ impl SlotHost for Queue {}
 /// whether there is one.
 fn with_own(running: &RunningProcess) -> bool {
     let Some(slot) = running.slot().filter(|slot| slot.living().is_some()) else { return false };
-    // SAFETY: this is the condition that the model checks; loom reports two threads that access the state at once.
+    // SAFETY: this is the condition that the model checks; loom reports two threads that access the state at the same
+    // time.
     unsafe { slot.own_cold_state() }.labelled = true;
     true
 }

@@ -85,7 +85,7 @@ impl Graph {
     }
 }
 
-/// Makes a cycle of `count` processes, all of which close it at once.
+/// Makes a cycle of `count` processes, all of which close it at the same moment.
 fn cycle(count: u64) {
     let graph = Graph::new(count as usize);
     let others: Vec<_> = (2..=count)
@@ -408,7 +408,7 @@ fn two_suspensions() {
     });
 }
 
-/// Without graph:Z2, each suspension may miss the other.
+/// Without graph:Z2, each call may miss the other.
 #[test]
 #[should_panic]
 fn fault_no_fence() {

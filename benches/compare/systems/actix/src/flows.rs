@@ -11,9 +11,9 @@ use super::tally::{Report, Tally};
 use super::{Begin, in_system, share};
 use crate::plan::{Outcome, Plan};
 
-/// Number of messages that a producer sends before it yields to the consumer; otherwise a backlog grows, which costs
-/// twice as much, and with 4 kB per message seven times as much. It yields by a future, since a message to itself would
-/// be its next one. Numbers from 30 to 1,000 make no difference.
+/// Number of messages that a producer sends before it yields to the consumer. Without that yield, a backlog grows,
+/// which costs twice as much, and with 4 kB per message seven times as much. The producer yields by a future, since a
+/// message to itself would be its next one. Numbers from 30 to 1,000 make no difference.
 const LITTER: u64 = 100;
 
 #[derive(Message)]

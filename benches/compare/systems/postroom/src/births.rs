@@ -165,7 +165,7 @@ impl Idle {
     }
 }
 
-/// A process that spawns all idle processes and reports that, and then sends to all of them.
+/// A process that spawns all idle processes, reports that it has done so, and then sends to all of them.
 #[process]
 struct Keeper {
     idle: Vec<Address<Idle>>,
