@@ -1,6 +1,7 @@
 //! Nodes join, are cut off, come back and leave.
 
 use super::*;
+use crate::store;
 
 #[test]
 fn a_node_that_is_cut_off_is_lost_once_and_comes_back_with_its_processes() {

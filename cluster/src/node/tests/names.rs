@@ -1,6 +1,7 @@
 //! Names of a cluster pass from one holder to the next.
 
 use super::*;
+use crate::store;
 
 /// A registration that was requested while the node was paused beyond its lease is not performed when the node
 /// continues: the store may still have that lease.

@@ -249,7 +249,7 @@ impl World {
     /// Sends a message in an envelope, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
         let (to, payload) = (self.pid(generation), Some(Payload::new(number)));
-        let sent = self.slot.deliver(to, NodeKind::Message, ptr::null_mut(), payload, SendPolicy::Bounded);
+        let sent = self.slot.deliver(to, NodeKind::Message, None, payload, SendPolicy::Bounded);
         if let Err(refusal) = sent {
             let SendRefusal(Envelope { payload, .. }, _) = *refusal;
             reach("refused");

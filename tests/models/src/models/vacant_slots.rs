@@ -295,16 +295,8 @@ fn a_call_does_not_wait_for_the_next_process() {
         let pid = first.pid().expect("it lives");
         let waits = thread::spawn(move || {
             let refused = if fault::is(LOOKS_BEFORE_THE_PUSH) {
-                world
-                    .slot
-                    .deliver(
-                        pid,
-                        NodeKind::Message,
-                        Caller::new(1).into_word(),
-                        Some(Payload::new(10_u32)),
-                        SendPolicy::Bounded,
-                    )
-                    .is_err()
+                let message = || node_pool::message(pid.generation(), 10_u32, Caller::new(1).into_word());
+                !world.slot.is_living(pid.generation()) || world.slot.follow(world.slot.push(message(), || 0)).is_err()
             } else {
                 world.slot.call(pid, 10_u32, Caller::new(1)).is_err()
             };
