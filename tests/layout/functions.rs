@@ -13,7 +13,7 @@ const MOST_NESTED: usize = 5;
 const LONG: [(&str, &str, &str); 3] = [
     ("runtime/api/statistics.rs", "statistics", "a line for each field of a plain report"),
     ("runtime/recorder/recording.rs", "see", "a line or two for each kind of record"),
-    ("cluster/cluster/builder.rs", "prepare", "the arguments of three parts of a node, without a decision"),
+    ("cluster/api/builder.rs", "prepare", "the arguments of three parts of a node, without a decision"),
 ];
 
 #[test]

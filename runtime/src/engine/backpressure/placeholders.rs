@@ -37,8 +37,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
     let mut envelope = Some(envelope);
     loop {
         let mut state = side.lock();
-        // As a closed process exits, its envelopes are taken out under this lock, which does not make room for new
-        // ones.
+        // As a closed process exits, its envelopes are taken out under this lock; that makes no room for new ones.
         let ours = state.generation == generation && slot.is_living(generation);
         let Some(queue) = state.queue.as_mut().filter(|_| ours) else {
             drop(state);
