@@ -32,7 +32,7 @@ const MORE_SMALL: i64 = 48 << 10;
 /// the simulations, and as much again for threads that have ended. The limit is reached slowly, since few runs need
 /// many blocks at the same time.
 const MORE_RECYCLED: i64 = (2 * 4 * 160) << 10;
-/// The number of additional bytes in large blocks: two regions, for a run with more processes than any before.
+/// Bytes by which the large blocks may grow: two regions, in case a run has more processes than any before it.
 const MORE_LARGE: i64 = 4 << 20;
 
 #[process]

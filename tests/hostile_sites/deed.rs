@@ -117,7 +117,7 @@ impl Hostile {
             Deed::Forgets => std::mem::forget(given),
             Deed::ShutsDown => {
                 let runtime = self.runtime.lock().expect("no panic").take();
-                // Inside a process this is an error, but starts the shutdown.
+                // Inside a process this returns an error, but still starts the shutdown.
                 let _outcome = runtime.map(Runtime::shutdown);
             }
         }

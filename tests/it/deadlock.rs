@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(crate) enum Way {
     /// The station calls by `pass`, which awaits.
     Await,
-    /// The station calls by `block`, which blocks.
+    /// The station calls with `block`, which blocks the thread until the answer arrives.
     Block,
 }
 

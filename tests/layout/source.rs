@@ -49,7 +49,7 @@ pub(crate) fn cluster() -> Vec<File> {
     without_what_tests_use(files("../cluster/src", 100))
 }
 
-/// Returns all files of the engine on NATS.
+/// Returns all source files of the engine on NATS.
 pub(crate) fn nats() -> Vec<File> {
     without_what_tests_use(files("../cluster/nats/src", 15))
 }

@@ -4,7 +4,7 @@ use postroom::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The way in which a message is sent, which determines its possible ends.
+/// How a message is sent, which determines what can become of it.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     /// Sent: the message is handled, returned to its sender, or becomes a dead letter.

@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns the bytes in use in small blocks, including recycled ones, and in large ones.
+/// Returns two byte counts: those in small blocks, recycled blocks included, and those in large blocks.
 pub fn heap() -> [i64; 2] {
     let [small, large, recycled] = BYTES.each_ref().map(|bytes| bytes.load(Relaxed));
     [small + recycled, large]

@@ -57,7 +57,7 @@ pub enum End {
 pub struct Own {
     /// Whether the process never exits by itself.
     pub permanent: bool,
-    /// Whether the process may outlive all others, in which case it must not wait for anything that takes long.
+    /// Whether the process may outlive all others, in which case it must not wait for anything that takes a long time.
     pub lasts: bool,
     pub monitors: Vec<Monitor>,
 }

@@ -1,4 +1,4 @@
-//! The public API of processes by key.
+//! The public API for keyed processes.
 
 use super::Cluster;
 use crate::keyed::KeyedError;

@@ -129,8 +129,8 @@ pub(super) struct StartRequest {
     pub(super) key: Option<String>,
 }
 
-/// A start of a process, perhaps on another node. Await it, or call [`wait`](Self::wait), to begin it and get the
-/// address.
+/// A process that is about to be started, perhaps on another node. Await this, or call [`wait`](Self::wait), to start
+/// the process and get its address.
 #[must_use = "nothing is started until it is awaited, or waited for"]
 pub struct Starting<P> {
     pub(super) node: RemoteNode,

@@ -47,7 +47,7 @@ impl<T> Notices<T> {
         self.queues.get(&pid).map_or(0, |queue| queue.waiting.len())
     }
 
-    /// Returns whether no notice waits for a process, and no batch for it is out.
+    /// Returns true if a process has no queued notices and no batch in flight.
     pub(crate) fn is_idle(&self, pid: Pid) -> bool {
         !self.queues.contains_key(&pid)
     }

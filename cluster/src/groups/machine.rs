@@ -453,8 +453,8 @@ impl Groups {
         self.floods.pop_first()
     }
 
-    /// Takes back the message that was polled last for this node, because the session had no room for it. It will be
-    /// sent next.
+    /// Takes back the message that was polled last for `node`, because the session had no room for it. It will be sent
+    /// next.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {

@@ -297,7 +297,7 @@ impl Membership {
         self.events.push_back(MembershipEvent::Evicted);
     }
 
-    /// Handles a record, which is either a member's known one or that of a new membership.
+    /// Handles a record: that of a membership that is already known, or of a new one.
     fn found(&mut self, identity: Identity, entry: Entry) {
         let node = identity.id;
         let known = self.members.get(&node).map(|member| member.revision).max(self.departed.get(&node).copied());

@@ -83,7 +83,7 @@ pub(super) fn process(sight: &Sight, pid: Pid, state: Option<ShownState>) -> Opt
     Some(ProcessView { row, chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act, state, tap })
 }
 
-/// Follows the chain of waits from a process. Each process is read separately, so the waits can change meanwhile.
+/// Follows the chain of waits from a process. Each process is read separately, so the waits can change in the meantime.
 fn chain(from: &ProcessInfo) -> (Vec<Link>, bool) {
     let (mut chain, mut seen) = (Vec::new(), BTreeSet::from([from.pid]));
     let mut next = waits_for(from);

@@ -1,9 +1,9 @@
 //! Lints in generated code.
 //!
 //! Rule: no `allow`, which would be an error in a crate that forbids the lint. The compiler and Clippy skip code in the
-//! expansion of another crate's macro, so every generated name, visibility and keyword has the span of the attribute,
-//! located at the user's word. The exceptions are lints that are reported in any case, which are allowed where they
-//! occur, and Clippy's lints about types, since the types are the user's.
+//! expansion of another crate's macro, so every generated name, visibility and keyword takes the span of the attribute,
+//! relocated to the user's word. There are two exceptions. Lints that are reported even in such code are allowed where
+//! they occur. So are Clippy's lints about types, because the types are the user's.
 
 use crate::parse::method::Method;
 use proc_macro2::{Span, TokenStream};

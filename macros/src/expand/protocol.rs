@@ -205,7 +205,7 @@ fn without(
     }
 }
 
-/// Returns the handle that addresses dereference to, and the impls that describe the protocol.
+/// Returns the handle type, which addresses dereference to, and the impls that describe the protocol.
 fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (krate, private, ty) = (&self_type.krate, self_type.private(), &self_type.ty);
     let (pid, handle) = (local("pid"), local("handle"));

@@ -150,7 +150,8 @@ impl Host {
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is
     /// [registered](Self::register_type). The method may belong to a protocol that the process implements; the
-    /// process's own methods take precedence. The answer is dropped, as with any message that is sent, not called.
+    /// process's own methods take precedence. The answer is dropped, as with any message that is sent rather than
+    /// called.
     ///
     /// Inputs are converted as in [`Host::start`]. Costs a lookup and two allocations more than a [`send`](Self::send).
     ///

@@ -128,7 +128,7 @@ pub(crate) fn is_unwanted(word: &Word) -> bool {
     has_mark(word.load(Ordering::Relaxed), UNWANTED)
 }
 
-/// Returns whether the message of the caller whose node has this word was withdrawn.
+/// Returns whether a call was withdrawn. `word` is the word in its caller's node.
 #[inline]
 pub(crate) fn is_withdrawn(word: &Word) -> bool {
     has_mark(word.load(Ordering::Relaxed), WITHDRAWN)

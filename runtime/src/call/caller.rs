@@ -305,7 +305,7 @@ impl Caller {
                 // SAFETY: `this` is never dropped, so the node is taken once.
                 let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
                 let tag = node.word();
-                // This overwrites the `PendingCall` of a process, which needs no drop.
+                // This overwrites the `PendingCall` of a process, which does not need to be dropped.
                 node.put_value(NodeKind::Completed, generation, tag, value);
                 port.answer(node, generation);
             }

@@ -25,10 +25,10 @@ pub enum BuildError {
     /// The process limit is zero.
     #[error("a process limit of 0 allows no process; use a limit of at least 1, or none")]
     Limit,
-    /// The bound of mailboxes is zero.
+    /// The mailbox bound is zero.
     #[error("mailboxes with a bound of 0 accept no message; use a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
-    /// The soft bound of mailboxes is greater than the length that can be measured.
+    /// The soft mailbox bound is greater than the length that can be measured.
     #[error(
         "a soft bound of {came} messages is too large: at most {most} can be measured; use a smaller bound, \
          `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"

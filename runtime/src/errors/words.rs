@@ -54,8 +54,7 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     }
 }
 
-/// Returns the Levenshtein distance of two names, or `usize::MAX` for long names and for names of very different
-/// lengths.
+/// Returns the Levenshtein distance between two names, or `usize::MAX` if a name is long or their lengths differ much.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
         return usize::MAX;

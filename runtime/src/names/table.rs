@@ -26,7 +26,8 @@ use std::collections::{BTreeMap, HashMap};
 /// The number of shards. A guess: more than the number of threads that look up names while others change some.
 const SHARDS: usize = 16;
 
-/// Maximum number of aliases with free names that are kept. A guess: more than a supervision tree restarts at a time.
+/// Maximum number of aliases that are kept although their names are free. A guess, above the number of processes that
+/// a supervision tree restarts at once.
 const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 
 pub(crate) struct Names {

@@ -47,7 +47,7 @@ pub(crate) fn set_lookup(lookup: &'static dyn ProcessLookup) {
 }
 
 thread_local! {
-    /// Whether the thread is in a call to a subscriber from this module.
+    /// Whether this module is calling a subscriber on this thread.
     static CALLING: Cell<bool> = const { Cell::new(false) };
     /// The origin of the messages that the thread sends now, if it sends them on behalf of another sender.
     static GIVEN: RefCell<Option<Option<Origin>>> = const { RefCell::new(None) };

@@ -27,10 +27,10 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Default number of seeds of a test.
+/// Default number of seeds per test.
 const SEEDS: u64 = 100;
 
-/// Maximum number of schedules of an exhaustive test.
+/// Maximum number of schedules per exhaustive test.
 const MOST_SCHEDULES: u64 = 1_000_000;
 
 /// Runs a test under many seeded schedules. [`postroom::test`](macro@crate::test) expands to this; use it directly for
@@ -540,8 +540,8 @@ impl Runner {
         self.make(choices, seed, is_listed.then(ExpectedTurns::default))
     }
 
-    /// Makes a run. With `listed`, the run lists its turns, and compares them with those of `listed`: from the first
-    /// that differs, it stops replaying.
+    /// Performs one run. With `listed`, the run lists its turns and compares them with those of `listed`; at the first
+    /// mismatch it stops replaying.
     fn make(&mut self, choices: Choices, seed: u64, listed: Option<ExpectedTurns>) -> Result<Ran, SimulationError> {
         let unsupported = |reason: String| SimulationError::Unsupported { test: self.case.name.clone(), reason };
         let clock = Clock::starting_at(BEGINNING);

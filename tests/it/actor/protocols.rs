@@ -102,7 +102,7 @@ impl Audit for Memory {
     }
 }
 
-/// A storage that forwards to another one, with async methods and deferred replies.
+/// A `Storage` that forwards to another `Storage`, with async methods and deferred replies.
 #[process]
 struct Cache {
     behind: Address<dyn Storage>,

@@ -353,8 +353,8 @@ impl Counter {
     }
 }
 
-/// Catches: a begun message that the other future cancels, an arrived message that is not handled, and the loss of the
-/// other future's output.
+/// Catches: the other future cancels a message whose handling has begun; a message that arrives and is not handled; the
+/// loss of the other future's output.
 #[test]
 fn a_message_that_has_been_begun_is_finished_before_the_other_future_is_looked_at() {
     postroom_tests::soon(|| {

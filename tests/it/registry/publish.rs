@@ -165,8 +165,8 @@ fn an_event_is_copied_for_each_subscriber_but_one() {
     });
 }
 
-/// Threads publish while processes subscribe and exit. A live process that subscribed before an event was published
-/// gets it, in each publisher's order. A mailbox has room for all events.
+/// Threads publish while processes subscribe and exit. A live process gets every event that was published after
+/// it subscribed, and the events of each publisher in their order. A mailbox has room for all events.
 #[test]
 fn events_arrive_intact_and_in_order_while_others_subscribe_and_exit() {
     watched(|| {

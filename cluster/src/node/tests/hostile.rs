@@ -345,7 +345,7 @@ impl Heavy {
     }
 }
 
-/// Waiting starts have a limit, in number and in bytes; further starts are refused, and counted.
+/// The starts that may wait are limited, in number and in bytes; any beyond that are refused and counted.
 #[test]
 fn starts_that_wait_have_a_limit() {
     let nodes = Nodes::new();

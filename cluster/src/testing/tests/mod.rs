@@ -142,7 +142,7 @@ fn three(sim: &Sim) -> (SimulatedBroker, [SimulatedNode; 3]) {
 /// The faults of a bad network.
 const BAD: Faults = Faults { drop: 0.02, duplicate: 0.02, reorder: 0.05, delay: Duration::from_millis(50) };
 
-/// Causes faults among these nodes for some seconds, and then ends them and waits until the nodes have recovered.
+/// Causes faults among these nodes for a few seconds, then stops the faults and waits until the nodes have recovered.
 fn troubles(sim: &Sim, broker: &SimulatedBroker, nodes: &[&SimulatedNode], kinds: &[Trouble], rounds: u32) {
     broker.faults(BAD);
     for _ in 0..rounds {

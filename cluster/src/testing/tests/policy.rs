@@ -26,7 +26,7 @@ impl Slow {
 }
 
 /// A process that is asked to stop first handles the messages that its node has received for it, however slow it is.
-/// (This has failed: with a policy, the stop overtook messages that waited for room in the mailbox.)
+/// (This once failed: with a policy, the stop overtook messages that were waiting for room in the mailbox.)
 #[postroom::test(seeds = 20)]
 fn a_stop_that_a_policy_allows_stays_behind_what_was_sent_before_it(sim: Sim) {
     let broker = Broker::simulated(&sim);

@@ -132,8 +132,8 @@ fn replace(broker: &SimulatedBroker, copy: Option<StoreCopy>) {
     }
 }
 
-/// Checks that the views that the nodes have of each other are right, and equal. The homes of keys follow from the
-/// members.
+/// Checks that the nodes' views of each other are correct and agree. The homes of keys need no check of their own: they
+/// are derived from the members.
 fn check_views(nodes: &[&SimulatedNode], names: &[&str]) {
     for node in nodes {
         let others: Vec<_> = nodes.iter().filter(|other| other.id() != node.id()).collect();

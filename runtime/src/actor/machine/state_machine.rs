@@ -1,9 +1,10 @@
 //! The state machine that owns a struct, and its pending future, if any.
 //!
 //! A [`Machine`] is a [`Process`]: it is stepped by the scheduler, or by a test without a runtime. It handles
-//! messages one by one; a process whose methods are all sync never leaves that state, and no code for futures is
-//! compiled for it. An async entry or method moves the struct and its context into a future, which returns them at
-//! its end: dropping the future (a kill) drops the method's locals first, then the struct.
+//! messages one by one. If all methods of a process are sync, the machine always holds the struct itself, and no code
+//! for futures is compiled for it. An async entry or method moves the struct and its context into a future, which
+//! returns them when it completes. If the process is killed, the future is dropped: first the method's locals, then the
+//! struct.
 
 use super::serving::{Served, bring, bring_next, bring_next_apart, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};

@@ -482,7 +482,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         }
     }
 
-    /// Sends `call`, and returns the future of its answer.
+    /// Sends `call`, and returns a future for its answer.
     pub(crate) async fn sent(call: Call<M, T, E>) -> Result<Self, SendError<M>> {
         let mut sent = Self(ManuallyDrop::new(CallStage::Over), PhantomData);
         let mut unsent = Some(call);

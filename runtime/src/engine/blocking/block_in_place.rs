@@ -140,7 +140,7 @@ impl ThreadContext {
         }
     }
 
-    /// Performs handoff:H3, and comes back for a permit; in async code, without waiting for one.
+    /// Performs handoff:H3, and then comes back for a permit. In async code it does not wait for one.
     pub(crate) fn block_handed_off<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
         self.run_blocking(|| {
             let _comes_back = defer(|| self.come_back(is_async));

@@ -80,7 +80,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Returns how many threads have timer wheels of their own: none with a virtual clock, so that all timers have one
+    /// Returns how many threads have timer wheels of their own: none with a virtual clock, so that all timers share one
     /// order.
     fn threads_with_timers(&self, permits: usize) -> usize {
         if self.clock.is_manual() { 0 } else { permits }

@@ -266,7 +266,7 @@ impl Scheduler {
         })
     }
 
-    /// Opens the slot for a process, which has a PID from here on, and passes the gate of the host.
+    /// Opens the slot for a process, which gives it its PID, and takes the process through the gate of the host.
     #[inline(always)]
     fn open(
         &'static self,

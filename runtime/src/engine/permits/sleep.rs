@@ -421,8 +421,8 @@ impl Idle {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns how often a thread has left the list, if the list has a thread for each permit. If two calls return the
-    /// same number, all slept in between.
+    /// Returns how many times threads have left the list, or `None` unless the list has a thread for each permit. If
+    /// two calls return the same number, all threads slept the whole time in between.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)

@@ -102,8 +102,8 @@ mod tests {
     /// Catches: slices that follow each other until the next tick of the watchdog, while another process waits.
     #[test]
     fn a_pair_lets_the_next_process_run_after_some_steps() {
-        // 64 steps of a streak, and 20 for each of the shared queues if the process was moved there. On a slow machine
-        // the tick comes after fewer steps, and ends the sequence. Thousands would fit before a tick.
+        // At most 64 steps of a streak, and 20 for each of the shared queues if the process was moved there. On a slow
+        // machine a tick ends the sequence sooner. Without a limit, thousands of steps would fit before a tick.
         const MOST: u64 = 200;
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
         let passed = Arc::new(AtomicU64::new(0));

@@ -104,7 +104,7 @@ pub(crate) struct HostSample<'a> {
 /// An order. Threads are given by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// J1: move the work that the thread keeps to itself to where others look.
+    /// J1: move the work that only this thread can reach to where other threads look.
     Move(usize),
     /// J2: give the thread's permit to another one.
     TakeOver(usize),

@@ -126,7 +126,7 @@ pub(crate) trait SlotHost: Sink {
         None
     }
 
-    /// Takes the message that a placeholder of the process of `generation` represents.
+    /// Takes the message that a placeholder stands for. The placeholder belongs to the process of this generation.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }

@@ -27,9 +27,9 @@ use std::time::Duration;
 
 const OPENING: i64 = 1_000;
 
-/// The times for which calls wait for their answers: some calls are given up while the network carries nothing, others
-/// wait until the session has ended. No result depends on these times; they only determine how many calls have an
-/// unknown outcome.
+/// How long calls wait for their answers. With the short deadline, some are given up while the network carries
+/// nothing; with the long one, they wait until the session has ended. No result depends on these times; they only
+/// determine how many calls have an unknown outcome.
 const DEADLINES: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(5)];
 
 /// Number of tellers per node, enough that at any time some calls are handled but not answered.

@@ -203,7 +203,7 @@ fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     });
 }
 
-/// The step fills that slot after the take-over: other threads run the job without the watchdog.
+/// The step fills the run-next slot after the take-over: other threads run the job without the watchdog.
 #[test]
 fn what_a_step_that_was_taken_over_wakes_runs() {
     check(2, &["took over", "pushed without a permit", "was called away"], || {
