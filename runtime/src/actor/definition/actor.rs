@@ -22,9 +22,9 @@ use std::{any::TypeId, fmt, marker::PhantomData};
 pub trait Declared {
     /// The type's name, or the name from the attribute.
     const NAME: &'static str;
-    /// Whether an `Err` from the method of a message that was sent, not called, ends the process.
+    /// Whether the process ends if the method of a message returns an `Err` and the message was sent, not called.
     const ENDS_ON_ERROR: bool;
-    /// Whether calls whose callers have stopped waiting are discarded unhandled.
+    /// Whether a call is discarded unhandled if its caller has stopped waiting.
     const SKIPS_ABANDONED: bool;
     /// Whether the state may be shown.
     const INSPECTED: bool = false;
@@ -90,7 +90,7 @@ pub trait Actor: Declared + Sized + 'static {
     fn away(self, ctx: Context<Self>, event: MethodEvent) -> MethodFuture<'static, FutureOutput<Self>>;
 }
 
-/// A process that may move between threads: one without `#[process(pinned)]` whose state is `Send`.
+/// A process that may move between threads: its struct is not `#[process(pinned)]`, and its state is `Send`.
 /// [`spawn`](crate::Host::spawn) requires it; other processes are spawned with
 /// [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
@@ -198,12 +198,13 @@ impl<P: Actor> KindOf<P> {
     };
 }
 
-/// Returns the entry called `name` if it is async, in which case the process runs inside it.
+/// Returns the name of the entry called `name` if that entry is async. A process that was started at such an entry runs
+/// inside the entry's future.
 pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
     P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
 }
 
-/// Returns whether `signals` names the exit of a linked process, so that the process traps exits.
+/// Returns true if `signals` contains `Exit`: a process with a method for the exit of a linked process traps exits.
 pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
     let mut index = 0;
     while index < signals.len() {

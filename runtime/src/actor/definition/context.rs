@@ -163,8 +163,8 @@ impl<P> Context<P> {
         current::stop();
     }
 
-    /// Prepares a call whose answer is handled by a closure, so that the process can serve other messages meanwhile.
-    /// Complete it with [`then`](CallThen::then). If the call fails, the closure receives the error.
+    /// Prepares a call whose answer is handled by a closure, so that the process can serve other messages in the
+    /// meantime. Complete it with [`then`](CallThen::then). If the call fails, the closure receives the error.
     pub fn call<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         &mut self,
         call: Call<M, T, E>,
@@ -241,8 +241,8 @@ impl<P> Context<P> {
         awaits::cancelled()
     }
 
-    /// Runs `future` to completion even if the process is asked to end meanwhile; the process ends afterwards, unless a
-    /// [`cancelled`](Self::cancelled) within `future` has received the request. (A kill still interrupts it.)
+    /// Runs `future` to completion even if the process is asked to end in the meantime. The process ends afterwards,
+    /// unless a [`cancelled`](Self::cancelled) within `future` has received the request. (A kill still interrupts it.)
     pub fn shield<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<P, F> {
         awaits::shield(future)
     }
@@ -257,8 +257,8 @@ pub struct CallThen<'a, P, M, T, E> {
 }
 
 impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
-    /// Makes the call without waiting; `then` runs with its result, between two messages, unless the process has
-    /// ended.
+    /// Makes the call without waiting for the answer. `then` runs with the result, between two messages, unless the
+    /// process has ended.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
         let run = Box::new(move |this: &mut P, answer, context: &mut Context<P>| {
@@ -282,7 +282,7 @@ pub struct RunThen<'a, P, F> {
 }
 
 impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_, P, F> {
-    /// Starts the future; `then` runs with its output, between two messages, unless the process has ended.
+    /// Starts the future. `then` runs with its output, between two messages, unless the process has ended.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
         let run = Box::new(move |this: &mut P, answer: CommandResult, context: &mut Context<P>| {
@@ -343,7 +343,8 @@ pub(crate) fn run_continuation<P: 'static>(
     }
 }
 
-/// Drops the continuations of a process that has ended, one by one, so that a panic in one drop skips no other.
+/// Drops the continuations of a process that has ended, one by one, so that a panic in one drop does not skip the
+/// others.
 pub(crate) fn drop_continuations<P: 'static>(drops: &mut Drops, continuations: Box<dyn Any + Send>) {
     match continuations.downcast::<Slab<Continuation<P>>>() {
         Ok(continuations) => drops.drop_each(continuations.into_iter().map(|(_, continuation)| continuation)),

@@ -1,4 +1,4 @@
-//! The entries of a process, which can be selected by name, and their results.
+//! The entries of a process and their results. An entry can be selected by name.
 
 use super::{context::Context, inputs::InputInfo, placement::MethodFuture};
 use crate::{InitError, Payload, ProcessError};

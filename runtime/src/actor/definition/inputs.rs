@@ -278,8 +278,8 @@ mod tests {
         }
     }
 
-    /// A float converts to any type that holds it exactly, however large it is; one that only the larger type holds
-    /// is returned.
+    /// A float of any size converts to each float type that holds it exactly. If the requested type cannot hold it, the
+    /// value is returned.
     #[test]
     fn floats_of_any_size_convert_among_themselves() {
         assert_eq!(convert::<f64>(Payload::new(f32::MAX)).ok(), Some(f64::from(f32::MAX)));

@@ -4,7 +4,8 @@ use super::inputs::Inputs;
 use serde_json::Value;
 
 /// JSON inputs for [`Host::start_json`](crate::Host::start_json) and [`Host::send_json`](crate::Host::send_json): an
-/// array of all inputs in order, or an object from names to inputs; as text or [`serde_json::Value`].
+/// array of all inputs in order, or an object from names to inputs. They can be given as text or as a
+/// [`serde_json::Value`].
 ///
 /// An object may omit inputs of type `Option`, which are then `None`.
 #[derive(Clone, Debug)]

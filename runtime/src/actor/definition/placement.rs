@@ -60,7 +60,7 @@ pub struct Pinned;
 #[derive(Debug)]
 pub struct NotPinned;
 
-/// The name of the two methods is advice, which the compiler shows when it rejects a future.
+/// The two methods are named as advice, because the compiler shows their name when it rejects a future.
 impl Pinned {
     /// Wraps a future that is made, polled and dropped on one thread.
     pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> MethodFuture<'a, F::Output>

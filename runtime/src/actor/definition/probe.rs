@@ -8,8 +8,8 @@
 //! constant takes precedence over a trait's. Bounds are checked where the macro expands: for a type parameter, only its
 //! declared bounds count.
 //!
-//! The names of methods that the macro calls begin with `__postroom`, because a method of a user trait that is
-//! implemented for all types would be found, too.
+//! The names of the methods that the macro calls begin with `__postroom`. A user's trait may be implemented for all
+//! types, and its methods would be found, too, if they had the same name.
 //!
 //! | probe | question | answers |
 //! |---|---|---|

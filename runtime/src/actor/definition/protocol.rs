@@ -4,9 +4,9 @@
 //! `Disk` handles them. Neither macro sees the other's text, so the second one looks up what it needs through types:
 //! the messages as a [`Chain`], and the message for a method name through [`Named`].
 //!
-//! These traits have a parameter `L` for the process and are implemented for every `L`. It carries no information,
-//! but a type of the using crate must appear there: otherwise the coherence check assumes that the protocol's crate
-//! might change its message types.
+//! These traits have a parameter `L` for the process and are implemented for every `L`. It carries no information, but
+//! a type of the crate that uses the protocol must appear among the parameters: otherwise the coherence check assumes
+//! that the protocol's crate might change its message types.
 
 use super::actor::{Dispatched, Handles};
 use super::{context::Context, inputs::Inputs, named_message::ByName};
@@ -86,7 +86,7 @@ pub trait Serves<Q: ?Sized>: Addressed + Sized {
 )]
 pub trait Lists<Q: ?Sized> {}
 
-/// Provided methods of a trait that the process did not override. For generated code.
+/// The provided methods of a protocol's trait, as far as the process has not overridden them. For generated code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a protocol",
     label = "not a protocol",

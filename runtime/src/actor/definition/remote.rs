@@ -110,7 +110,7 @@ pub trait RemoteVisitor {
     fn entry<I: RemoteValue>(&mut self, entry: RemoteEntry<I>);
 }
 
-/// The description of a message that nodes must agree on to exchange it.
+/// The description of a message. Two nodes must agree on it in order to exchange the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteMessage {
     /// The name in all nodes: `package::Type::method`, or the name set by `#[message(name = "…")]`.
@@ -158,8 +158,8 @@ impl<I> Clone for RemoteEntry<I> {
 
 impl<I> Copy for RemoteEntry<I> {}
 
-/// A field of a remote message. It lacks the supertraits of [`RemoteValue`], because the compiler would report each of
-/// them. For generated code.
+/// A field of a remote message. This trait lacks the supertraits of [`RemoteValue`], because the compiler would report
+/// each of them separately. For generated code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel to another node: serde cannot write and read it",
     label = "not both `Serialize` and `Deserialize`",

@@ -53,14 +53,14 @@ pub const fn is_in_block<M>() -> bool {
     !is_in_place::<M>()
 }
 
-/// Calls `handle`, which handles an `M`, in a stack frame of its own if `M` is large: methods that are inlined into
-/// one function share its frame. For generated code.
+/// Calls `handle`, which handles an `M`. If `M` is large, the call has a stack frame of its own, because methods that
+/// are inlined into one function share its frame. For generated code.
 #[inline(always)]
 pub fn apart<M, R>(handle: impl FnOnce() -> R) -> R {
     /// A guess: moving a message of this size costs more than a call.
     const LARGE: usize = 1024;
-    // Without optimization, every message gets a frame of its own: there, unused branches take up space in the frame,
-    // too.
+    // Without optimization, every message gets a frame of its own, because even unused branches take up space in a
+    // shared frame.
     if cfg!(debug_assertions) || size_of::<M>() > LARGE { in_own_frame(handle) } else { handle() }
 }
 
@@ -69,7 +69,7 @@ fn in_own_frame<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
-/// Claims the message of this caller. Returns the reason if it must not be handled.
+/// Claims the message of this caller. Returns the reason why it must not be handled, if there is one.
 #[inline(always)]
 fn refusal(caller: &Caller, skip_abandoned: bool) -> Option<DeadLetterReason> {
     if !caller.take() {
@@ -121,8 +121,8 @@ impl Asked {
         this.caller.take()
     }
 
-    /// Returns a guard for a method that answers the call itself: it notes the message if the process fails in the
-    /// method.
+    /// Returns a guard for a method that answers the call itself. The guard notes the message if the process fails in
+    /// the method.
     pub fn watch(&self) -> Watch {
         Watch(Self { caller: None, message: self.message })
     }

@@ -8,11 +8,11 @@ use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 
 /// The address of a `P`, or of a process that implements the protocol `P`: a PID with a method for each message.
 ///
-/// Sixteen bytes, `Copy`, valid forever: a message to a process that has ended is returned to the sender. The type is
-/// checked again at delivery, so an address with the wrong type cannot do harm.
+/// An address is sixteen bytes large, `Copy`, and valid forever: a message to a process that has ended is returned to
+/// the sender. The type is checked again at delivery, so an address with the wrong type cannot do harm.
 ///
-/// Its own methods are `pid` and `narrow`; all others are messages, and return a [`Call`]. Operations on the process
-/// itself, such as [`stop`](Pid::stop) and [`join`](Pid::join), are methods of its [`Pid`].
+/// Its own methods are `pid` and `narrow`. All other methods stand for messages and return a [`Call`]. Operations on
+/// the process itself, such as [`stop`](Pid::stop) and [`join`](Pid::join), are methods of its [`Pid`].
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -183,8 +183,8 @@ impl<P: Handles<M> + ?Sized, M: Send + 'static> NarrowOf<P> for Recipient<M, P::
     }
 }
 
-/// The address of any process that handles messages of type `M`, answering with `T` or failing with `E`. Created by
-/// [`Address::narrow`] or `From`; sixteen bytes, `Copy`.
+/// The address of a process that handles messages of type `M`, and answers each with a `T` or fails with an `E`. It is
+/// created by [`Address::narrow`] or `From`, is sixteen bytes large, and is `Copy`.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -233,7 +233,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
         send(self.pid, message)
     }
 
-    /// Returns a call with `message`, which has not been sent yet. The type name of `M` serves as its method name.
+    /// Returns a call with `message`, without sending it. The type name of `M` serves as its method name.
     pub fn call(&self, message: M) -> Call<M, T, E> {
         Call::new(self.pid, std::any::type_name::<M>(), message)
     }

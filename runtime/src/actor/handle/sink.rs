@@ -19,7 +19,8 @@ type Late<M> = Pin<Box<dyn Future<Output = Result<(), SendError<M>>> + Send>>;
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
     /// Returns a sink that sends to this recipient: forwarding a stream into it waits while the mailbox is full, as
     /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own. A
-    /// send allocates only when the mailbox is full; the sink then holds one message, which is dropped with it.
+    /// send allocates only when the mailbox is full. The sink then holds one message; if the sink is dropped, so is
+    /// that message.
     ///
     /// An error means that the process has ended, and contains the message. Answers are dropped.
     ///
@@ -70,7 +71,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Sink<M> for Messag
         self.get_mut().poll_late(context)
     }
 
-    /// Accepts a message even if the sink is not ready; the message that it already holds is sent first.
+    /// Accepts a message even if the sink is not ready. In that case the message that the sink already holds is sent
+    /// first.
     fn start_send(mut self: Pin<&mut Self>, message: M) -> Result<(), Self::Error> {
         let to = self.to;
         if let Some(late) = self.late.take() {

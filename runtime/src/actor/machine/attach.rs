@@ -1,9 +1,9 @@
 //! Streams whose items arrive as messages.
 //!
-//! A future beside the process's methods pumps each stream: it takes one item, puts it into the inbox, which the
-//! process checks before its mailbox, and waits until the process looks for its next input. So the stream is polled
-//! only after its last item was handled, however long that took, and items never pile up. A stream that is always
-//! ready alternates with the mailbox, because the pump is polled once for each check of the mailbox.
+//! Each stream is pumped by a future beside the process's methods. The future takes one item, puts it into the inbox,
+//! and waits until the process looks for its next input. The process checks its inbox before its mailbox. So the stream
+//! is polled only after its previous item was handled, however long that took, and items never pile up. A stream that
+//! is always ready alternates with the mailbox, because the pump is polled once for each check of the mailbox.
 
 use crate::actor::definition::{Actor, Continuation, Finished, Handles};
 use crate::actor::tasks::{Acts, Attachment, CommandResult, StashedMessage, current};
@@ -44,7 +44,7 @@ impl<P: Actor> Context<P> {
     /// [`detach`](Attached::detach) is called. The process needs a method for their type, and handles them whenever
     /// it handles messages: between two messages, or in an async entry while it [serves](Self::serve).
     ///
-    /// The stream is polled only after its last item was handled, so a fast stream waits. It alternates with the
+    /// The stream is polled only after its previous item was handled, so a fast stream waits. It alternates with the
     /// mailbox.
     ///
     /// After an [upgrade](crate::Pid::upgrade) the items go to the new definition, and the end arrives as
@@ -103,7 +103,7 @@ impl<P: Actor> Context<P> {
             }
         });
         let late = |_: CommandResult| Payload::new(Finished { output: () });
-        // Added in no span: this method's span would otherwise stay open as long as the stream.
+        // Added outside of any span: this method's span would otherwise stay open for as long as the stream does.
         let number = on_behalf_of(None, || add_continuation(Continuation { run, late }));
         let (attachment, pid) = (attached.attachment.clone(), self.try_pid());
         let pump = Box::pin(pump(stream, message, attachment, pid));

@@ -7,14 +7,15 @@ use crate::engine::blocking::queued::{BlockOutcome, QueuedPlace, block_async};
 use std::task::{self, Poll};
 use std::{fmt, future::Future, pin::Pin};
 
-/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation). Inside a process,
-/// another thread runs the other processes meanwhile, and the step continues when a worker is available. Outside of a
+/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation). Inside a process, another
+/// thread runs the other processes in the meantime, and the step continues when a worker is available. Outside of a
 /// process, this only calls `block`.
 ///
-/// For code without a `ctx`, such as a library called from a method. `block` may borrow; a panic in it is a panic of
-/// the step, and its sends count as sent from outside. Costs a hand-off to another thread, some microseconds, or a
-/// new thread if all existing ones block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads).
-/// Beyond that the worker is blocked, which is counted and logged.
+/// This is for code without a `ctx`, such as a library called from a method. `block` may borrow; a panic in it is a
+/// panic of the step, and its sends count as sent from outside. Costs a hand-off to another thread (some microseconds),
+/// or a new thread if all existing ones block. If there are already as many threads as
+/// [`Builder::blocking_threads`](crate::Builder::blocking_threads) allows, the call blocks its worker, which is counted
+/// and logged.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -120,14 +121,15 @@ impl<P> Context<P> {
     ///
     /// `run` executes on this thread's stack, inside the step: it may borrow the method's locals and `self`, and a
     /// panic in it is a panic of the step. Its sends count as sent from outside. Once begun, it is not cancelled: a
-    /// process that is killed meanwhile ends when `run` returns.
+    /// process that is killed in the meantime ends when `run` returns.
     ///
     /// Afterwards the step continues at once if a worker is idle. Otherwise an async method's process queues for its
     /// turn, and a sync method continues on the first worker that finishes a step. At most
-    /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) steps block at a time: beyond that an async
-    /// method waits (if dropped, `run` never starts), and a sync one blocks its worker, which is counted and logged.
+    /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) steps block at a time. If that many already
+    /// block, an async method waits (if its future is dropped, `run` never starts). A sync method blocks its worker
+    /// instead, which is counted and logged.
     ///
-    /// Costs a hand-off to another thread, some microseconds, or a new thread if there is no spare one. In a machine
+    /// Costs a hand-off to another thread (some microseconds), or a new thread if there is no spare one. In a machine
     /// that is driven by hand, this only calls `run`.
     ///
     /// ```
@@ -215,7 +217,8 @@ mod tests {
         type Output = u32;
     }
 
-    /// Catches: an executor run by blocking code is taken for the process, which reads no answers meanwhile.
+    /// Catches: an executor that blocking code runs is taken for the process. The answers then go to the process, which
+    /// reads none while it is blocked.
     #[test]
     fn what_another_executor_awaits_in_blocking_code_of_an_async_method_comes() {
         let builder = Runtime::builder().workers(2).handler(|_: Ask, done| done.complete(9));

@@ -85,9 +85,9 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits at most `duration` for one message and handles it; returns whether one arrived. The time that its method
-    /// takes does not count. A zero duration handles a message that has already arrived. Not cancel safe, like
-    /// [`Context::serve`].
+    /// Waits for one message, for at most `duration`, and handles it. Returns whether a message arrived. The time that
+    /// its method takes does not count. A zero duration handles a message that has already arrived. Not cancel safe,
+    /// like [`Context::serve`].
     pub async fn serve_next_within(&mut self, this: &mut P, duration: Duration) -> bool {
         let Some(next) = within(duration, poll_next).await else { return false };
         self.handle(this, next).await;
@@ -191,7 +191,8 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &mut Tas
     }
 }
 
-/// Takes the next message of type `T`, and the stream whose previous item has now been handled.
+/// Takes the next message of type `T`. Also returns the stream, if any, whose item was handled before: the process is
+/// done with that item, because it looks for its next input.
 fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> Look<StashedMessage> {
     // Keeps the order: messages that were stashed earlier come before those that have arrived since.
     let before = waits.inbox.stash.len();
@@ -228,7 +229,7 @@ async fn end_with(error: ProcessError) -> Dispatched<'static> {
 /// The input found in the table, and the stream whose previous item has now been handled.
 type Look<R> = (Option<R>, Option<Arc<Attachment>>);
 
-/// Takes input out of the table; asks the machine for a message if there is none.
+/// Takes input out of the table. If the table holds none, asks the machine for a message.
 fn poll_input<R>(
     wanting: &Wanting,
     context: &mut TaskContext<'_>,

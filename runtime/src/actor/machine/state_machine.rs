@@ -1,4 +1,4 @@
-//! The state machine that owns a struct, and its pending future, if any.
+//! The state machine that owns a struct, and the pending future of its entry or method, if there is one.
 //!
 //! A [`Machine`] is a [`Process`]: it is stepped by the scheduler, or by a test without a runtime. It handles
 //! messages one by one. If all methods of a process are sync, the machine always holds the struct itself, and no code
@@ -30,10 +30,10 @@ use std::task::{Context as TaskContext, Poll};
 enum MachineState<P> {
     New(P),
     Serving(P, Context<P>),
-    /// The entry has asked the process to end, and the process waits for nothing: it ends with its next step. A
-    /// process with a table of waits records the request there instead; this variant avoids allocating a table for
-    /// it. The flag tells whether that step has run; it is part of the variant, so that the struct is not
-    /// moved.
+    /// The entry has asked the process to end, and the process waits for nothing: it ends with its next step. A process
+    /// with a table of waits records the request in the table; this variant spares a process without a table the
+    /// allocation of one. The flag tells whether the last step has run; it is part of the variant, so that the struct
+    /// need not be moved.
     Stopping(P, Context<P>, bool),
     /// In an async entry, with the deadline of the caller.
     Entry(Pending<P>, Option<Moment>),
@@ -300,8 +300,8 @@ impl<P: Actor> Machine<P> {
     }
 
     /// Fast path of a step that begins with an answer: stores it in its row and polls the future that awaits it.
-    /// Returns `Suspended` if this completes the step; otherwise the result of the poll, or the answer if it must
-    /// take the usual path.
+    /// Returns `Suspended` if this completes the step. Otherwise returns the result of the poll, or the answer if that
+    /// must take the usual path.
     #[inline(always)]
     fn poll_answered(
         state: &mut MachineState<P>,
@@ -358,7 +358,7 @@ impl<P: Actor> Machine<P> {
         parts.step(|events, out| self.step(events, out))
     }
 
-    /// Runs a step, with messages as its only input, of a process that has other work as well.
+    /// Runs a step whose only input is messages, for a process that has other work as well.
     #[inline(never)]
     fn serve_with_table(&mut self, parts: StepParts<'_>) -> Result<(), ProcessError> {
         if let MachineState::Stopping(_, _, is_over @ false) = &mut self.state
@@ -400,7 +400,7 @@ impl<P: Actor> Machine<P> {
             }
             return;
         }
-        // All requests were refused; messages may have been waiting for them.
+        // All requests were refused. Messages may have waited until the requests were decided.
         out.set(StepStatus::Continue);
     }
 

@@ -1,8 +1,8 @@
 //! Upgrades: a process hands its state to another definition and keeps its PID.
 //!
 //! A request travels in the control lane, ahead of messages. The old definition's machine acts on it between methods:
-//! it passes its struct to the request's closure, and its pending waits to a machine of the new definition, which the
-//! scheduler installs. The slot's own data stays in place.
+//! it passes its struct to the request's closure, and its pending waits to a machine of the new definition. The
+//! scheduler installs that machine. The slot's own data stays in place.
 //!
 //! | | after the upgrade |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `send_after`, `send_every` | unchanged: they are messages |
 //! | calls with `then`, futures of `run` | continue; the outcome arrives as a message: [`Answered`], [`Finished`] |
 //! | values captured by their closures | dropped: the caller of a captured `Reply` is notified |
-//! | a running async method | finishes first, and no message is taken meanwhile |
+//! | a running async method | finishes first, and no message is taken in the meantime |
 //!
 //! [`Answered`]: crate::future::Answered
 //! [`Finished`]: crate::future::Finished
@@ -114,8 +114,8 @@ impl<P: Migratable, E: fmt::Display + Send + 'static> IntoUpgrade for Result<P, 
     }
 }
 
-/// The requester of an upgrade, which waits for the outcome. Dropping it without an answer reports that the process has
-/// ended.
+/// The requester of an upgrade, as the upgrade refers to it. If this value is dropped without an answer, the requester
+/// learns that the process has ended.
 struct UpgradeCaller<E> {
     pid: Pid,
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
@@ -192,7 +192,7 @@ impl<P: Actor> Context<P> {
     /// state; an error from it ends the process. See [`Pid::upgrade`] for what is kept.
     ///
     /// # Errors
-    /// [`UpgradeError::Entry`] in an async entry, which owns the state until it ends.
+    /// [`UpgradeError::Entry`] in an async entry, because the entry owns the state until it ends.
     pub fn upgrade<S: IntoUpgrade>(&mut self, make: impl FnOnce(P) -> S + Send + 'static) -> Result<(), UpgradeError> {
         if let Some(entry) = async_entry::<P>(self.entry()) {
             return Err(UpgradeError::Entry { pid: self.pid(), entry });
@@ -206,13 +206,13 @@ impl<P: Actor> Context<P> {
 impl Pid {
     /// Asks the process, an `Old`, to hand its state to another definition under the same PID. `make` converts the
     /// state and returns the new one or a `Result` with it. Await the upgrade, or `wait` for it on a plain thread;
-    /// dropping it does not withdraw the request.
+    /// dropping the returned value does not withdraw the request.
     ///
     /// The request takes priority over queued messages; an async method that is running finishes first. The mailbox,
-    /// name, links, monitors and timers are kept, as are pending calls and futures: their closures belonged to the
-    /// old definition, so their outcome arrives as a message to the new one, [`Answered`](crate::future::Answered) or
-    /// [`Finished`](crate::future::Finished). Old addresses and aliases stay valid. Messages without a method in the
-    /// new definition become dead letters, and calls without one fail with
+    /// name, links, monitors and timers are kept, as are pending calls and futures. Since the closures of these calls
+    /// and futures belonged to the old definition, each outcome arrives as a message to the new one,
+    /// [`Answered`](crate::future::Answered) or [`Finished`](crate::future::Finished). Old addresses and aliases stay
+    /// valid. Messages without a method in the new definition become dead letters, and calls without one fail with
     /// [`Unhandled`](crate::CallError::Unhandled).
     ///
     /// Costs one control message and the allocations of a spawn.
@@ -244,7 +244,8 @@ impl Pid {
     /// ```
     ///
     /// # Errors
-    /// See [`UpgradeError`]: a refused process continues unchanged; if the new state cannot be made, it ends.
+    /// See [`UpgradeError`]: a process that refuses the upgrade continues unchanged; if the new state cannot be made,
+    /// the process ends.
     pub fn upgrade<Old: Actor, S: IntoUpgrade>(
         self,
         make: impl FnOnce(Old) -> S + Send + 'static,
@@ -281,8 +282,8 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
         Upgrading { pid: self.pid, told: self.told, address: |pid| pid }
     }
 
-    /// Blocks the thread until the upgrade is done. Inside a process, another thread runs the other processes
-    /// meanwhile.
+    /// Blocks the thread until the upgrade is done. Inside a process, another thread runs the other processes in the
+    /// meantime.
     ///
     /// # Errors
     /// See [`UpgradeError`].

@@ -1,4 +1,4 @@
-//! The calling end of a call.
+//! The caller's side of a call.
 
 use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper, timeout_outside};
 use crate::actor::tasks::{CommandResult, OutsideCall, WaitKey, Waits, current, waker};
@@ -40,9 +40,9 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// | [`wait`](Self::wait) | the answer; blocks the thread | as `send` |
 /// | [`send_after`](Self::send_after), [`send_every`](Self::send_every) | nothing | the message is a dead letter |
 ///
-/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder sets another timeout, and never longer than the caller
-/// of the method that makes it waits. Dropping a waiting call cancels it: its answer is discarded, but its message may
-/// still be handled.
+/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder sets another timeout. A call that a method makes while
+/// it handles another call waits no longer than the caller of that method does. Dropping a waiting call cancels it: its
+/// answer is discarded, but its message may still be handled.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -94,7 +94,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Self::made(pid, method, MessagePlace::new(), message)
     }
 
-    /// Like [`new`](Self::new), with a place for the message that was taken before the message was built. For
+    /// Like [`new`](Self::new), but moves the message to `place`, which was taken before the message was built. For
     /// generated code.
     #[doc(hidden)]
     #[inline(always)]
@@ -162,8 +162,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         send_held(self.pid, self.message)
     }
 
-    /// Blocks the thread until the answer arrives. In async code, await the call instead. Inside a process, this
-    /// costs a thread: another one runs the other processes meanwhile, including the called one.
+    /// Blocks the thread until the answer arrives. In async code, await the call instead. Inside a process, this costs
+    /// a thread: another one runs the other processes in the meantime, including the called one.
     ///
     /// # Errors
     /// A [`CallError`]: [`Failed`](CallError::Failed) with the method's own error, [`Timeout`](CallError::Timeout) at
@@ -245,7 +245,7 @@ impl Limit {
     }
 }
 
-/// Publishes that the process that this thread runs, if any, waits for this call and for nothing else.
+/// If this thread runs a process, publishes that the process waits for this call and for nothing else.
 ///
 /// # Errors
 /// The cycle that the call would close.
@@ -258,7 +258,7 @@ fn block(on: Incarnation, method: &'static str, ticket: CallId) -> Result<Option
     }
 }
 
-/// Returns the deadline of a call that sets none; for a process, it is accurate to a third of a millisecond.
+/// Returns the deadline of a call that sets none. In a process, it is accurate to a third of a millisecond.
 #[inline]
 fn default_deadline(pid: Pid) -> Moment {
     match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
@@ -412,8 +412,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // A call that a process awaits is usually polled twice: to send it, and to find its answer, which is handled
-        // here.
+        // A call that a process awaits is usually polled twice: to send it, and to find its answer. The second poll is
+        // handled here.
         if let CallStage::Process(key, incarnation) = *self.0
             && let Some(answer) = current::take_answer(key, incarnation)
         {
@@ -496,8 +496,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
     }
 
     /// Sends the message, from inside a process or from outside (including from an executor that a method runs).
-    /// Returns whether the call counts as polled: a process that awaits the call with its own waker looks for the
-    /// answer anyway.
+    /// Returns whether the call counts as polled. It does if a process awaits it with its own waker, because that
+    /// process looks for the answer anyway.
     #[inline]
     fn send(
         &mut self,
@@ -518,7 +518,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
             Some((key, incarnation, caller, is_own))
         });
         if let Some((key, incarnation, caller, is_own)) = inside.flatten() {
-            // A refused message drops its caller, which answers the row; the row is not read any more.
+            // A refused message drops its caller, which answers the row. Nothing reads the row any more.
             if let Err(error) = send_with_caller(pid, message, caller) {
                 let _unseen = current::with(|waits| waits.forget(key));
                 return Err(error);
@@ -599,11 +599,11 @@ mod tests {
         Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(3_600)).wait()
     }
 
-    /// `first` has the name and waits for `caller`, which calls by name; before that call is sent, the name moves to
+    /// `first` has the name and waits for `caller`. `caller` calls by name; before that call is sent, the name moves to
     /// `second`.
     ///
-    /// Catches: the call counts as a call to the process that had the name before, which closes a false cycle. (Awaited
-    /// calls make the same check, which has no test.)
+    /// Catches: the call counts as a call to the process that had the name before, and so closes a false cycle.
+    /// (Awaited calls make the same check, but it has no test there.)
     #[test]
     fn a_name_that_moves_while_it_is_called_makes_no_cycle() {
         let runtime = Runtime::builder().workers(2).build().expect("two workers");

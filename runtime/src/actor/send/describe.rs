@@ -111,8 +111,8 @@ pub struct Describing {
 }
 
 impl Describing {
-    /// Blocks the thread until the process has answered. Inside a process, another thread runs the other processes
-    /// meanwhile.
+    /// Blocks the thread until the process has answered. Inside a process, another thread runs the other processes in
+    /// the meantime.
     ///
     /// # Errors
     /// See [`DescribeError`].

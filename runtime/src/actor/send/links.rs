@@ -30,13 +30,14 @@ pub enum TopologyError {
 
 impl Pid {
     /// Monitors this process: the caller gets one [`Down`](crate::Down) when the process ends for any reason, or at
-    /// once if it has already ended. Monitoring a process twice yields two notices. The monitored process does not
-    /// notice.
+    /// once if it has already ended. Monitoring a process twice yields two notices. The monitored process is not told
+    /// about it.
     ///
-    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it. There are two
-    /// exceptions, for which the `Down` names the alias: an alias of another node, and a child without a process on
-    /// this node, whose next process is monitored. The reason is [`NodeLost`](crate::ExitReason::NodeLost) if the
-    /// connection to a process's node is lost, or if there is none: see [`Transport`](crate::routing::Transport).
+    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it. In two cases the `Down`
+    /// names the alias: for an alias of another node, and for a child on this node that has no process at the moment.
+    /// In the second case, the child's next process is monitored. The reason is
+    /// [`NodeLost`](crate::ExitReason::NodeLost) if the connection to a process's node is lost, or if there is none:
+    /// see [`Transport`](crate::routing::Transport).
     ///
     /// To wait for an end, await [`join`](Pid::join) instead. Costs one control message to the process.
     ///
@@ -137,7 +138,7 @@ pub struct Inspection(Arc<Oneshot<Option<Bindings>>>);
 
 impl Inspection {
     /// Blocks the thread until the process has answered, in its next step; `None` if it has ended. Inside a process,
-    /// another thread runs the other processes meanwhile.
+    /// another thread runs the other processes in the meantime.
     pub fn wait(self) -> Option<Bindings> {
         while_blocked(|| self.0.wait(None)).flatten()
     }
@@ -167,14 +168,15 @@ impl Monitor {
             send_link_message((slot, me), self.pid(), LinkMessage::Unwatch(self.number()));
             return true;
         }
-        // Already received, but not yet delivered to the process.
+        // The `Down` may have been received, but not yet delivered to the process.
         let is_its = |signal: &Signal| matches!(signal, Signal::Down(down) if down.monitor == self);
         let unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.inbox.signals, is_its));
         unheard.is_some_and(|unheard| !unheard.is_empty())
     }
 }
 
-/// Removes undelivered signals. They hold user values, to be dropped after the process's table is released.
+/// Removes undelivered signals and returns them. They hold user values, which must be dropped after the process's table
+/// is released.
 fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -> VecDeque<Signal> {
     let (out, left) = std::mem::take(signals).into_iter().partition(is_such);
     *signals = left;

@@ -28,7 +28,7 @@ impl Pid {
         self.resolve().is_some_and(|pid| !is_here(pid) && remote_links::send_control(pid, message))
     }
 
-    /// Holds a request to end until the child begins, if this is the alias of a child that has not begun. Returns
+    /// If this is the alias of a child that has not begun, holds the request to end until the child begins. Returns
     /// whether the request is held.
     fn is_held(self, request: impl FnOnce() -> Request) -> bool {
         self.is_alias() && alias::hold(self, request())
@@ -43,8 +43,8 @@ impl Pid {
     /// Asks the process to end after it has handled all earlier messages. Never refused. Returns whether it was alive.
     ///
     /// A child that has [not begun](crate::supervision::Tree::start) receives the request when it begins, and this
-    /// returns true. The same applies to [`cancel`](Self::cancel) and [`kill`](Self::kill), which it receives before
-    /// its first message.
+    /// returns true. The same applies to [`cancel`](Self::cancel) and [`kill`](Self::kill); the child receives these
+    /// before its first message.
     ///
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
     /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
@@ -84,8 +84,9 @@ impl Pid {
         }
     }
 
-    /// Ends the process before its next message, without asking it. A step in progress is not interrupted; an async
-    /// method is, at its await. The state is dropped, as at any other end. Returns whether the process was alive.
+    /// Ends the process before its next message, without asking it. A step in progress is not interrupted, but an async
+    /// method is interrupted at its await. The state is dropped, as at any other end. Returns whether the process was
+    /// alive.
     ///
     /// When a supervisor is killed, it first kills its children, and ends after them. A pool does the same with its
     /// members.
@@ -104,7 +105,7 @@ impl Pid {
     /// process had ended before this call, since reasons are not kept. Dropping the future changes nothing.
     ///
     /// For a child without a process, because it has not begun or is being restarted, this waits for the end of its
-    /// next process; if the child is not restarted, the result is the reason of the last end.
+    /// next process; if the child is not restarted, the result is the reason why its last process ended.
     ///
     /// For a process of another node, the result is [`ExitReason::NodeLost`] if the connection is lost, or if there is
     /// none.
@@ -182,8 +183,8 @@ impl Ended {
         }
     }
 
-    /// Blocks the thread until the process has ended. Inside a process, another thread runs the other processes
-    /// meanwhile; a process that waits for its own end waits forever.
+    /// Blocks the thread until the process has ended. Inside a process, another thread runs the other processes in the
+    /// meantime. A process that waits for its own end waits forever.
     pub fn wait(self) -> ExitReason {
         let reason = while_blocked(|| self.ending.0.wait(None)).map_or(ExitReason::NoProcess, |(reason, _)| reason);
         self.told(reason)

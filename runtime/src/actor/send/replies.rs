@@ -119,7 +119,7 @@ impl<T> Stream for ReplyStream<T> {
     }
 }
 
-/// Blocks the thread for each answer; inside a process, another thread runs the other processes meanwhile.
+/// Blocks the thread for each answer. Inside a process, another thread runs the other processes in the meantime.
 impl<T> IntoIterator for ReplyStream<T> {
     type Item = T;
     type IntoIter = ReplyIter<T>;

@@ -11,7 +11,7 @@ use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll, ready};
 use std::{convert::Infallible, fmt, marker::PhantomData, pin::Pin};
 
-/// A call that waits for a child that is being restarted, until its deadline. Created by [`Call::wait_for_restart`];
+/// A call that waits, until its deadline, for a child that is being restarted. Created by [`Call::wait_for_restart`];
 /// finish it with `.await` or `.wait()`. In a method that must not wait, use
 /// `ctx.run(call.wait_for_restart().into_future()).then(…)`.
 #[must_use = "a call does nothing until it is awaited, or waited for with `.wait()`"]
@@ -51,7 +51,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, 
         }
     }
 
-    /// Like [`wait`](Self::wait), but for async code. The deadline is counted from the first poll.
+    /// Like [`wait`](Self::wait), but for async code. A timeout is counted from the first poll.
     async fn answer(self) -> Result<T, CallError<E>> {
         let Self(mut call) = self;
         let (pid, method, due) = (call.pid(), call.method(), call.due());
