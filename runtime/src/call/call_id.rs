@@ -1,5 +1,5 @@
-//! Tracks whether a call's answer is still expected, by a word in the node that waits for the answer and a unique
-//! number.
+//! Tracks whether a call's answer is still expected, by means of a unique number and a word in the node that waits for
+//! the answer.
 //!
 //! While a node waits for an answer, its `next` holds the call's number above five mark bits. When the answer is on its
 //! way, or the node is used for something else, `next` holds an address or another number. Nodes are never freed, so
@@ -44,7 +44,7 @@ pub(crate) struct CallId {
 }
 
 impl CallId {
-    /// Writes the call's `number`, which is nonzero and unique, into the word of `node`.
+    /// Writes the call's `number` into the word of `node`. The number must be nonzero and unique.
     #[inline]
     pub(crate) fn issue(node: &'static MailNode, number: u64) -> Self {
         let number = number & ((1 << NUMBER_BITS) - 1);
@@ -98,7 +98,7 @@ impl CallId {
         }
     }
 
-    /// Withdraws the message, which will then never be handled. Returns false if the called side has taken or kept it,
+    /// Withdraws the message, so that it will never be handled. Returns false if the called side has taken or kept it,
     /// or the call is no longer open.
     pub(crate) fn withdraw(&self) -> bool {
         let (open, withdrawn) = (self.marked(WANTED), self.marked(WANTED | UNWANTED | WITHDRAWN));
@@ -123,7 +123,7 @@ impl CallId {
     }
 }
 
-/// Returns whether the caller whose node has this word has given up.
+/// Returns whether a caller has given up. `word` is the word in its node.
 pub(crate) fn is_unwanted(word: &Word) -> bool {
     has_mark(word.load(Ordering::Relaxed), UNWANTED)
 }
@@ -139,32 +139,32 @@ fn has_mark(word: *mut MailNode, mark: usize) -> bool {
     word.addr() & (WANTED | mark) == WANTED | mark
 }
 
-/// Called by the holder of the node with this word before it frees the node itself, since the caller may be giving up
-/// on another thread. After this call, the caller writes nothing more to the word, and everything that it has written
-/// happens before. (An answer that is queued instead is taken out by the holder of the caller's token, and so comes
-/// after everything that the caller did.)
+/// The holder of a node calls this with the node's word before it frees the node itself, since the caller may be giving
+/// up on another thread. After this, the caller writes nothing more to the word, and everything that it has written
+/// happens before. (If the node is queued as an answer instead, the holder of the caller's token takes it out, and that
+/// comes after everything that the caller did.)
 pub(crate) fn close(word: &Word) {
     word.swap(ptr::null_mut(), Ordering::Acquire);
 }
 
-/// Called by the holder of the node with this word, right before the message is handled. Returns false if the message
-/// was withdrawn.
+/// The holder of a node calls this with the node's word right before the message is handled. Returns false if the
+/// message was withdrawn.
 #[inline]
 pub(crate) fn take(word: &Word) -> bool {
     mark_as(word, TAKEN)
 }
 
-/// Called by the holder of the node with this word, before it empties the node to answer or fail the call. Also called
-/// for a message that was never taken, because its process has ended or its package was dropped. Returns false if the
-/// message was withdrawn: then another process may be reading the content of the node.
+/// The holder of a node calls this with the node's word before it empties the node to answer or fail the call, even if
+/// the message was never taken because its process has ended or its package was dropped. Returns false if the message
+/// was withdrawn: then another process may be reading the content of the node.
 #[inline]
 pub(crate) fn claim(word: &Word) -> bool {
     // The message has nearly always been taken.
     word.load(Ordering::Relaxed).addr() & (TAKEN | KEPT) != 0 || take(word)
 }
 
-/// Called by the holder of the node with this word, when the right to answer passes to user code. Returns false if the
-/// message was withdrawn.
+/// The holder of a node calls this with the node's word when the right to answer passes to user code. Returns false if
+/// the message was withdrawn.
 pub(crate) fn keep(word: &Word) -> bool {
     mark_as(word, KEPT)
 }
@@ -196,7 +196,7 @@ mod tests {
         assert!(ticket.is_open() && !is_unwanted(ticket.word()));
         ticket.word().store(ptr::null_mut(), Ordering::Relaxed);
         assert!(!ticket.is_open());
-        // A late abandonment changes nothing, nor does one of an earlier call in the same node.
+        // A late abandonment changes nothing, nor does one for an earlier call in the same node.
         ticket.abandon();
         assert!(ticket.word().load(Ordering::Relaxed).is_null());
         let next = CallId::issue(ticket.node(), 8);

@@ -28,7 +28,7 @@ pub(crate) trait Port: Send + Sync {
         None
     }
 
-    /// Returns a port for the same slot that also records the answers.
+    /// Returns another port for the same slot. That port also records the answers.
     fn recorded(&'static self) -> &'static dyn Port;
 }
 
@@ -122,8 +122,8 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     unsafe { ticket.node().peek(look) }
 }
 
-/// Fails a call whose message ended up where it will not be handled, unless the process there has answered or failed
-/// the call, or is about to.
+/// Fails a call whose message ended up where it will not be handled, possibly in the mailbox of another process. Does
+/// nothing if that process has answered or failed the call, or is about to.
 #[cold]
 pub(crate) fn fail_stranded(call: CallId, reason: ExitReason) {
     if let Some(asker) = withdraw(call) {
@@ -176,7 +176,7 @@ fn next_numbers() -> u64 {
 }
 
 impl Caller {
-    /// Creates the caller for a process, which finds the answer under `tag` in its control lane.
+    /// Creates the caller for a process. The process finds the answer under `tag` in its control lane.
     #[inline]
     pub(crate) fn process(
         port: &'static dyn Port,
@@ -275,12 +275,13 @@ impl Caller {
         self.look(|call| call.deadline)
     }
 
-    /// Returns whether the message was sent rather than called, by a sender that is notified when it has been handled.
+    /// Returns true if the message was sent rather than called, and its sender is to be notified when the message has
+    /// been handled.
     pub(crate) fn was_sent(&self) -> bool {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
 
-    /// Returns the calling process, if it is one that the runtime knows.
+    /// Returns the calling process, if there is one and the runtime knows it.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.look(|call| match &call.asker {
             Who::Process { port, generation } => port.pid_of(*generation),
@@ -361,7 +362,7 @@ impl Caller {
     }
 }
 
-/// Delivers an answer to a process in `node`, which is empty: usually the node of the call, which is reused.
+/// Delivers an answer to a process in `node`, which must be empty. Usually this is the node of the call, reused.
 #[inline]
 fn answer_process(
     port: &'static dyn Port,
@@ -385,7 +386,7 @@ fn answer_outside(asker: Option<(NodeBox, Who, *mut MailNode)>, result: Result<P
     }
 }
 
-/// Disposes of the node of a withdrawn call, whose caller has been notified.
+/// Disposes of the node of a withdrawn call. The caller has already been notified.
 #[cold]
 fn throw_away(mut node: NodeBox) {
     drop(lock(&WITHDRAWING));
@@ -461,7 +462,7 @@ pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
         return;
     }
     HAS_ORPHANS.set(false);
-    // Taken out first: notifying one may drop others.
+    // Taken out first: notifying one caller may drop others.
     let orphans = ORPHANS.try_with(RefCell::take).unwrap_or_default();
     orphans.into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
 }
@@ -480,7 +481,8 @@ fn ending() -> Option<ExitReason> {
 /// Runs `body`, in which a process exits. Calls that the process leaves unanswered fail with `reason`.
 #[inline(always)]
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
-    // Inaccessible while the thread destroys its thread-locals, where a process whose start fails may exit too.
+    // `ENDING` is inaccessible while the thread destroys its thread-locals. Even then, a process whose start fails may
+    // exit.
     let outer = ENDING.try_with(|ending| ending.replace(reason)).unwrap_or(ptr::null());
     let _restore = defer(|| _ = ENDING.try_with(|ending| ending.set(outer)));
     body()

@@ -67,7 +67,8 @@ impl fmt::Display for DeadLetterReason {
     }
 }
 
-/// A message between parts of the runtime. If its process has ended, it does not become a dead letter.
+/// A message that one part of the runtime sends to another. If its receiver has ended, it does not become a dead
+/// letter.
 pub(crate) struct Internal(pub(crate) Payload);
 
 /// Receives dead letters, on any thread: the hook and the counters of a host.
@@ -89,7 +90,7 @@ pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
     body();
 }
 
-/// Reports a dead letter to this thread's sink; without one it is dropped.
+/// Reports a dead letter to this thread's sink. Without a sink, the dead letter is dropped.
 pub(crate) fn bring(letter: DeadLetter) {
     if let Some(sink) = SINK.try_with(Cell::get).ok().flatten() {
         sink.dead_letter(letter);

@@ -9,8 +9,8 @@ use std::mem::ManuallyDrop;
 
 /// A message with its destination, and its caller if it has one.
 ///
-/// A package that is dropped unopened counts as not delivered, and becomes a dead letter. Its caller gets an error:
-/// that the message was unhandled or, if the process ends while it holds the package, why the process ended.
+/// A package that is dropped unopened counts as not delivered, and becomes a dead letter. Its caller gets an error,
+/// which says that the message was unhandled or, if the process ends while it holds the package, why the process ended.
 pub struct Package {
     to: Pid,
     payload: ManuallyDrop<Payload>,
@@ -89,8 +89,8 @@ impl Package {
         self.caller.is_some()
     }
 
-    /// Takes the message, if it is an `M`. If it has a caller, the call fails as dropped; to answer it, use
-    /// [`Package::answer`].
+    /// Takes the message, if it is an `M`. If the package has a caller, its call fails as dropped; to answer a call,
+    /// use [`Package::answer`].
     ///
     /// # Errors
     /// The package, if the message is of another type.
@@ -99,8 +99,8 @@ impl Package {
         self.split().map(|(message, _caller)| message)
     }
 
-    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the returned value, like
-    /// a method that cannot fail. To answer with an error, use [`Package::answer_result`].
+    /// Passes the message to `handle` if it is an `M`. Answers the caller, if there is one, with the returned value,
+    /// like a method that cannot fail. To answer with an error, use [`Package::answer_result`].
     ///
     /// # Errors
     /// The package, if the message is of another type.
@@ -108,8 +108,8 @@ impl Package {
         self.answer_result(|message| Ok::<T, std::convert::Infallible>(handle(message)))
     }
 
-    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the result, like a method
-    /// that returns a `Result<T, E>`: an `Err` fails the call with [`CallError::Failed`].
+    /// Passes the message to `handle` if it is an `M`. Answers the caller, if there is one, with the result, like a
+    /// method that returns a `Result<T, E>`: an `Err` fails the call with [`CallError::Failed`].
     ///
     /// # Errors
     /// The package, if the message is of another type.

@@ -57,7 +57,7 @@ impl Timer {
     }
 
     /// Moves the send, or the next copy of a periodic message, to `delay` from now. Returns whether the message was
-    /// pending; one that has been sent or cancelled stays so.
+    /// pending; a message that has been sent or cancelled cannot be moved any more.
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.0 {
             Repetition::Over => false,
@@ -81,9 +81,10 @@ impl Timer {
 crate::util::debug::impl_debug!([] Timer, self => "Timer" { pending: self.is_pending(), .. });
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Sends the message after `delay`, and expects no answer: at once for zero, never for `Duration::MAX`. Time is
-    /// measured by the clock of the receiver's runtime. If by then the process has ended or its mailbox is full, the
-    /// message is a dead letter; until then it is kept, unless it is cancelled or the runtime is shut down.
+    /// Sends the message after `delay`, and expects no answer. A delay of zero sends it at once, one of `Duration::MAX`
+    /// never. Time is measured by the clock of the receiver's runtime. If the process has ended by the time of the
+    /// send, or its mailbox is full, the message becomes a dead letter. Until then the message is kept, unless it is
+    /// cancelled or the runtime is shut down.
     ///
     /// # Errors
     /// Those errors of [`Call::send`] that can be detected now, and [`NoTimer`](SendFailure::NoTimer) if no runtime
@@ -102,7 +103,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let inside = cell.clone();
         let send_now = move || {
             let message = lock(&inside).take();
-            // By then, a refused message cannot be returned to the caller.
+            // When the timer fires, a refused message can no longer be returned to the caller.
             if let Some(Err(refused)) = message.map(|message| with_mode(SendMode::Delayed, || send(pid, message))) {
                 bury(pid, refused);
             }
@@ -155,7 +156,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
     bring(DeadLetter::new(to, Payload::new(message), reason, None));
 }
 
-/// A periodic message, whose type is known only to the closures of its timers.
+/// A periodic message. Only the closures of its timers know its type.
 struct Every {
     pid: Pid,
     period: Duration,
@@ -176,7 +177,7 @@ impl Every {
     fn arm<M: Clone + Send + 'static>(self: &Arc<Self>, due: Moment, message: M, origin: Option<Origin>) -> bool {
         let this = self.clone();
         let fire = move || this.send(message, origin);
-        // Locked before the timer is set: it must not fire before its key is stored.
+        // Locked before the timer is set, so that a timer that fires at once waits until its key is stored.
         let mut state = lock(&self.state);
         if matches!(*state, RepetitionState::Over) {
             drop(state);
@@ -204,9 +205,9 @@ impl Every {
                 *state = RepetitionState::Sending(current_thread().id());
                 due
             };
-            // A copy that finds no room is a dead letter, and the next one follows; a copy that finds no process is
-            // the last. Only the first copy follows from the span that set the timer: later copies would keep that
-            // span open for as long as they are sent.
+            // A copy that finds no room is a dead letter, and another copy follows. A copy that finds no process is the
+            // last. Only the first copy follows from the span that set the timer: later copies would keep that span
+            // open for as long as they are sent.
             let later = origin.as_ref().and_then(Origin::without_span);
             let send_now = || with_mode(SendMode::Delayed, || self.send_copy(message));
             let refused = on_behalf_of(origin, send_now).err();
@@ -223,7 +224,8 @@ impl Every {
             };
             (refused, unused)
         };
-        // The rest runs user code, which may take long. Threads that cancel or reset the timer do not wait for it.
+        // The rest runs user code, which may take a long time. Threads that cancel or reset the timer do not wait for
+        // it.
         match refused {
             (Some(refused), None) => refused.package.discard(DeadLetterReason::Overflow),
             (Some(refused), unused) => {
@@ -257,7 +259,7 @@ impl Every {
     fn cancel(&self) -> bool {
         let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {
-            // Done outside the lock, because this drops the message.
+            // The timer is removed outside the lock, because that drops the message.
             RepetitionState::Armed(key, _) => {
                 // Fails if the timer has fired; the copy then finds the state `Over`.
                 self.time_keeper.forget(key);
@@ -295,7 +297,7 @@ mod tests {
     /// The due time of a timer, its line, and its action.
     type Alarm = (Moment, u64, Box<dyn FnOnce() + Send>);
 
-    /// A timekeeper whose clock is set by a test, which also fires the timers.
+    /// A timekeeper for tests. The test sets its clock and fires its timers.
     struct Keeper {
         now: &'static SharedMoment,
         set: Mutex<Vec<Alarm>>,
@@ -331,7 +333,7 @@ mod tests {
         }
     }
 
-    /// A message whose drop waits for another thread, which cancels the timer.
+    /// A message whose drop starts a thread that cancels the timer, and waits for that thread.
     #[derive(Clone)]
     struct Cancels(Arc<OnceLock<Arc<Every>>>, std::sync::mpsc::Sender<bool>);
 
@@ -346,7 +348,7 @@ mod tests {
     }
 
     /// Catches: a thread that cancels a periodic message waits for the drop of a copy, or for the hook that receives
-    /// it, which may be waiting for that thread.
+    /// the copy. Either may be waiting for that thread.
     #[test]
     fn a_periodic_message_can_be_cancelled_while_a_copy_is_disposed_of() {
         let mailbox = Mailbox::new().unwrap();

@@ -18,8 +18,8 @@ use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 impl Node {
-    /// Like `deliver`, but never waits: for a thread that delivers the packages of many senders and must not be held up
-    /// by one full mailbox.
+    /// Like `deliver`, but never waits. This is for a thread that delivers the packages of many senders and must not be
+    /// held up by one full mailbox.
     ///
     /// # Errors
     /// The package and the reason, which is [`Full`](crate::error::SendFailure::Full) even for a mailbox where senders
@@ -40,9 +40,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         with_mode(SendMode::Try, || send_held(pid, message))
     }
 
-    /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is
-    /// a child that is being restarted, until the deadline set with [`timeout`](Call::timeout) or
-    /// [`deadline`](Call::deadline), if any. Inside a process, another thread runs the other processes meanwhile.
+    /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is a
+    /// child that is being restarted, until the deadline set with [`timeout`](Call::timeout) or
+    /// [`deadline`](Call::deadline), if any. Inside a process, another thread runs the other processes in the meantime.
     ///
     /// # Errors
     /// The message and the reason: [`Full`](crate::error::SendFailure::Full) or

@@ -24,7 +24,8 @@ use std::{
 
 /// A process that is about to be spawned: set its options, then call one of its entries by name.
 ///
-/// A sync entry returns the process's [`Address`], an async one a [`Running`], which yields its result.
+/// A sync entry returns the process's [`Address`]. An async entry returns a [`Running`], which yields the result of the
+/// entry.
 #[must_use = "nothing is spawned until an entry is called, such as `.serve(…)`"]
 pub struct Spawn<P: Actor> {
     entries: P::Entries,
@@ -209,7 +210,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     }
 
     /// Blocks the thread until the process has ended, and returns the result of its entry. In async code, await it
-    /// instead. Inside a process, another thread runs the other processes meanwhile.
+    /// instead. Inside a process, another thread runs the other processes in the meantime.
     ///
     /// # Errors
     /// [`RunError::Failed`] with the entry's own error, or [`RunError::Ended`] with the reason why the process ended
@@ -221,7 +222,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
         }
     }
 
-    /// Blocks for at most `timeout`, measured by the system's clock; returns the running process if it has not ended by
+    /// Blocks for at most `timeout`, measured by the system's clock. Returns `self` if the process has not ended by
     /// then.
     ///
     /// # Errors

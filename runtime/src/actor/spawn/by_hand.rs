@@ -9,7 +9,7 @@ use crate::{Bound, Payloads, Pid, SpawnError, sync::Arc, util::oneshot::Oneshot}
 use std::{any::TypeId, panic::Location};
 
 /// A hand-written [`Process`] that is about to be spawned: set its options, then call [`start`](Self::start), or
-/// [`run`](Self::run) if it has a result. Created by [`Host::spawn_process`](crate::Host::spawn_process).
+/// [`run`](Self::run) if the process has a result. Created by [`Host::spawn_process`](crate::Host::spawn_process).
 #[must_use = "nothing is spawned until `.start(…)`"]
 pub struct SpawnProcess<P: Process> {
     host: HostRef,
@@ -53,7 +53,7 @@ impl<P: Process> SpawnProcess<P> {
     ///
     /// # Errors
     /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
-    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
+    /// entry or its inputs. The other errors are due to an option, a limit or a shutdown.
     pub fn start(self) -> Result<Pid, SpawnError> {
         self.spawn(None, Payloads::new())
     }

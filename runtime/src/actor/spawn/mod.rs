@@ -39,8 +39,8 @@ macro_rules! options {
             /// that is spawned. An existing process may still be starting.
             ///
             /// This is only for processes without a result: those with a sync entry, and hand-written ones that are
-            /// started with `start`. A result belongs to its spawner, so if there is one, a taken name is an error:
-            /// [`SpawnError::Name`], with the holder.
+            /// started with `start`. A result belongs to its spawner. So for a process with a result, a taken name is
+            /// an error: [`SpawnError::Name`], with the holder.
             ///
             /// ```
             /// # use postroom::prelude::*;
@@ -108,7 +108,8 @@ pub(crate) mod by_hand;
 
 pub(crate) use by_hand::SpawnProcess;
 
-/// Returns the name whose existing holder is acceptable; `None` if the spawn must create a new process.
+/// If an existing process with the wanted name is acceptable, returns that name. Returns `None` if the spawn must
+/// create a new process.
 #[inline]
 fn wanted(options: Option<&Options>) -> Option<Arc<str>> {
     options.filter(|options| options.or_existing)?.name.clone()

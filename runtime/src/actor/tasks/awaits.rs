@@ -229,7 +229,7 @@ pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
     });
     let output = future.await;
     drop(shield);
-    // Ends the process here if it was asked to end meanwhile.
+    // Ends the process here if it was asked to end in the meantime.
     poll_fn(|_| if current::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
     output
 }

@@ -48,8 +48,8 @@ impl Acts {
     }
 }
 
-/// The state shared with a future's wakers. If the future is gone, another one may have its row; that one is then
-/// polled once more than necessary.
+/// The state shared with a future's wakers. If the future is gone, another future may have its row. A late wake-up then
+/// polls that other future once more than necessary.
 struct WakeRequest {
     row: usize,
     queued: AtomicBool,

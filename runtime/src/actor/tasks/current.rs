@@ -13,7 +13,7 @@ use std::any::Any;
 use std::task::{Context, Poll, Waker};
 use std::{cell::Cell, marker::PhantomData, ptr};
 
-/// The storage of a machine for its table of waits.
+/// The place where a machine keeps its table of waits.
 #[derive(Default)]
 pub(crate) struct TableCell {
     /// The incarnation that owns the table, packed in a word; zero if the machine is driven by hand.
@@ -22,8 +22,8 @@ pub(crate) struct TableCell {
     pub(crate) waits: Option<Box<Waits>>,
 }
 
-/// The state set by the innermost [`enter`] on this thread. A single variable: each step saves and restores all of
-/// it.
+/// The state set by the innermost [`enter`] on this thread. It is a single variable, because each step saves and
+/// restores all of it.
 struct Active {
     /// Null, or a pointer to the table that `enter` borrows.
     table: Cell<*mut TableCell>,
@@ -123,7 +123,7 @@ impl Drop for Leave {
     }
 }
 
-/// Proof that the calling thread runs a process, with its table installed.
+/// Proof that the calling thread runs a process whose table is installed.
 pub(crate) struct Entered<'a> {
     table: *mut TableCell,
     lent: PhantomData<&'a mut TableCell>,
@@ -153,7 +153,7 @@ impl Entered<'_> {
     /// The answer, if it must be passed to [`answer`] instead.
     #[inline(always)]
     pub(crate) fn answer(&self, key: WaitKey, answer: AnswerNode) -> Result<(), AnswerNode> {
-        // SAFETY: as above; and no foreign code runs meanwhile, since nothing is dropped or woken.
+        // SAFETY: as above; and no foreign code runs during this call, since nothing is dropped or woken.
         match unsafe { &mut *self.table }.waits.as_deref_mut() {
             Some(waits) => waits.answer_own(key, answer),
             None => Err(answer),
@@ -204,7 +204,7 @@ pub(crate) fn unpolled<R>(body: impl FnOnce() -> R) -> R {
 /// Returns whether a future that is polled with the waker in `context` can be served through the process of
 /// `incarnation`. It cannot if a method polls the future in another executor: the process reads no answers before the
 /// method returns. (This is detected in sync methods and in [blocking code](unpolled). In an async method, the waker of
-/// an executor that blocks there cannot be distinguished from that of a `join!`.)
+/// an executor that blocks the method cannot be distinguished from that of a `join!`.)
 #[inline]
 pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
     is_own(context, incarnation) || POLLED.get() == incarnation
@@ -287,8 +287,8 @@ pub(crate) enum AfterPending {
 }
 
 /// Decides what follows a pending poll. `seen_to`: whether the conditions that [`Entered::is_special`] reports have
-/// been handled. `by_scheduler`: whether the scheduler drives the machine and parks the process along with it;
-/// otherwise, the process may be resumed by other means.
+/// been handled. `by_scheduler`: whether the scheduler drives the machine, and so parks the process together with it.
+/// If not, the process may be resumed by other means.
 #[inline]
 pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     if is_stopping() && !seen_to {
@@ -371,8 +371,8 @@ pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| Some(look(table.allocated())))
 }
 
-/// Takes the answer to a call by the process of `incarnation`, if the calling thread runs that process and the answer
-/// has arrived.
+/// Takes the answer to a call that the process of `incarnation` made. Returns `None` if the calling thread runs another
+/// process, or if the answer has not arrived.
 #[inline(always)]
 pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<AnswerNode> {
     active(|table| {
@@ -402,7 +402,7 @@ pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     ACTIVE.with(|active| active.deadline.replace(deadline))
 }
 
-/// The state of waiting for the next message, which ends on drop.
+/// The guard of a wait for the next message. Dropping it ends the wait.
 pub(crate) struct Wanting;
 
 impl Wanting {
@@ -424,8 +424,8 @@ impl Drop for Wanting {
     }
 }
 
-/// Wakes the future that waits for input, if there is input and the future was polled with a foreign waker: the
-/// process's own polls may not reach it.
+/// Wakes the future that waits for input, if there is input and the future was polled with a foreign waker. The
+/// process's own polls may not reach such a future.
 pub(crate) fn wake_server() {
     let waker = peek(|waits| if waits.has_something_to_serve() { waits.inbox.waker.take() } else { None });
     if let Some(waker) = waker.flatten() {
@@ -434,7 +434,7 @@ pub(crate) fn wake_server() {
 }
 
 /// Cancels the waits of an ending process and drops the user values in its table, one by one, so that a panic in one
-/// drop skips no other.
+/// drop does not skip the others.
 pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dyn Any + Send>)) {
     let background = peek(|waits| {
         waits.waiting = None;
@@ -467,7 +467,8 @@ pub(crate) fn leave(drops: &mut Drops, drop_continuations: fn(&mut Drops, Box<dy
     }
 }
 
-/// Takes the next message that is to be handled before those in the mailbox. The previous one now counts as handled.
+/// Takes the next message that is to be handled before those in the mailbox. From here on, the previous message of this
+/// kind counts as handled.
 pub(crate) fn next_stashed() -> Option<Package> {
     loop {
         let (stashed, handled) = peek(|waits| waits.inbox.next_stashed())?;
@@ -550,7 +551,7 @@ mod tests {
     }
 
     /// Records the numbers that it receives. The first instance waits for another type of message until it is killed,
-    /// and its state panics when it is dropped.
+    /// and the drop of its state panics.
     #[postroom::process(crate = crate)]
     struct Stashes {
         book: Sender<u64>,

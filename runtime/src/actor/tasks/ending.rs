@@ -7,15 +7,15 @@ use std::task::{Poll, Waker};
 /// The requested end of a process, the futures that wait for a request, and those that delay the end.
 #[derive(Default)]
 pub(crate) struct Ending {
-    /// The reason of the last request to cancel.
+    /// The reason of the most recent request to cancel.
     pub(crate) requested: Option<ExitReason>,
     /// Futures that wait for a request to end, and requests that no future has returned.
     waits: Vec<Arc<CancelWait>>,
-    /// Cloned by each shielded future, which a cancellation must not cut short. Allocated on first use.
+    /// Each shielded future holds a clone: a cancellation must not cut the future short. Allocated on first use.
     shields: Option<Arc<()>>,
-    /// The reason to end with now.
+    /// The reason with which the process ends now, if it does.
     reason: Option<ExitReason>,
-    /// The reason to end with after the last shielded future.
+    /// The reason with which the process ends after its last shielded future, if it does.
     after_shield: Option<ExitReason>,
 }
 
@@ -66,9 +66,9 @@ impl Ending {
     /// Passes a request to end to the futures that wait for one, and returns their wakers; `None` if no future waits.
     /// Also returns an earlier request that this one replaces, to be dropped after the table is released.
     ///
-    /// Each request completes each of these futures once. A future may be dropped after it was given a request and
-    /// before it has returned it, when another branch of a `select!` was ready too: the request then remains for the
-    /// next future.
+    /// Each request completes each of these futures once. A future may be given a request and then be dropped before it
+    /// returns that request, because another branch of a `select!` was ready too. The request then remains for the next
+    /// future.
     pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<(Vec<Waker>, Option<Arc<CancelWait>>)> {
         let (mut is_awaited, mut is_given, mut wakers) = (false, false, Vec::new());
         for wait in &self.waits {
@@ -90,8 +90,8 @@ impl Ending {
         is_awaited.then_some((wakers, before))
     }
 
-    /// Stores a request for the next future that waits for one, at the end of the list: the latest request counts.
-    /// Returns the stored request that it replaces.
+    /// Stores a request for the next future that waits for one. It goes to the end of the list, since the latest
+    /// request counts. Returns the earlier stored request that it replaces, if there is one.
     #[must_use = "it may hold user values"]
     pub(crate) fn leave_request(&mut self, reason: ExitReason) -> Option<Arc<CancelWait>> {
         let before = self.waits.iter().rposition(CancelWait::is_left);
@@ -101,9 +101,9 @@ impl Ending {
     }
 
     /// Takes the requests that no future has returned or will return; the last of them is the latest. A request that
-    /// arrived while a future was shielded is thereby reported, so it must not end the process after the shield: its
-    /// reason is taken too, and is not set at all if a future was already waiting for the request. The result must be
-    /// dropped after the table is released.
+    /// arrived while a future was shielded is thereby reported. It must then not end the process after the shield, so
+    /// its reason is taken, too. (That reason was never set if a future was already waiting when the request came.) The
+    /// result must be dropped after the table is released.
     #[must_use = "they may hold user values"]
     pub(crate) fn take_left_requests(&mut self) -> (Vec<Arc<CancelWait>>, Option<ExitReason>) {
         let left: Vec<_> = self.waits.extract_if(.., |wait| CancelWait::is_left(wait)).collect();
@@ -111,7 +111,7 @@ impl Ending {
         (left, self.after_shield.take_if(|_| is_told))
     }
 
-    /// Returns the guard of a shielded future, which must not be cut short.
+    /// Returns a guard for a shielded future. While the guard is held, a cancellation must not cut the future short.
     pub(crate) fn shield(&mut self) -> Arc<()> {
         self.shields.get_or_insert_default().clone()
     }
@@ -132,8 +132,8 @@ impl Ending {
     }
 }
 
-/// A wait for a request to end, shared by the table of the process and the future, which may be dropped on any
-/// thread.
+/// A wait for a request to end. The table of the process and the future share it, because the future may be dropped on
+/// any thread.
 pub(crate) struct CancelWait(Mutex<CancelState>);
 
 enum CancelState {

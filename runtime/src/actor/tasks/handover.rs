@@ -1,4 +1,4 @@
-//! The request of a process to hand over its state.
+//! A request to a process to hand over its state.
 
 use super::current::TableCell;
 use crate::ExitReason;
@@ -10,8 +10,8 @@ type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableCell) -> Successo
 /// A request to a process of type `P` to hand over its state. Dropping it reports to the requester that it was not
 /// executed.
 pub(crate) struct Handover<P> {
-    /// Makes the new state from the old one, then the new machine from the pending waits; or returns the reason for
-    /// which the process must end.
+    /// Makes the new state from the old one, then the new machine from the pending waits. If the new state cannot be
+    /// made, returns the reason with which the process must end.
     pub(crate) make: Make<P>,
     pub(crate) refuse: Box<dyn FnOnce(UpgradeRefusal) + Send>,
 }

@@ -1,4 +1,4 @@
-//! Input that a process has received outside its mailbox or taken out of it, and has not handled.
+//! Input that a process has received outside its mailbox, or has taken out of it, but has not handled yet.
 
 use super::attachment::{Attachment, StashedMessage};
 use crate::Signal;
@@ -35,7 +35,8 @@ impl ProcessInbox {
         !(self.messages.is_empty() && self.stash.is_empty())
     }
 
-    /// Takes the next message outside of the mailbox, and the stream whose previous item has now been handled.
+    /// Takes the next message outside of the mailbox. Also returns the stream, if any, whose previous item has now been
+    /// handled.
     pub(crate) fn next_stashed(&mut self) -> (Option<StashedMessage>, Option<Arc<Attachment>>) {
         let handled = self.handling.take();
         // Stashed messages and stream items are charged to the budget here; messages from the mailbox were charged

@@ -96,7 +96,7 @@ pub(crate) struct Waits {
     /// Whether the slot shows the process as working on messages: see [`note_work`](Self::note_work).
     works: bool,
     pub(crate) ending: Ending,
-    /// The requested upgrades; never empty.
+    /// The requested upgrades. The queue is never empty: without upgrades this is `None`.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     upgrades: Option<Box<VecDeque<Upgrade>>>,
     /// The row of the last polled call, if it is pending and was polled with the process's own waker.
@@ -230,7 +230,7 @@ impl Waits {
     }
 
     /// Returns whether a future waits for another row. Continuations do not count, because they run only after the
-    /// waiting method has returned. Background futures do count, because they run meanwhile.
+    /// waiting method has returned. Background futures do count, because they run in the meantime.
     #[cold]
     fn has_other_future(&self, row: u32) -> bool {
         let is_future = |wait: &PendingWait| !matches!(wait.state, RowState::Continuation(_));
@@ -247,9 +247,9 @@ impl Waits {
         }
     }
 
-    /// Called at the end of a step: publishes whether the process has taken messages that it has not handled, so that
-    /// a drain waits for it. Background futures started by its methods count; entries that wait, and the pumps of
-    /// streams, which are sources of messages, do not.
+    /// Called at the end of a step: publishes whether the process has taken messages that it has not handled, so that a
+    /// drain waits for it. Background futures started by its methods count. Waiting entries do not, nor do the pumps of
+    /// streams, which are sources of messages.
     #[inline]
     pub(crate) fn note_work(&mut self, in_method: bool) {
         let has_messages = self.inbox.has_messages();
@@ -336,7 +336,7 @@ impl Waits {
         self.answer_another(key, answer)
     }
 
-    /// Answers a row other than that of a future with the process's own waker.
+    /// Answers a row that [`answer_own`](Self::answer_own) refuses.
     #[cold]
     #[inline(never)]
     fn answer_another(&mut self, key: WaitKey, answer: AnswerNode) -> Option<Waker> {

@@ -46,7 +46,7 @@ pub(crate) fn timeout_outside(pid: Pid) -> Option<Duration> {
     host_of(pid.resolve()?)?.call_timeout()
 }
 
-/// Returns the host of a process of this program, if it is alive.
+/// Returns the host of a process, if the process is alive and belongs to this program.
 fn host_of(process: Pid) -> Option<&'static dyn SlotHost> {
     if is_elsewhere(process) {
         return None;
