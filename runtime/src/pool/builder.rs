@@ -66,7 +66,7 @@ const IDLE: Duration = Duration::from_secs(60);
 #[must_use = "nothing runs until `.spawn(…)`"]
 pub struct Pool {
     rules: PoolRules,
-    /// Number of lanes, each with its own member, if the message determines the lane.
+    /// Number of lanes if the message determines the lane. Each lane then has a member of its own.
     lanes: Option<usize>,
     routes: Routes<usize>,
 }
@@ -92,8 +92,8 @@ impl Pool {
         Self::of(least, most, Some(IDLE))
     }
 
-    /// Describes a pool with one process per key, started by the key's first message and retired when idle: see
-    /// [`KeyedPool`].
+    /// Describes a pool with one process per key. The process is started by the key's first message and retired when
+    /// idle: see [`KeyedPool`].
     pub fn by_key<M: Send + 'static, K: Eq + Hash + Send + Sync + 'static>(
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
@@ -188,8 +188,8 @@ macro_rules! options {
             }
 
             /// Sets the delay between a failure and the start of another member; the default is [`Backoff::default`].
-            /// Messages wait meanwhile. Members that share a queue share the delay, and failures during the delay do
-            /// not lengthen it; each key has its own queue.
+            /// Messages wait in the meantime. Members that share a queue share the delay, and failures during the delay
+            /// do not lengthen it; each key has its own queue.
             pub fn backoff(mut self, backoff: Backoff) -> Self {
                 self.rules.backoff = backoff;
                 self
@@ -208,9 +208,9 @@ impl Pool {
     ///
     /// # Errors
     /// [`SpawnError::NoMembers`] if the pool can never have a member; [`SpawnError::Window`] if the window of its
-    /// intensity is zero, which means that no restart is ever counted; or the error of an initial member's start. A
-    /// later start that fails makes the calls that wait for it fail, and the pool retries: see
-    /// [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
+    /// intensity is zero, which means that no restart is ever counted; or the error of an initial member's start. If a
+    /// later start fails, the calls that wait for it fail, and the pool retries: see [`backoff`](Pool::backoff) and
+    /// [`intensity`](Pool::intensity).
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -339,7 +339,7 @@ pub struct RunningPool<P> {
 }
 
 impl<P: Actor> RunningPool<P> {
-    /// Returns the address of the pool, which is used like that of a single process.
+    /// Returns the address of the pool. It is used like the address of a single process.
     pub fn address(&self) -> Address<P> {
         Address::new(self.pid)
     }

@@ -9,8 +9,8 @@ pub(crate) trait CompletionListener: Send + Sync {
     fn handled(&self, member: u64);
 }
 
-/// Stand-in for the caller of a message, which passes the answer, or its absence, on to that caller. A message that was
-/// sent rather than called has a stand-in too, with no caller behind it.
+/// Stand-in for the caller of a message. It passes the answer, or the failure to answer, on to that caller. A message
+/// that was sent rather than called has a stand-in too, with no caller behind it.
 pub(crate) struct MemberCaller {
     pool: Arc<dyn CompletionListener>,
     member: u64,

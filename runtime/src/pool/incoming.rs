@@ -1,9 +1,9 @@
-//! Messages from threads that must not run user code: those of a cluster.
+//! Messages from the threads of a cluster, which must not run user code.
 //!
 //! User code determines the lane of a message. So a thread of a cluster queues the message here, and a notifier passes
 //! the queued messages to the pool, one after another and in order. A message for which the pool has no room stays at
-//! the head of the queue and is tried again after [`RETRY`]; no thread waits meanwhile. A message that finds [`MOST`]
-//! others in the queue is refused, as by a full pool.
+//! the head of the queue and is tried again after [`RETRY`]; no thread waits in the meantime. A message that finds
+//! [`MOST`] others in the queue is refused, as by a full pool.
 
 use super::route::Route;
 use crate::call::package::Package;
@@ -56,7 +56,7 @@ impl<K> Incoming<K> {
         lock(&self.0).packages.push_front((package, Some(route)));
     }
 
-    /// Returns whether no package is queued or on its way to the pool.
+    /// Returns true if no package is queued and none is on its way to the pool.
     pub(super) fn is_empty(&self) -> bool {
         !lock(&self.0).is_brought
     }

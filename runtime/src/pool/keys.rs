@@ -35,12 +35,12 @@ pub(crate) struct Keys<K> {
 }
 
 struct List<K> {
-    /// Known keys by hash; those with the same hash in the order of their numbers.
+    /// Known keys by hash. Keys with the same hash are in the order of their numbers.
     known: BTreeMap<u64, Vec<KeyRef<K>>>,
     count: usize,
     /// Length of the list at which it is searched for unused keys.
     bound: usize,
-    /// The last number assigned.
+    /// The most recently assigned number.
     last: u64,
 }
 
@@ -102,7 +102,8 @@ impl<K: Hash + Eq> Keys<K> {
 }
 
 impl<K> List<K> {
-    /// Adds a key. Returns it, and the keys that were removed, which the caller must drop outside the lock.
+    /// Adds a key. Returns it together with the keys that were removed. The caller must drop the removed keys outside
+    /// the lock.
     fn enter(&mut self, hash: u64, key: K) -> (KeyRef<K>, Vec<KeyRef<K>>) {
         let unused = if self.count >= self.bound { self.sweep() } else { Vec::new() };
         self.last += 1;
@@ -112,8 +113,8 @@ impl<K> List<K> {
         (known, unused)
     }
 
-    /// Removes keys without other references. They cannot gain any: only the list could create one, and its lock is
-    /// held.
+    /// Removes keys that only the list refers to. They cannot gain another reference: only the list could create one,
+    /// and its lock is held.
     #[cold]
     fn sweep(&mut self) -> Vec<KeyRef<K>> {
         let mut unused = Vec::new();

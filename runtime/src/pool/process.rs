@@ -128,8 +128,8 @@ impl<K: LaneKey> PoolProcess<K> {
     }
 }
 
-/// Checks that the closure returned the process that was spawned through its `ChildSpawn`, if any was, or an alias of
-/// it.
+/// Checks what the closure returned. If it spawned a process through its `ChildSpawn`, it must return that process or
+/// an alias of it.
 fn check(noted: &Noted, pid: Pid) -> Result<Pid, SpawnError> {
     match noted.get() {
         Some(spawned) if *spawned != pid && pid.resolve() != Some(*spawned) => {
@@ -195,11 +195,11 @@ impl<K: LaneKey> Process for PoolProcess<K> {
 
     fn close(&mut self) {
         drop(self.alias.take());
-        // The process was killed at the deadline of a shutdown, or has ended. This thread knows the exit reason, which
-        // the dropped callers get.
+        // The process was killed at the deadline of a shutdown, or has ended. This thread knows the exit reason, and
+        // the dropped callers get it.
         let (left, members) = self.router.close();
-        // Members that the pool owns are told to end through their link; those that were spawned in another way are
-        // not.
+        // Members that the pool owns are told to end through their link. Members that were spawned in another way must
+        // be told here.
         for member in members {
             member.cancel(ExitReason::Shutdown);
         }

@@ -65,7 +65,8 @@ impl<K: Clone + 'static> Routes<K> {
 
 impl<K> Drop for Routes<K> {
     fn drop(&mut self) {
-        // The captures of a user's closure may panic when dropped, on the thread that drops the pool last.
+        // The captures of a user's closure may panic when they are dropped. The thread that drops the pool last must
+        // survive that.
         std::mem::take(&mut self.keys).into_values().for_each(|key| dispose_here(Site::PoolKey, key));
     }
 }

@@ -1,10 +1,10 @@
 //! The sending side of a pool: its plan, under a lock, and the execution of the plan's actions.
 //!
 //! Any thread that sends, answers, or keeps time changes the plan under the lock. The plan's actions are executed
-//! without the lock, since they run other code (a refused message may be a dead letter, with a user's hook), but by one
-//! thread at a time, in order: `acting` marks that a thread does so, and that thread also executes the actions that
-//! others add. So two messages from one sender to one member stay in order, and an answer that arrives while the pool
-//! acts causes no deadlock.
+//! without the lock, since they run other code (a refused message may be a dead letter, which goes to a user's hook).
+//! Still, only one thread at a time executes them, in order: `acting` marks that a thread does so, and that thread also
+//! executes the actions that others add. So two messages from one sender to one member stay in order, and an answer
+//! that arrives while the pool acts causes no deadlock.
 //!
 //! A thread that must not run user code passes messages through [`Incoming`].
 
@@ -133,7 +133,7 @@ impl<K: LaneKey> PoolRouter<K> {
 
     /// Executes the plan's actions, unless another thread is doing so.
     fn act<'a>(&'a self, mut state: MutexGuard<'a, RouterState<K>>) {
-        // Set even if another thread is executing actions, since that may take long.
+        // Set even if another thread is executing actions, since that may take a long time.
         self.set_alarm(&mut state);
         if std::mem::replace(&mut state.acting, true) {
             return;
@@ -185,7 +185,7 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Gives a message to a member, with a stand-in for its caller that notifies the pool of the completion.
+    /// Gives a message to a member. A stand-in for the message's caller notifies the pool when the message is done.
     fn give(&self, member: MemberId, waiting: QueuedMessage<K, Package>) {
         let Some(itself) = self.itself.upgrade() else { return };
         let QueuedMessage { message, place } = waiting;
@@ -272,7 +272,8 @@ impl<K: LaneKey> CompletionListener for PoolRouter<K> {
 }
 
 impl<K: LaneKey> AliasTarget for PoolRouter<K> {
-    /// Returns `None`: a message waits for the next member with room.
+    /// Returns `None`, because no single process stands behind the alias: through `take`, each message gets to the next
+    /// member with room.
     fn now(&self) -> Option<Pid> {
         None
     }
@@ -388,8 +389,8 @@ impl<K: LaneKey> PoolRouter<K> {
         arrived
     }
 
-    /// Sends a package to all members. A call is answered by the first; without members, a sent message is dropped and
-    /// a call fails.
+    /// Sends a package to all members. A call is answered by the first member. Without members, a sent message is
+    /// dropped and a call fails.
     fn spread(
         &self,
         package: Package,
@@ -436,8 +437,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    /// Catches: a message from another node that waits for room and is counted as refused, or asked for its key, at
-    /// each retry.
+    /// Catches: a message from another node that waits for room is counted as refused, or its key is determined anew,
+    /// at each retry.
     #[test]
     fn a_message_that_waits_for_room_is_routed_once_and_not_refused() {
         // The pool's process never runs, so it starts no member.

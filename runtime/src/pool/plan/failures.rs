@@ -4,11 +4,11 @@
 //!    retired member cannot fail, nor can any member once the pool is ending.
 //! 2. Each failure counts against the pool's intensity; one too many, and the pool gives up. (A start for which the
 //!    host had no room does not count: it is not the member's fault.)
-//! 3. A failure makes its lane *back off*: no member is started there until the delay has passed. Failures during the
-//!    delay do not lengthen it: members that fail together count as one round. A long run of a member resets the number
-//!    of rounds.
+//! 3. A failure makes the member's lane *back off*: no member of the lane is started until the delay has passed.
+//!    Failures during the delay do not lengthen it: members that fail together count as one round. A long run of a
+//!    member resets the number of rounds.
 //! 4. A pool that gives up accepts nothing new, fails queued messages with the reason, tells its members to end, kills
-//!    those still alive after [`ENDS_WITHIN`], and is over when the last has ended.
+//!    those still alive after [`ENDS_WITHIN`], and is over when the last of them has ended.
 
 use super::records::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};
@@ -32,7 +32,7 @@ pub struct PoolGaveUp {
     pub most: u32,
     /// The window for counting restarts.
     pub within: Duration,
-    /// The reason of the last failure.
+    /// The reason of the failure that made the pool give up.
     pub reason: ExitReason,
 }
 
@@ -68,7 +68,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.drain(now);
     }
 
-    /// Ends the pool for this reason: it accepts no more messages. Returns the queued ones. Idle members are not
+    /// Ends the pool for this reason: it accepts no more messages. Returns the queued messages. Idle members are not
     /// stopped before [`drain`](Self::drain), so that the caller can end them for another reason first.
     pub(crate) fn end_with(&mut self, reason: ExitReason) -> Vec<T> {
         self.ending.get_or_insert(reason);

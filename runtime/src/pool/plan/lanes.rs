@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 impl<K: Clone + Ord, T> PoolPlan<K, T> {
-    /// Chooses the member of a lane that gets the next message, if one has room. A new message (`is_new`) gets none
-    /// while others wait in the lane.
+    /// Chooses the member that gets the next message of a lane. Returns `None` if no member has room or, for a new
+    /// message (`is_new`), if others wait in the lane.
     pub(super) fn choose(&mut self, key: &K, is_new: bool) -> Option<u64> {
         let Self { lanes, members, rules, .. } = self;
         let lane = lanes.get_mut(key).filter(|lane| !is_new || lane.queue.is_empty())?;

@@ -5,8 +5,8 @@
 //! A pool has one or more *lanes*: members that share a queue of messages. If any member can handle any message, there
 //! is one lane; if the message determines the member, there is one lane per key, with at most one member.
 //!
-//! 1. A message goes to a member of its lane that has room, unless others wait before it. Otherwise it is queued, if
-//!    there is room, and a member is started for it if its lane may grow.
+//! 1. A message goes to a member that has room, among those of the message's lane, unless others wait before it.
+//!    Otherwise it is queued if the queue has room, and a member is started for it if its lane may grow.
 //! 2. A member that finishes a message gets the next one of its lane.
 //! 3. A member that ends is replaced if its lane needs it, or if messages wait. If no member is left after a failed
 //!    start, or after a member that ended before it had finished any message, the queued messages fail with that
@@ -294,7 +294,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.refill(now, key);
     }
 
-    /// Handles the end of a member, whose callers have been notified. Returns whether it is a failure.
+    /// Handles the end of a member. Its callers have already been notified. Returns whether the end is a failure.
     pub(crate) fn down(&mut self, now: Moment, pid: Pid, why: &ExitReason) -> bool {
         let Some(member) = self.numbers.remove(&pid).and_then(|number| Some((number, self.members.remove(&number)?)))
         else {

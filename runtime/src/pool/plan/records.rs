@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Policy for choosing one of several members with room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Balancing {
-    /// The member after the last one that got a message.
+    /// The next member after the one that got the previous message.
     RoundRobin,
     /// The member with the fewest messages; among equals, the oldest.
     LeastLoaded,
@@ -121,7 +121,7 @@ impl<K> MemberRecord<K> {
 /// Reason why a requested start produced no member.
 #[derive(Clone, Debug)]
 pub(crate) enum Unstarted {
-    /// The start was not tried, since the pool has drained meanwhile.
+    /// The start was not tried, since the pool has drained in the meantime.
     Unwanted,
     /// The host had no room, or is shutting down.
     NoRoom(ExitReason),

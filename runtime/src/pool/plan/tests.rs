@@ -80,7 +80,7 @@ impl World {
                             self.given.push((*lane, waiting.message));
                             hand.push(waiting.message);
                         }
-                        // The member has exited, and its exit has not been reported.
+                        // The member has exited, but its exit has not been reported.
                         None => self.plan.bounced(self.now, member.number, false, waiting),
                     }
                 }
@@ -168,7 +168,8 @@ impl World {
         self.act();
     }
 
-    /// Advances to the next requested start and returns how long that took; `None` if there will be none.
+    /// Advances to the next requested start and returns how long that took. Returns `None` if no start will be
+    /// requested.
     fn next_start(&mut self) -> Option<Duration> {
         let began = self.now;
         while self.starts.is_empty() {

@@ -1,4 +1,4 @@
-//! Failing members: the backoff of their lanes, messages that wait meanwhile, and pools that give up.
+//! Failing members: the backoff of their lanes, messages that wait during a backoff, and pools that give up.
 
 use super::*;
 use crate::pool::plan::failures::ENDS_WITHIN;
@@ -16,7 +16,7 @@ fn serving(rules: PoolRules) -> (World, Pid) {
     (world, member)
 }
 
-/// Catches: a member that has completed a message, or failed at it, and is always replaced at once.
+/// Catches: a member that has completed a message, or has failed at one, is always replaced at once.
 #[test]
 fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() {
     let (mut world, mut member) = serving(rules(1, 1));
@@ -82,7 +82,7 @@ fn members_that_fail_together_are_one_round_and_all_come_back() {
     assert_eq!(world.now.since(world.began), FIRST + FIRST * 2);
 }
 
-/// Catches: a normal exit that counts as a failure, or one without any completed message that does not.
+/// Catches: a normal exit counts as a failure, or a normal exit before any completed message does not.
 #[test]
 fn a_normal_end_is_a_failure_only_of_a_member_that_was_done_with_nothing() {
     let (mut world, member) = serving(rules(1, 1));
@@ -183,7 +183,7 @@ fn failures_that_are_far_enough_apart_are_never_too_many() {
     assert!(world.given_up.is_empty());
 }
 
-/// Catches: a member that starts while the pool gives up and is kept, or whose message is lost.
+/// Catches: a member that starts while the pool gives up is kept, or the pool is over before that start is settled.
 #[test]
 fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_back() {
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
@@ -221,8 +221,8 @@ fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     assert_eq!((pauses, world.given_up.len()), (vec![Duration::ZERO, FIRST, FIRST * 2], 0));
 }
 
-/// Catches: a key that is forgotten together with its process, so its next message starts another process at once; or
-/// one that is never forgotten.
+/// Catches: a key is forgotten together with its process, so that its next message starts another process at once; or a
+/// key is never forgotten.
 #[test]
 fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     let mut world = World::new(rules(0, 1), 0);
