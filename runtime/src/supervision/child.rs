@@ -64,7 +64,7 @@ pub(super) struct StartedChild {
     pub(super) subtree: Option<AnyRegistry>,
 }
 
-/// The error of restarting a child made by [`Child::once`] that is no longer temporary.
+/// The error when a child made by [`Child::once`] is to be restarted, because it is no longer temporary.
 #[derive(Debug, thiserror::Error)]
 #[error("it was started by a closure that can be called only once; make it with `Child::new`, or leave it temporary")]
 struct StartedOnce;
@@ -137,7 +137,7 @@ impl<S: Spawned> Child<S> {
 }
 
 impl<S> Child<S> {
-    /// Sets the ends after which the child is restarted.
+    /// Sets which outcomes lead to a restart of the child.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.spec.rules.restart = restart;
         self

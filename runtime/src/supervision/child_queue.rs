@@ -10,15 +10,16 @@ pub(super) struct ChildQueue {
     pub(super) state: SlotState,
     /// The process that serves, or that is ending.
     pub(super) process: Option<Pid>,
-    /// The last process that has declared that it takes no more waits for its end.
+    /// The most recent process that has declared that it accepts no more waits for its end.
     pub(super) ended: Option<Pid>,
     /// Whether the child has ever had a process.
     pub(super) has_begun: bool,
     pub(super) waits: EndWaits,
     pub(super) first: Vec<FirstRequest>,
-    /// Waiting messages left by the process that is ending; complete when it has ended. They come first.
+    /// Waiting messages left by the process that is ending. The list is complete when that process has ended. They come
+    /// first.
     pub(super) left: VecDeque<Package>,
-    /// Waiting messages left by earlier processes and not given to a successor. They come second.
+    /// Waiting messages that earlier processes left, and that no successor was given. They come second.
     pub(super) older: VecDeque<KeptItem>,
     /// Waiting messages that were sent since. They come last.
     pub(super) kept: VecDeque<KeptItem>,
@@ -29,8 +30,8 @@ pub(super) struct ChildQueue {
 /// An item that waits for the next process, in the order of its mailbox.
 pub(super) enum KeptItem {
     Message(Package),
-    /// A request to stop after all items before it: only for a process that has not begun, or that is still being given
-    /// the waiting items.
+    /// A request to stop after all items before it. It waits only while the process has not begun, or is still being
+    /// given the waiting items.
     Stop,
 }
 

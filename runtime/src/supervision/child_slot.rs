@@ -16,16 +16,17 @@
 //! monitor) must reach a process that will report its end, or wait for the next process. It may race with a process
 //! that ends:
 //!
-//! 1. a wait is counted as being on its way, under the lock, if the process has not declared that it takes no more;
-//! 2. the process declares that under the lock ([`ending`](ChildSlot::ending)), then waits until none is on its way, as
-//!    for senders of messages, and only then empties its mailbox for the last time;
-//! 3. so a wait that was passed on is in that mailbox, and any other wait stays here;
-//! 4. the process takes the waits that are here before it notifies anyone of its end ([`settle`](ChildSlot::settle)),
-//!    so a waiter that is notified and waits again waits for the next process.
+//! 1. a wait is counted as being on its way, under the lock, if the process has not declared that it accepts no more
+//!    waits;
+//! 2. the process declares this under the lock ([`ending`](ChildSlot::ending)), then waits until no wait is on its way,
+//!    as it does for senders of messages, and only then empties its mailbox for the last time;
+//! 3. so a wait that was passed on is in that mailbox, and any other wait stays in the slot;
+//! 4. the process takes the waits that are in the slot before it notifies anyone of its end
+//!    ([`settle`](ChildSlot::settle)), so a waiter that is notified and waits again waits for the next process.
 //!
 //! A process that was not spawned through the supervisor's `ChildSpawn`, such as a pool's, does not take part in this:
-//! a wait that is passed on as it ends is notified that there is no process. For a process on another node, all waits
-//! stay here until the supervisor's node is notified of its end.
+//! a wait that is passed on to it while it ends is notified that there is no process. For a process on another node,
+//! all waits stay in the slot until the supervisor's node is notified of the end of that process.
 
 use super::child_queue::{ChildQueue, KeptItem, SlotState, wake_waiters};
 use super::held::{EndWaits, FirstRequest};
@@ -52,9 +53,9 @@ use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Dur
 pub(crate) const KEEPS: usize = 1_024;
 
 /// How long an ending process waits for concurrent senders. They need some nanoseconds, unless their thread is
-/// preempted: on an overloaded machine, for more than a tenth of a second. The wait is bounded because a sender that
-/// never returns from a user's hook for dead letters would occupy a worker forever. A message that takes longer becomes
-/// a dead letter.
+/// preempted. On an overloaded machine that can last more than a tenth of a second. The wait is bounded because a
+/// sender that never returns from a user's hook for dead letters would occupy a worker forever. A message that takes
+/// longer becomes a dead letter.
 const SENDERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The children of a child that is a supervisor.
@@ -76,7 +77,7 @@ pub(crate) struct ChildSlot {
     pub(crate) name: Arc<str>,
     /// The process type, if it is known from the closure that the supervisor was built with.
     pub(crate) kind: Option<&'static ProcessKind>,
-    /// The process type of the closure for the next start, which may have been replaced.
+    /// The process type according to the closure for the next start. That closure may have replaced the original one.
     next_kind: Mutex<Option<&'static ProcessKind>>,
     /// Maximum number of messages that wait while the child is down; `None` if they are returned to their senders.
     pub(crate) keeps: Option<usize>,
@@ -136,10 +137,10 @@ impl ChildSlot {
     /// is called again.
     #[must_use = "the rest of the messages waits for another call"]
     pub(crate) fn up(&self, pid: Pid) -> Option<TransportQueue> {
-        // Counted like other senders, so that the process waits for this hand-over if it ends meanwhile.
+        // Counted like a sender, so that the process waits for this hand-over if it ends in the meantime.
         self.inside.fetch_add(1, Ordering::SeqCst);
         let _left = defer(|| _ = self.inside.fetch_sub(1, Ordering::SeqCst));
-        // The supervisor, whose step this is, must not be suspended at a full mailbox.
+        // This runs in a step of the supervisor, which must not be suspended at a full mailbox.
         with_mode(SendMode::Try, || {
             self.pass_first(pid);
             self.hand_over(pid)
@@ -203,7 +204,7 @@ impl ChildSlot {
         if room.is_some() || is_over(reason) {
             return Some((package, room));
         }
-        // The message cannot be sent there, or the transport does not report when there is room.
+        // The message cannot be sent to this process, or the transport does not report when there is room.
         let why = if is_full { DeadLetterReason::Overflow } else { DeadLetterReason::Ended };
         package.fail(self.host, why, reason.into());
         None
@@ -215,7 +216,7 @@ impl ChildSlot {
         lock(&self.queue).ended = Some(pid);
     }
 
-    /// Called when a process has ended, before anyone is notified. Returns the waits for its end that are held here.
+    /// Called when a process has ended, before anyone is notified. Returns the waits for its end that the slot holds.
     pub(super) fn settle(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> EndWaits {
         let mut queue = lock(&self.queue);
         (queue.ended, queue.has_begun) = (Some(pid), true);
@@ -236,7 +237,7 @@ impl ChildSlot {
         dispose(Site::ReasonDrop, before);
     }
 
-    /// Returns the reason of the child's last end, or `otherwise`.
+    /// Returns the reason of the child's most recent end, or `otherwise` if there is none.
     pub(super) fn last_reason(&self, otherwise: &ExitReason) -> ExitReason {
         lock(&self.status).last.as_ref().map_or_else(|| otherwise.clone(), |last| last.reason.clone())
     }
@@ -253,7 +254,8 @@ impl ChildSlot {
         status
     }
 
-    /// Publishes what follows from the last end, before the supervisor's plan decides and the process is forgotten.
+    /// Publishes what follows from the most recent end, before the supervisor's plan decides and the process is
+    /// forgotten.
     pub(super) fn show_end(&self) {
         let mut status = lock(&self.status);
         status.state = self.state_after(&status);
@@ -284,7 +286,8 @@ impl ChildSlot {
 
     pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
-        // A tick of the process's own timer is not passed to its successor, whose timers send their own ticks.
+        // A tick of the process's own timer is not passed to its successor, because the successor's timers send their
+        // own.
         if self.keeps.is_none() || queue.state == SlotState::Shut || package.is_tick() {
             return Err(package);
         }
@@ -354,8 +357,8 @@ impl ChildSlot {
         }
     }
 
-    /// Keeps a package for the next process; the process `ended` no longer serves. Returns the package if it is not
-    /// kept, without a reason if another process serves already.
+    /// Keeps a package for the next process. `ended`: a process that no longer serves, if one is known. Returns the
+    /// package if it is not kept; the reason is missing if another process serves already.
     fn keep(&self, package: Package, ended: Option<Pid>) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
         let mut queue = lock(&self.queue);
@@ -425,7 +428,7 @@ impl AliasTarget for ChildSlot {
         let to = package.to();
         loop {
             let mut ended = None;
-            // The child may have come up since the sender looked.
+            // The child may have come up since the sender checked.
             if let Some(pid) = self.enter() {
                 ended = Some(pid);
                 // Called even if a transport panics; otherwise the end of the process would wait for this sender.
@@ -500,8 +503,8 @@ impl AliasTarget for ChildSlot {
         Ok(())
     }
 
-    /// Returns the type of the process, which may have been upgraded, or else that of the next start. Addresses are not
-    /// checked against the process of an alias, such as a pool's.
+    /// Returns the type of the child's process, which an upgrade may have changed, or else that of the next start. If
+    /// the child is itself reached by an alias, as a pool is, the types behind that alias are not used.
     fn kind(&self) -> Option<&'static ProcessKind> {
         let process = self.life().filter(|pid| !pid.is_alias());
         process.and_then(alias::kind).or_else(|| self.next_kind())

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Timers of starts have tags above this; timers of the plan, which counts from one, have tags below it.
+/// Timers of starts have tags above this. Timers of the plan have tags below it, because the plan counts from one.
 const FIRST_LIMIT: u64 = 1 << 62;
 
 /// Maximum number of consecutive events that are processed in one step. Without a limit, a child that fails to start
@@ -68,7 +68,7 @@ pub(super) struct SupervisorProcess {
     numbers: BTreeMap<u64, TimerOf>,
     /// The timers of starts on other nodes, by their tags.
     start_limits: BTreeMap<u64, (Id, TimerKey)>,
-    /// The last tag that was given to such a timer.
+    /// The most recent tag that was given to such a timer.
     last_limit: u64,
     /// Events that have not been passed to the plan.
     happened: VecDeque<SupervisorEvent>,
@@ -288,7 +288,7 @@ impl SupervisorProcess {
     }
 
     /// Publishes what follows when the child's process ends (see [`Restart::is_over`](super::plan::Restart::is_over))
-    /// and how often the child was restarted.
+    /// and how many times the child was restarted.
     fn show_after(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             *lock(&slot.after) = self.plan.after(id);

@@ -7,8 +7,9 @@
 //! 2. the supervisor's plan keeps the child in its phase *starting* until the report arrives or the time limit passes;
 //! 3. a report is a message to the supervisor, and owns the process: a report that comes too late, after the time limit
 //!    or the end of the supervisor, kills the process when it is dropped, so no process is left without a supervisor;
-//! 4. the [`EndReport`] for which the start report was exchanged reports the end. It is dropped with the session in
-//!    which the process was started, and then reports [`ExitReason::NodeLost`].
+//! 4. once the start is reported, an [`EndReport`] takes the place of the start report, and reports the end. If the
+//!    session in which the process was started ends first, the end report is dropped with it, and then reports
+//!    [`ExitReason::NodeLost`].
 
 use super::errors::ChildError;
 use super::incarnation::{ChildRun, Elsewhere};
@@ -145,7 +146,7 @@ impl ChildSpawn {
     /// The supervisor treats the child like one on its own node. The loss of the child's node is a failure with
     /// [`ExitReason::NodeLost`], and a start that is impossible counts as a failed start. The process ends when its
     /// supervisor does; when the session between the two nodes ends, the process is killed, whatever signals it traps.
-    /// Its unhandled messages are not passed to its successor; those sent while it is down are, if
+    /// Its unhandled messages are not passed to its successor. Messages that are sent while it is down are, if they are
     /// [kept](super::Child::keep_messages).
     pub fn on(self, place: &impl Placement) -> SpawnElsewhere<'_> {
         SpawnElsewhere { spawn: self, place, within: START_WITHIN }

@@ -2,9 +2,10 @@
 //!
 //! * Waits for its end: joins, links and monitors. They apply to the next process; when that process ends, all waiters
 //!   are notified. For this, the child has its own half of the links ([`Links`]), which ends with the process.
-//! * Requests to end that arrive before its first process, which gets them before its first message. (A `stop` waits
-//!   among the messages, since it takes effect after the messages before it.) Later requests apply only to the current
-//!   process. Between two processes, the requested end has already happened, so no request waits for the next process.
+//! * Requests to end that arrive before the child has had a process. The first process gets them before its first
+//!   message. (A `stop` waits among the messages, since it takes effect after the messages before it.) Later requests
+//!   apply only to the current process. Between two processes, the requested end has already happened, so no request
+//!   waits for the next process.
 //!
 //! A wait is passed to a process if there is one; see [`ChildSlot`](super::child_slot::ChildSlot) for the race with its
 //! end. A link with the child itself is not passed on, since the other end knows it by the child's alias. So a failure
@@ -20,7 +21,7 @@ use crate::util::dispose::dispose;
 use crate::util::panics::{Site, contain};
 use crate::{ExitReason, Pid};
 
-/// Waits for the end of the next process.
+/// The waits for the end of the child's next process.
 #[derive(Default)]
 #[must_use = "those that wait are to be told"]
 pub(super) struct EndWaits {
@@ -64,7 +65,7 @@ impl EndWaits {
         let alias = sent.to();
         let (sender, back, Some(message)) = sent.open() else { return TieEffect::default() };
         let (_, ties) = self.ties.get_or_insert_with(|| (alias, Links::default()));
-        // Otherwise the failure of a partner would end the child, which is for the child's process to decide.
+        // Otherwise the failure of a partner would end the child. That is for the child's process to decide.
         ties.trap(true);
         let (partner, by) = sender;
         let mut effect = TieEffect::default();

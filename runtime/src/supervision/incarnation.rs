@@ -1,4 +1,4 @@
-//! One run of a child, which reports its end to the supervisor.
+//! One run of a child. It reports the end of its process to the supervisor.
 
 use super::{child_slot::ChildSlot, held::EndWaits, plan::Id, plan::Strategy, registry::ChildRegistry};
 use crate::env::program::as_node;
@@ -48,10 +48,10 @@ pub(super) struct ChildRun {
     slot: Arc<ChildSlot>,
     registry: Arc<ChildRegistry>,
     listener: ExitListener,
-    /// Consequences of the child's end, stored between the two calls of its guardian.
+    /// Consequences of the child's end, stored between the calls of the guardian's `settle` and `ended`.
     settled: Mutex<Option<SettledEnd>>,
     spawned: OnceLock<Pid>,
-    /// Whether the closure returned another process.
+    /// Whether the spawned process is not the child, because the closure failed or returned another process.
     disowned: AtomicBool,
     /// Set when the closure has begun to start the child on another node.
     elsewhere: OnceLock<Elsewhere>,
@@ -65,7 +65,8 @@ pub(super) struct Elsewhere {
     pub(super) within: Duration,
 }
 
-/// Notification that there is room again on the way to a child on another node, for which messages wait.
+/// Notification that there is room again on the way to a child on another node. Messages for the child wait for that
+/// room.
 #[derive(Clone, Copy)]
 pub(super) struct RoomAbroad {
     pub(super) id: Id,
@@ -151,8 +152,8 @@ impl ChildRun {
         SettledEnd { waits, is_removed }
     }
 
-    /// Updates the child, and notifies those that waited for the end at its address. Returns whether the child was
-    /// removed.
+    /// Updates the child, and notifies those that waited at its address for the end of the process. Returns whether the
+    /// child was removed.
     pub(super) fn settle_and_tell(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> bool {
         let SettledEnd { waits, is_removed } = self.settle_end(pid, reason, handling);
         waits.tell(reason);

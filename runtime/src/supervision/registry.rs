@@ -1,12 +1,13 @@
 //! The children of a supervisor as others see them: their slots by name, and their states.
 //!
-//! The supervisor's process writes the registry; handles of the tree read it. The registry of a supervisor that is
-//! itself a child outlives the process: its successor finds the slots of its children there, so their addresses stay
-//! valid.
+//! The supervisor's process writes the registry; handles of the tree read it, and add dynamic children. The registry of
+//! a supervisor that is itself a child outlives the supervisor's process: the next process finds the slots of the
+//! children in it, so their addresses stay valid.
 //!
-//! A child's alias is valid as long as a supervisor can start the child, even while the child is down, or while its
-//! supervisor is down, if that supervisor is itself a child. When no supervisor can start the child any more, the alias
-//! is retired, even if handles of the tree remain; it then has no names and is in no group.
+//! A child's alias is valid as long as a supervisor can start the child, even while the child is down. If the
+//! supervisor is itself a child, the alias stays valid while the supervisor is down, too. When no supervisor can start
+//! the child any more, the alias is retired, even if handles of the tree remain; it then has no names and is in no
+//! group.
 
 use super::child_slot::{ChildSlot, Subtree};
 use super::{errors::ChildError, plan::Strategy, status::ChildState};
@@ -19,7 +20,7 @@ pub(crate) struct ChildRegistry(Mutex<Children>);
 
 struct Children {
     strategy: Strategy,
-    /// The process of the supervisor; `None` before the first one.
+    /// The process of the supervisor; `None` before its first process.
     supervisor: Option<Pid>,
     /// The reason of the supervisor's end, if it has ended.
     end: Option<ExitReason>,
@@ -137,8 +138,9 @@ impl ChildRegistry {
         entries.into_iter().map(|entry| (entry.slot.clone(), entry.alias.pid())).collect()
     }
 
-    /// Called when the supervisor's process has ended. If it `is_child`, the supervisor above it decides what follows,
-    /// and messages for its children continue to wait, unless it gave up.
+    /// Called when the supervisor's process has ended. If the supervisor is itself a child (`is_child`), the supervisor
+    /// above it decides what follows. Messages for the children then continue to wait, unless the supervisor gave up
+    /// (`gave_up`).
     pub(crate) fn end(&self, reason: &ExitReason, is_child: bool, gave_up: bool) {
         if !is_child {
             self.shut(reason);

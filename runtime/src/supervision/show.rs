@@ -11,8 +11,8 @@ use std::{fmt, sync::Arc};
 pub struct ChildInfo {
     /// Name of the child.
     pub name: Arc<str>,
-    /// Name of the child's type: that of the current process, even after an [upgrade](Pid::upgrade), or that of the
-    /// last start while the child is down. `None` for a hand-written process that has not been started.
+    /// Name of the child's type: that of the current process, even after an [upgrade](Pid::upgrade), or, while the
+    /// child is down, that of the most recent start. `None` for a hand-written process that has not been started.
     pub process: Option<&'static str>,
     /// Alias of the child, valid across restarts.
     pub address: Pid,
@@ -24,7 +24,7 @@ pub struct ChildInfo {
     pub state: ChildState,
     /// Number of times that the child has been restarted after a failure.
     pub restarts: u64,
-    /// The last end of the child, if it has ended.
+    /// The most recent end of the child, if it has ended.
     pub last: Option<LastEnd>,
     /// Strategy, if this child is a supervisor: `one_for_one`, `one_for_all`, `rest_for_one` or `dynamic`.
     pub supervisor: Option<&'static str>,

@@ -49,7 +49,7 @@ impl fmt::Display for ChildState {
     }
 }
 
-/// The last end of a child, or the reason why it could not start.
+/// The most recent end of a child, or the reason why it could not start.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LastEnd {
@@ -70,7 +70,7 @@ impl fmt::Display for LastEnd {
 pub(crate) struct ChildStatus {
     pub(super) state: ChildState,
     pub(super) restarts: u64,
-    /// The ends after which the child is restarted.
+    /// Tells after which outcomes the child is restarted.
     pub(super) restart: Restart,
     pub(super) last: Option<LastEnd>,
     /// The process whose end `last` describes; `None` if `last` is a failed start.

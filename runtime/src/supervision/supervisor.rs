@@ -94,8 +94,8 @@ impl Supervisor {
     /// up: it stops the other children and ends, with a [`GaveUp`](super::GaveUp) as its reason.
     ///
     /// The default is 5 within ten seconds. With 0 restarts the first failure is one too many; with [`u32::MAX`] there
-    /// is no limit. A window of [`Duration::MAX`] counts all restarts ever; one of zero is refused by
-    /// [`spawn`](Self::spawn).
+    /// is no limit. A window of [`Duration::MAX`] counts all restarts ever. [`spawn`](Self::spawn) refuses a window of
+    /// zero.
     pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
         (self.most, self.within) = (restarts, within);
         self

@@ -161,8 +161,8 @@ impl Tree {
         Ok(pid)
     }
 
-    /// Stops a child. The child stays down, and a dynamic child is removed. Returns without waiting: `join` the child's
-    /// PID first to wait for its end, after which the name of a dynamic child is free.
+    /// Stops a child. The child stays down, and a dynamic child is removed. Returns without waiting. To wait for the
+    /// child's end, `join` its PID first; after that end, the name of a dynamic child is free.
     ///
     /// # Errors
     /// Returns a [`ChildError`] if there is no such child, or if the supervisor has ended.
@@ -257,9 +257,8 @@ impl Tree {
         self.pid.stop()
     }
 
-    /// Waits for the end of the supervisor, which comes after the ends of its children. Await the result, or call
-    /// `wait` on a plain thread. A supervisor that gave up ends with an error that contains a
-    /// [`GaveUp`](super::GaveUp).
+    /// Waits for the end of the supervisor. The supervisor ends after its children. Await the result, or call `wait` on
+    /// a plain thread. A supervisor that gave up ends with an error that contains a [`GaveUp`](super::GaveUp).
     pub fn join(&self) -> Ended {
         // If the supervisor had already ended, the registry has the reason.
         self.pid.join().or_known(self.registry.supervisor().1)

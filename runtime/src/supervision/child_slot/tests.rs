@@ -47,7 +47,7 @@ fn received(mailbox: &mut Mailbox) -> Vec<u64> {
     std::iter::from_fn(|| mailbox.try_receive()).map(|package| package.take::<u64>().unwrap()).collect()
 }
 
-/// Ends the process, which leaves its unhandled messages in order.
+/// Ends the process. Its unhandled messages go to the slot, in order.
 fn ends(slot: &ChildSlot, mut mailbox: Mailbox) {
     let left: Vec<_> = std::iter::from_fn(|| mailbox.try_receive()).collect();
     let pid = mailbox.pid();
@@ -204,8 +204,7 @@ fn what_waits_when_nobody_is_left_is_dead_letters() {
     assert_eq!(runtime.statistics().dead_letters.ended, 1);
 }
 
-/// Catches: an error, inside an exit reason, that is dropped by the cluster's thread that delivers the reason to the
-/// child.
+/// Catches: the error inside an exit reason is dropped by the cluster's thread that delivers the reason to the child.
 #[test]
 fn what_a_child_without_a_process_hears_of_an_end_is_not_dropped_on_a_thread_of_a_cluster() {
     let bench = Bench::new(None);
@@ -217,8 +216,8 @@ fn what_a_child_without_a_process_hears_of_an_end_is_not_dropped_on_a_thread_of_
     assert_eq!(kind, ThreadKind::Notifier);
 }
 
-/// A transport to a node that is lost as a message is sent there, while the child's next process comes up on another
-/// node.
+/// A transport to a node that is lost while a message is being sent to it. At the same time the child's next process
+/// comes up on another node.
 struct Lost {
     slot: Arc<ChildSlot>,
     next: Pid,

@@ -92,8 +92,8 @@ impl SupervisorProcess {
         }
     }
 
-    /// Gives up on unanswered starts, because the supervisor is ending. The processes that they start are killed when
-    /// reported.
+    /// Gives up on unanswered starts, because the supervisor is ending. A process that is started nevertheless is
+    /// killed when it is reported.
     pub(super) fn abandon_starts(&mut self) {
         if self.members.values().all(|member| member.starting.is_none()) {
             return;

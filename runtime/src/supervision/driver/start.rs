@@ -85,7 +85,7 @@ fn spawned(run: &ChildRun, noted: &Noted) -> Option<Pid> {
     run.spawned().or_else(|| noted.get().copied())
 }
 
-/// Checks that the closure returned the process that was spawned through its `ChildSpawn`, if any was.
+/// Checks what the closure returned. If it spawned a process through its `ChildSpawn`, it must return that process.
 fn check(run: &ChildRun, noted: &Noted, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     let given = spawned(run, noted).or_else(|| run.elsewhere().map(|_| no_process(run.node())));
     match given {

@@ -4,15 +4,15 @@ use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use std::time::Duration;
 
-/// The ends of a child after which its supervisor restarts it.
+/// Tells after which outcomes a child is restarted by its supervisor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Restart {
-    /// All ends.
+    /// After every end and every failed start.
     #[default]
     Permanent,
-    /// Ends that are not normal, and failed starts.
+    /// After an end that is not normal, and after a failed start.
     Transient,
-    /// No ends.
+    /// Never.
     Temporary,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Phase {
     Asked,
     /// Killed, because it did not end in time.
     Killed,
-    /// Killed, but has not ended. It may still end; meanwhile only its own successor waits for it.
+    /// Killed, but has not ended. It may still end. Until then, only its own successor waits for it.
     Stuck,
     /// Down until its delay has passed.
     Delayed,
@@ -84,8 +84,8 @@ impl Restart {
         }
     }
 
-    /// Returns whether a child whose process has ended with `reason` stays down, if it is not in a group. The plan then
-    /// keeps it down, too, unless a later request starts it again.
+    /// Returns whether a child that is not in a group stays down after its process has ended with `reason`. If it does,
+    /// the plan keeps it down, too, unless a later request starts it again.
     pub(crate) fn is_over(self, after: AfterExit, reason: &ExitReason) -> bool {
         match after {
             AfterExit::Stay => true,

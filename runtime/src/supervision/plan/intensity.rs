@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 /// The default limit and window.
 pub(crate) const DEFAULT: (u32, Duration) = (5, Duration::from_secs(10));
 
-/// The restarts of a supervisor within the window that ends now.
+/// The restarts of a supervisor or a pool within the window that ends now.
 #[derive(Debug)]
 pub(crate) struct Intensity {
     most: u32,

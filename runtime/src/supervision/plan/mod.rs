@@ -13,9 +13,10 @@
 //! 2. *Failing.* Whether an end or a failed start is a failure depends on the child's [`Restart`]. Each failure counts
 //!    against the intensity; one too many, and the supervisor gives up. Otherwise the child is restarted after a delay
 //!    that grows with its failures in a row.
-//! 3. *Groups.* With one-for-all, a failure stops all others, with rest-for-one those after it, in reverse order; these
-//!    stops are not failures. When all are down and the delay has passed, they start again, in order. A transient child
-//!    of the group that had finished starts too; a temporary one, or one that was stopped by request, does not.
+//! 3. *Groups.* With one-for-all, a failure stops all other children; with rest-for-one, it stops those after the
+//!    failed one. They are stopped in reverse order, and these stops are not failures. When all are down and the delay
+//!    has passed, they start again, in order. A transient child of the group that had finished starts too; a temporary
+//!    one, or one that was stopped by request, does not.
 //! 4. *Stopping.* A child is asked to end, then killed at its deadline, and counts as down only when it has ended: two
 //!    incarnations of a child never overlap. Each child is asked when the one after it is down. (Dynamic children are
 //!    asked all at once.) A child that survives the kill, because its step does not return, delays the others for at
@@ -41,7 +42,7 @@ use child::{AfterExit, PlannedChild};
 use intensity::Intensity;
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long the other children wait for a killed one. A killed child ends when a worker next looks at it, unless its
+/// How long the other children wait for a killed one. A killed child ends when a worker next takes it up, unless its
 /// step never returns.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -198,7 +199,7 @@ impl SupervisorPlan {
         if self.end.is_some() { AfterExit::Stay } else { after }
     }
 
-    /// Returns how often the child has been restarted after a failure.
+    /// Returns how many times the child has been restarted after a failure.
     pub(crate) fn restarts(&self, id: Id) -> u64 {
         self.children.get(&id).map_or(0, |child| child.restarts)
     }
@@ -294,7 +295,7 @@ impl SupervisorPlan {
         let allowed = self.intensity.allow(now);
         let Some(child) = self.children.get_mut(&id) else { return };
         if !allowed {
-            // The child is kept to the end even if it is dynamic, since the supervisor's exit reason names it.
+            // The child is kept until the supervisor ends, even if it is dynamic, since the exit reason names it.
             child.phase = Phase::Over;
             let restarts = child.restarts;
             self.end = Some(SupervisorEnd::GaveUp { child: id, restarts, reason });
@@ -339,7 +340,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Returns the field that holds the number of the timer for a purpose while one is set.
+    /// Returns the field that holds the number of the timer for a purpose, while that timer is set.
     fn timer(&mut self, of: TimerOf) -> Option<&mut Option<u64>> {
         match of {
             TimerOf::Child(id) => self.children.get_mut(&id).map(|child| &mut child.timer),

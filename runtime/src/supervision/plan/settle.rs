@@ -58,7 +58,8 @@ impl SupervisorPlan {
         }
     }
 
-    /// Asks the running children from `from` on to end, beginning with the last, each when the one after it is down.
+    /// Asks the running children from `from` on to end, beginning with the last. Each is asked when the child after it
+    /// is down.
     fn stop_next(&mut self, from: Id, after: AfterExit) {
         let together = self.strategy == Strategy::Dynamic;
         let ids: Vec<Id> = self.children.range(from..).map(|(id, _)| *id).rev().collect();
@@ -69,9 +70,9 @@ impl SupervisorPlan {
                     child.after = after;
                     self.ask(id);
                 }
-                // It is asked to end as soon as it has started.
+                // The child is asked to end as soon as it has started.
                 Phase::Starting => child.after = after,
-                // The group's restart replaces the requested one.
+                // The restart of the group replaces the requested restart.
                 _ if child.phase.is_alive() && child.after == AfterExit::Again => child.after = after,
                 _ => {}
             }

@@ -73,7 +73,8 @@ impl Bench {
         order
     }
 
-    /// Passes an event to the plan. Returns its actions, without timers, which are stored.
+    /// Passes an event to the plan. Returns the plan's actions, except for those about timers, which are applied to
+    /// `timers`.
     pub(super) fn on(&mut self, event: SupervisorEvent) -> Vec<SupervisorAction> {
         let actions = self.plan.on(self.now, event, 0);
         let mut left = Vec::new();

@@ -131,7 +131,8 @@ impl World {
         assert!(recent <= self.most as usize, "{recent} restarts within {:?}, {} allowed", self.within, self.most);
     }
 
-    /// Checks that no later child is running, or is stopping and not given up on, when a child is stopped in order.
+    /// Called when a child is stopped. Checks that no later child is alive, except for those that were given up on or
+    /// whose stop or restart was requested.
     fn stops_in_order(&self, id: Id) {
         if self.strategy == Strategy::Dynamic || self.seen[&id].requested {
             return;
@@ -258,7 +259,7 @@ impl World {
     }
 }
 
-/// Checks a world at rest: every child runs or is finished, unless its delay is endless.
+/// Checks a world at rest: every child runs or is over, and no timer is left.
 fn is_at_rest(world: &World) {
     for (id, seen) in world.seen.iter().filter(|(_, seen)| seen.known) {
         let phase = world.plan.phase(*id);
