@@ -112,7 +112,7 @@ impl CallId {
         self.has_no_mark_but(TAKEN)
     }
 
-    /// Returns whether the answer is wanted and has not been given.
+    /// Returns true if the answer is wanted and has not been given.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.has_no_mark_but(TAKEN | KEPT)
     }

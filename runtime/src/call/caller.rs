@@ -201,8 +201,8 @@ impl Caller {
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
-    /// Arranges for the answer to be recorded. Returns the tag under which a process finds it; `None` if the caller is
-    /// not a process.
+    /// Arranges for the answer to be recorded. Returns the tag under which a process finds it, or `None` if the caller
+    /// is not a process.
     #[cold]
     pub(crate) fn record(&mut self) -> Option<u64> {
         let mut envelope = self.0.take();
@@ -247,7 +247,7 @@ impl Caller {
         })
     }
 
-    /// Returns whether the message was withdrawn, in which case its caller has been notified.
+    /// Returns whether the message was withdrawn. If it was, its caller has been notified.
     pub(crate) fn is_withdrawn(&self) -> bool {
         call_id::is_withdrawn(self.0.next())
     }
@@ -306,7 +306,7 @@ impl Caller {
                 // SAFETY: `this` is never dropped, so the node is taken once.
                 let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
                 let tag = node.word();
-                // This overwrites the `PendingCall` of a process, which does not need to be dropped.
+                // This overwrites a `PendingCall`. It is that of a process, and so does not need to be dropped.
                 node.put_value(NodeKind::Completed, generation, tag, value);
                 port.answer(node, generation);
             }
@@ -343,7 +343,7 @@ impl Caller {
         }
     }
 
-    /// Returns the emptied node, the caller and its tag; `None` if the call was withdrawn, in which case its caller has
+    /// Returns the emptied node, the caller and its tag. Returns `None` if the call was withdrawn: its caller has then
     /// been notified.
     #[inline]
     fn into_asker(self) -> Option<(NodeBox, Who, *mut MailNode)> {
@@ -478,7 +478,7 @@ fn ending() -> Option<ExitReason> {
     unsafe { reason.as_ref() }.cloned()
 }
 
-/// Runs `body`, in which a process exits. Calls that the process leaves unanswered fail with `reason`.
+/// Runs `body`, which performs the exit of a process. Calls that the process leaves unanswered fail with `reason`.
 #[inline(always)]
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
     // `ENDING` is inaccessible while the thread destroys its thread-locals. Even then, a process whose start fails may

@@ -208,7 +208,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`SpawnError::NoMembers`] if the pool can never have a member; [`SpawnError::Window`] if the window of its
-    /// intensity is zero, which means that no restart is ever counted; or the error of an initial member's start. If a
+    /// intensity is zero, so that no restart would ever be counted; or the error of an initial member's start. If a
     /// later start fails, the calls that wait for it fail, and the pool retries: see [`backoff`](Pool::backoff) and
     /// [`intensity`](Pool::intensity).
     pub fn spawn<S: Spawned>(
@@ -280,8 +280,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// host's [process limit](crate::Builder::process_limit).
     ///
     /// # Errors
-    /// [`SpawnError::Window`] if the window of the intensity is zero, which means that no restart is ever counted; or
-    /// the error of spawning the pool's process.
+    /// [`SpawnError::Window`] if the window of the intensity is zero, so that no restart would ever be counted; or the
+    /// error of spawning the pool's process.
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,

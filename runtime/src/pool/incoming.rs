@@ -22,7 +22,7 @@ pub(super) struct Incoming<K>(Mutex<IncomingState<K>>);
 struct IncomingState<K> {
     /// Queued packages, each with its route if it was tried before, so that user code runs only once per message.
     packages: VecDeque<(Package, Option<Route<K>>)>,
-    /// Whether a notifier is passing the packages on, or a timer will start one that will.
+    /// Whether a notifier is passing the packages on, or a timer will start such a notifier.
     is_brought: bool,
 }
 

@@ -18,7 +18,7 @@ pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, 
 
 pub(crate) struct PoolProcess<K: LaneKey> {
     router: Arc<PoolRouter<K>>,
-    /// The PID of the pool. Dropped when the pool is over, which makes the PID unroutable.
+    /// The PID of the pool. Dropped when the pool is over, so that the PID no longer leads anywhere.
     alias: Option<Alias>,
     host: Host,
     factory: MemberFactory<K>,

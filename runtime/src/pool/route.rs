@@ -5,7 +5,8 @@ use crate::util::panics::{Site, contain};
 use crate::{Payload, exit::Panic, util::log};
 use std::{any::TypeId, collections::BTreeMap};
 
-/// A function that returns the key of a message, or the panic of the user code; `None` for a message of another type.
+/// A function that returns the key of a message, or the panic of the user code. It returns `None` for a message of
+/// another type.
 type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;
 
 pub(crate) struct Routes<K> {
@@ -44,7 +45,7 @@ impl<K: Clone + 'static> Routes<K> {
         self.copies.insert(TypeId::of::<M>(), copy::<M>);
     }
 
-    /// Returns the route of a message; [`Route::None`] if the user code panics.
+    /// Returns the route of a message, or [`Route::None`] if the user code panics.
     pub(crate) fn of(&self, message: &mut Payload) -> Route<K> {
         let type_id = message.value_type();
         if let Some(copy) = self.copies.get(&type_id) {

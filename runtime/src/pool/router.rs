@@ -354,7 +354,7 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Determines the route of a package, which runs user code.
+    /// Determines the route of a package. This runs user code.
     fn route(&self, package: Package) -> (Package, Route<K>) {
         let (to, mut payload, caller) = package.into_parts();
         let route = self.routes.of(&mut payload);

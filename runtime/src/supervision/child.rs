@@ -174,8 +174,8 @@ impl<S> Child<S> {
     }
 
     /// Like [`keep_messages`](Self::keep_messages), with another limit for messages sent while the child is down:
-    /// further ones are refused as [`Full`](crate::error::SendFailure::Full). The limit does not apply to the child's
-    /// mailbox, which is passed on whole.
+    /// further messages are refused as [`Full`](crate::error::SendFailure::Full). The limit does not apply to the
+    /// child's mailbox, which is passed on whole.
     pub fn keep_at_most(mut self, messages: usize) -> Self {
         self.spec.keeps = Some(messages);
         self

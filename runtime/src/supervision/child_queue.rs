@@ -75,7 +75,7 @@ impl ChildQueue {
         all
     }
 
-    /// Returns whether there is a process that is not known to have ended.
+    /// Returns true if there is a process, and it is not known to have ended.
     pub(super) fn has_process(&self) -> bool {
         self.process.is_some() && self.process != self.ended
     }

@@ -79,7 +79,7 @@ pub(crate) struct ChildSlot {
     pub(crate) kind: Option<&'static ProcessKind>,
     /// The process type according to the closure for the next start. That closure may have replaced the original one.
     next_kind: Mutex<Option<&'static ProcessKind>>,
-    /// Maximum number of messages that wait while the child is down; `None` if they are returned to their senders.
+    /// Maximum number of messages that wait while the child is down, or `None` if they are returned to their senders.
     pub(crate) keeps: Option<usize>,
     host: &'static Scheduler,
     /// The PID of the serving process, in two words. The second, slot and generation, is zero if there is no process.
@@ -193,9 +193,9 @@ impl ChildSlot {
         }
     }
 
-    /// Passes a kept message on to the process. Returns the message if it must still be kept: either there is no room,
-    /// in which case it is returned with the queue in which to wait for room, or the process has ended already. In the
-    /// latter case, the messages that were sent to the process come back as its unhandled messages, ahead of this one.
+    /// Passes a kept message on to the process. Returns the message if it must still be kept. Either there is no room,
+    /// and the queue in which to wait for room is returned, too; or the process has ended already. In the second case,
+    /// the messages that were sent to the process come back as its unhandled messages, ahead of this one.
     fn pass_on(&self, pid: Pid, package: Package) -> Option<(Package, Option<TransportQueue>)> {
         let Undeliverable { package, reason } = redeliver(pid, package).err()?;
         let is_full = matches!(reason, SendFailure::Full(_));
@@ -514,7 +514,8 @@ impl AliasTarget for ChildSlot {
         self.host.number()
     }
 
-    /// Returns a signal that fires when a process serves again or when none will; `None` if either is already the case.
+    /// Returns a signal that fires when a process serves again or when none will, or `None` if either is already the
+    /// case.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         let mut queue = lock(&self.queue);
         let is_settled = queue.state == SlotState::Shut || self.incarnation.load(Ordering::SeqCst) != 0;

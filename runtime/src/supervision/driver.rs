@@ -137,7 +137,8 @@ impl SupervisorProcess {
             let before = failure.as_ref().map_or(0, |(id, _)| self.plan.restarts(*id));
             let was_ending = self.plan.is_ending();
             let actions = self.plan.on(now, event, chance);
-            // Published before the actions, since a child that is told to end by one of them may end at once.
+            // Published before the actions, since one of the actions may tell a child to end, and the child may end at
+            // once.
             match self.plan.is_ending() && !was_ending {
                 true => self.members.keys().for_each(|id| self.show_after(*id)),
                 false => about.into_iter().for_each(|id| self.show_after(id)),

@@ -5,8 +5,8 @@
 //!
 //! 1. the child's closure asks the [`Placement`] for a node and passes the request on, with a [`StartReport`];
 //! 2. the supervisor's plan keeps the child in its phase *starting* until the report arrives or the time limit passes;
-//! 3. a report is a message to the supervisor, and owns the process: a report that comes too late, after the time limit
-//!    or the end of the supervisor, kills the process when it is dropped, so no process is left without a supervisor;
+//! 3. a report is a message to the supervisor, and owns the process: a report that arrives after the time limit or the
+//!    end of the supervisor is dropped, and then kills the process, so no process is left without a supervisor;
 //! 4. once the start is reported, an [`EndReport`] takes the place of the start report, and reports the end. If the
 //!    session in which the process was started ends first, the end report is dropped with it, and then reports
 //!    [`ExitReason::NodeLost`].
@@ -115,7 +115,7 @@ impl EndReport {
         self.ended_while(reason, None);
     }
 
-    /// Reports that the process has ended while handling a message of this type, which trees and logs show.
+    /// Reports that the process has ended while handling a message of this type. Trees and logs show the type.
     pub fn ended_while(mut self, reason: ExitReason, handling: Option<&'static str>) {
         if let Some(run) = self.run.take() {
             run.report_end(self.pid, &reason, handling);

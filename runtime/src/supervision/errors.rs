@@ -148,7 +148,7 @@ fn are(has: &[String], count: usize) -> String {
 )]
 #[non_exhaustive]
 pub struct GaveUp {
-    /// The child that failed last.
+    /// The child whose failure made the supervisor give up.
     pub child: Arc<str>,
     /// Number of times that the child had been restarted.
     pub restarts: u64,
@@ -156,7 +156,7 @@ pub struct GaveUp {
     pub most: u32,
     /// The window for counting restarts.
     pub within: Duration,
-    /// The reason of the last failure.
+    /// The reason of that failure.
     pub reason: ExitReason,
     /// The type of the message that the child was handling, if any.
     pub handling: Option<&'static str>,

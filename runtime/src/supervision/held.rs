@@ -1,7 +1,7 @@
 //! Requests, other than messages, to a child that has no process.
 //!
 //! * Waits for its end: joins, links and monitors. They apply to the next process; when that process ends, all waiters
-//!   are notified. For this, the child has its own half of the links ([`Links`]), which ends with the process.
+//!   are notified. For this, the child has its own half of the links ([`Links`]). That half ends with the process.
 //! * Requests to end that arrive before the child has had a process. The first process gets them before its first
 //!   message. (A `stop` waits among the messages, since it takes effect after the messages before it.) Later requests
 //!   apply only to the current process. Between two processes, the requested end has already happened, so no request

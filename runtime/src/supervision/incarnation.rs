@@ -22,14 +22,14 @@ pub(super) struct ChildEnded {
 
 /// The party that updates the published state of the child after an end.
 pub(super) enum Settled {
-    /// The guardian, which has done so already, and may have removed the child.
+    /// The guardian. It has done so already, and may have removed the child.
     Done { is_removed: bool },
-    /// The supervisor, since it alone knows whether the process is the child. The second field is the type of the
-    /// message that the process was handling, if known.
+    /// The supervisor. It alone knows whether the process is the child. The second field is the type of the message
+    /// that the process was handling, if known.
     Left(Arc<ChildRun>, Option<&'static str>),
 }
 
-/// The supervisor's process, to which ends of children are reported.
+/// The supervisor's process, as the receiver of reports about the ends of children.
 #[derive(Clone, Copy)]
 pub(super) struct ExitListener {
     pub(super) slot: &'static Slot,

@@ -20,7 +20,7 @@ pub(crate) struct ChildRegistry(Mutex<Children>);
 
 struct Children {
     strategy: Strategy,
-    /// The process of the supervisor; `None` before its first process.
+    /// The process of the supervisor, or `None` before its first process.
     supervisor: Option<Pid>,
     /// The reason of the supervisor's end, if it has ended.
     end: Option<ExitReason>,

@@ -16,7 +16,7 @@ pub struct ChildInfo {
     pub process: Option<&'static str>,
     /// Alias of the child, valid across restarts.
     pub address: Pid,
-    /// PID of the current process; `None` while the child is down.
+    /// PID of the current process, or `None` while the child is down.
     pub pid: Option<Pid>,
     /// Name of the node that the child runs on, or last ran on, if that is [another node](crate::ChildSpawn::on).
     pub node: Option<Arc<str>>,

@@ -12,8 +12,8 @@ impl ChildSpawn {
     /// sibling: a call to a sibling that is not running would wait until its deadline. A message that is sent rather
     /// than called waits for the sibling.
     ///
-    /// A hand-written process, whose closure returns a PID, has no known type before it runs: use
-    /// [`sibling_pid`](Self::sibling_pid) for it.
+    /// If the closure of a child returns a PID, as that of a hand-written process does, the type of the child is
+    /// unknown before it runs: use [`sibling_pid`](Self::sibling_pid) for it.
     ///
     /// Like [`Tree::child`](super::Tree::child), `sibling::<dyn Storage>(name)` checks that the child implements the
     /// protocol.

@@ -73,7 +73,7 @@ pub(crate) struct ChildStatus {
     /// Tells after which outcomes the child is restarted.
     pub(super) restart: Restart,
     pub(super) last: Option<LastEnd>,
-    /// The process whose end `last` describes; `None` if `last` is a failed start.
+    /// The process whose end `last` describes, or `None` if `last` is a failed start.
     pub(super) ended: Option<Pid>,
     pub(super) process: Option<&'static str>,
     /// Name of the node that the child runs on, or last ran on, if that is another node.

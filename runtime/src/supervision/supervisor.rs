@@ -133,7 +133,7 @@ impl Supervisor {
         self
     }
 
-    /// Spawns the supervisor, which starts its children in order, on the calling thread, before this method returns. A
+    /// Spawns the supervisor. It starts its children in order, on the calling thread, before this method returns. A
     /// start that fails is retried like any other failure, so the child and those after it may still be down by then.
     ///
     /// The supervisor runs until it is stopped, its host is shut down, or it gives up; dropping the [`Tree`] does not

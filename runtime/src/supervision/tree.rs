@@ -173,8 +173,8 @@ impl Tree {
         self.ask(ChildRequest::Stop(slot))
     }
 
-    /// Stops a child and starts it again, or starts one that is down, without delay. The restart does not count as a
-    /// failure, and affects no other child. Returns without waiting.
+    /// Stops a child and starts it again without delay. A child that is down is only started. The restart does not
+    /// count as a failure, and affects no other child. Returns without waiting.
     ///
     /// # Errors
     /// Returns the same errors as [`Tree::stop_child`].

@@ -111,39 +111,40 @@ impl<P> Context<P> {
         }
     }
 
-    /// Returns the PID of this process; `None` if its machine is driven by hand.
+    /// Returns the PID of this process, or `None` if its machine is driven by hand.
     pub fn try_pid(&self) -> Option<Pid> {
         self.pid
     }
 
-    /// Returns the process that spawned this one; `None` if code outside of processes did. That process may have ended.
+    /// Returns the process that spawned this one, or `None` if code outside of processes did. That process may have
+    /// ended.
     pub fn parent(&self) -> Option<Pid> {
         self.metadata()?.parent(self.pid?.node())
     }
 
-    /// Returns the name of the entry that was spawned; empty if the machine is driven by hand.
+    /// Returns the name of the entry that was spawned, or an empty string if the machine is driven by hand.
     pub fn entry(&self) -> &'static str {
         self.metadata().and_then(Metadata::names).map_or("", |(_, entry)| entry)
     }
 
-    /// Returns the source location of the spawn; `None` if the machine is driven by hand.
+    /// Returns the source location of the spawn, or `None` if the machine is driven by hand.
     pub fn spawn_place(&self) -> Option<&'static Location<'static>> {
         self.metadata()?.place()
     }
 
-    /// Returns the deadline of the call that is being handled; `None` if the call has no deadline, or if the message
-    /// was sent, not called. Calls that this method makes must be answered by the same deadline.
+    /// Returns the deadline of the call that is being handled, or `None` if the call has no deadline or the message was
+    /// sent, not called. Calls that this method makes must be answered by the same deadline.
     pub fn deadline(&self) -> Option<Instant> {
         current::deadline().map(Moment::instant)
     }
 
-    /// Returns the current time of the runtime's clock, which timers use.
+    /// Returns the current time by the runtime's clock. Timers use the same clock.
     pub fn now(&self) -> Instant {
         Moment::now().instant()
     }
 
     /// Returns the value of type `T` that was set with [`Spawn::value`](crate::Spawn::value) on this process's spawn,
-    /// or else on that of its nearest ancestor; `None` if there is none.
+    /// or else on that of its nearest ancestor, or `None` if there is none.
     pub fn value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         inherited_values()?.0.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
@@ -228,7 +229,7 @@ impl<P> Context<P> {
         crate::actor::send::links::trap_exits(traps);
     }
 
-    /// Returns whether the process has ever been asked to end, by [`Pid::cancel`] or a shutdown.
+    /// Returns true if the process has ever been asked to end, be it by [`Pid::cancel`] or by a shutdown.
     pub fn is_cancelled(&self) -> bool {
         current::peek(|waits| waits.ending.requested.is_some()).unwrap_or(false)
     }
@@ -251,7 +252,7 @@ impl<P> Context<P> {
 /// A call to be completed with a closure.
 #[must_use = "nothing is called until `.then(…)`"]
 pub struct CallThen<'a, P, M, T, E> {
-    /// Keeps the context borrowed until `then`, whose closure receives it again.
+    /// Keeps the context borrowed until the call of `then`. The closure passed to `then` receives the context again.
     context: PhantomData<&'a mut Context<P>>,
     call: Call<M, T, E>,
 }
@@ -276,7 +277,7 @@ impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallTh
 /// A future to be completed with a closure.
 #[must_use = "nothing runs until `.then(…)`"]
 pub struct RunThen<'a, P, F> {
-    /// Keeps the context borrowed until `then`, whose closure receives it again.
+    /// Keeps the context borrowed until the call of `then`. The closure passed to `then` receives the context again.
     context: PhantomData<&'a mut Context<P>>,
     future: F,
 }

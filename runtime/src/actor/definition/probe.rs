@@ -31,14 +31,15 @@ probe! {
 }
 
 answers! {
-    /// The process is pinned: found first.
+    /// The answer for a pinned process. It is found first.
     IsPinned: [P] &&PlacementOf<P, OnItsThread> => fn __postroom_wrapper(&self) -> Pinned { Pinned }
-    /// The state of the process is `Send`: found second.
+    /// The answer for a process whose state is `Send`. It is found second.
     IsSend: [P: Send, L] &PlacementOf<P, L> => fn __postroom_wrapper(&self) -> NotPinned { NotPinned }
-    /// The process is not pinned, whether or not its state is `Send`. Used in place of [`IsSend`] where the wrapper
-    /// itself requires `Send`, so that the compiler's error comes from there.
+    /// The answer for a process that is not pinned, whether or not its state is `Send`. Used in place of [`IsSend`]
+    /// where the wrapper itself requires `Send`, so that the compiler's error comes from the wrapper.
     IsAny: [P, L] &PlacementOf<P, L> => fn __postroom_wrapper(&self) -> NotPinned { NotPinned }
-    /// All others: found last. The missing `Send` is reported once, where the state is stored.
+    /// The answer for all other processes. It is found last. The missing `Send` is reported once, where the state is
+    /// stored.
     IsNotSend: [P, L] PlacementOf<P, L> => fn __postroom_wrapper(&self) -> Pinned { Pinned }
 }
 

@@ -14,8 +14,8 @@ use std::{fmt, future::Future, pin::Pin};
 /// This is for code without a `ctx`, such as a library called from a method. `block` may borrow; a panic in it is a
 /// panic of the step, and its sends count as sent from outside. Costs a hand-off to another thread (some microseconds),
 /// or a new thread if all existing ones block. If there are already as many threads as
-/// [`Builder::blocking_threads`](crate::Builder::blocking_threads) allows, the call blocks its worker, which is counted
-/// and logged.
+/// [`Builder::blocking_threads`](crate::Builder::blocking_threads) allows, the call blocks its worker. Such calls are
+/// counted and logged.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -127,7 +127,7 @@ impl<P> Context<P> {
     /// turn, and a sync method continues on the first worker that finishes a step. At most
     /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) steps block at a time. If that many already
     /// block, an async method waits (if its future is dropped, `run` never starts). A sync method blocks its worker
-    /// instead, which is counted and logged.
+    /// instead; such calls are counted and logged.
     ///
     /// Costs a hand-off to another thread (some microseconds), or a new thread if there is no spare one. In a machine
     /// that is driven by hand, this only calls `run`.

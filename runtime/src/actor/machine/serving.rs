@@ -426,7 +426,7 @@ async fn away<P: Actor>(process: P, context: Context<P>, event: MethodEvent) -> 
     FutureOutput::Method(process, context, failed)
 }
 
-/// Stands in for [`Actor::away`] for a struct without async methods, where it is never called. For generated code.
+/// Stands in for [`Actor::away`] if a struct has no async methods. It is never called. For generated code.
 pub fn never_away<P: Actor>(_: P, _: Context<P>, _: MethodEvent) -> MethodFuture<'static, FutureOutput<P>> {
     unreachable!("`{}` has no async method", P::NAME)
 }

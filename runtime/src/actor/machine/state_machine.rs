@@ -102,7 +102,7 @@ impl<P: Actor> Machine<P> {
         Self { state: MachineState::New(process), table: TableCell::default() }
     }
 
-    /// Returns the struct; `None` while an async entry or method owns it, and after the end.
+    /// Returns the struct, or `None` if an async entry or method owns it or the machine has ended.
     pub fn get(&self) -> Option<&P> {
         match &self.state {
             MachineState::New(process)
@@ -112,7 +112,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Returns a mutable reference to the struct, for tests; `None` in the same cases as for [`get`](Self::get).
+    /// Returns a mutable reference to the struct, for tests. Returns `None` in the same cases as [`get`](Self::get).
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
             MachineState::New(process)

@@ -76,7 +76,7 @@ pub enum UpgradeError<E = Infallible> {
     /// reason.
     #[error("the new state could not be made: {0}")]
     Failed(E),
-    /// The closure that makes the new state panicked, which ended the process.
+    /// The closure that makes the new state panicked, and the panic ended the process.
     #[error("the new state could not be made: {0}")]
     Panicked(Panic),
 }
@@ -256,7 +256,7 @@ impl Pid {
         if process.is_some() && process == current_pid() {
             asker.told.put(Err(UpgradeError::Itself(self)));
         } else {
-            // If the process has ended, the request is dropped, which notifies the waiter.
+            // If the process has ended, the request is dropped, and the drop notifies the waiter.
             let control = Control::Upgrade(Upgrade::new(request::<Old, S>(Some(asker), make)));
             if let Some(process) = process
                 && let Some(slot) = TABLE.living(process)
@@ -298,7 +298,7 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
     /// remains in effect.
     ///
     /// # Errors
-    /// This upgrade, if the timeout has passed; inside the `Ok`, the errors of [`Upgrading::wait`].
+    /// Returns this upgrade if the timeout has passed. The errors of [`Upgrading::wait`] are inside the `Ok`.
     pub fn wait_timeout(self, timeout: Duration) -> Result<Result<A, UpgradeError<E>>, Self> {
         let until = instant_now().checked_add(timeout);
         match while_blocked(|| self.told.wait(until)) {

@@ -187,7 +187,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 return Ok(Err(CallError::Cycle(cycle)));
             }
         };
-        // Waits in system time, except in a process with a virtual clock, where a timer ends the wait.
+        // Waits in system time. In a process with a virtual clock, a timer ends the wait instead.
         let limiter = deadline.filter(|_| has_virtual_clock() && is_of_a_host()).zip(current_host());
         let limiter = limiter.and_then(|(deadline, host)| limit(&call, deadline, host));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
@@ -560,7 +560,7 @@ fn forget(key: WaitKey, incarnation: Incarnation) {
 }
 
 impl<M, T, E> CallFuture<M, T, E> {
-    /// Cancels a call that was sent, or discards one that was not.
+    /// Cancels a call that was sent, or discards a call that was not.
     #[cold]
     #[inline(never)]
     fn cancel(&mut self) {
@@ -603,7 +603,7 @@ mod tests {
     /// `second`.
     ///
     /// Catches: the call counts as a call to the process that had the name before, and so closes a false cycle.
-    /// (Awaited calls make the same check, but it has no test there.)
+    /// (Awaited calls make the same check, but that check has no test.)
     #[test]
     fn a_name_that_moves_while_it_is_called_makes_no_cycle() {
         let runtime = Runtime::builder().workers(2).build().expect("two workers");

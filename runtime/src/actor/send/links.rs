@@ -17,7 +17,7 @@ use std::{collections::VecDeque, future::Future, pin::Pin};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// Requested outside of a process, or by one that is being closed: there is no process to notify.
+    /// Requested outside of a process, or by a process that is being closed: there is no process to notify.
     #[error(
         "only a live process can link to {0} or monitor it; elsewhere wait for its end with \
             `pid.join()`"
@@ -118,8 +118,9 @@ impl Pid {
         self.resolve().unwrap_or(self)
     }
 
-    /// Requests the links and monitors that the process has at its next step; `None` if it has ended, or lives on
-    /// another node. Await the result, or `wait` for it on a plain thread. Costs one control message to the process.
+    /// Requests the links and monitors that the process has at its next step. The result is `None` if it has ended, or
+    /// lives on another node. Await the result, or `wait` for it on a plain thread. Costs one control message to the
+    /// process.
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
@@ -137,8 +138,8 @@ impl Pid {
 pub struct Inspection(Arc<Oneshot<Option<Bindings>>>);
 
 impl Inspection {
-    /// Blocks the thread until the process has answered, in its next step; `None` if it has ended. Inside a process,
-    /// another thread runs the other processes in the meantime.
+    /// Blocks the thread until the process has answered, in its next step. Returns `None` if it has ended. Inside a
+    /// process, another thread runs the other processes in the meantime.
     pub fn wait(self) -> Option<Bindings> {
         while_blocked(|| self.0.wait(None)).flatten()
     }

@@ -47,7 +47,7 @@ impl Pid {
     /// before its first message.
     ///
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
-    /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
+    /// [`cancel`](Self::cancel) ends even a process that never does. Returns at once: use [`join`](Self::join) to wait.
     ///
     /// A request for a process of another node goes to the node's [transport](crate::routing::Transport). In that case
     /// this method, like [`cancel`](Self::cancel) and [`kill`](Self::kill), returns whether the transport has accepted
@@ -66,8 +66,8 @@ impl Pid {
     }
 
     /// Tells the process to end, ahead of queued messages. A process with a `#[signal]` method for [`Cancel`] decides
-    /// for itself; any other ends with this reason when its current method returns or awaits. Returns whether the
-    /// process was alive.
+    /// for itself; any other process ends with this reason when its current method returns or awaits. Returns whether
+    /// the process was alive.
     ///
     /// [`Cancel`]: crate::Cancel
     pub fn cancel(self, reason: impl Into<ExitReason>) -> bool {
@@ -134,8 +134,8 @@ impl Pid {
 
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
-        // If the process has ended, the request is dropped, which notifies the waiter. A process that is exiting
-        // still accepts it.
+        // If the process has ended, the request is dropped, and the drop notifies the waiter. A process that is exiting
+        // still accepts the request.
         match EndSource::of(self) {
             EndSource::Process(pid, _on_its_way) => match TABLE.last(pid).filter(|_| !is_elsewhere(pid)) {
                 Some(slot) => send_control(slot, pid.generation(), Control::Join(join)),

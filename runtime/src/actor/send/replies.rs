@@ -89,7 +89,7 @@ impl<T> Drop for Replies<T> {
 }
 
 impl<T> ReplyStream<T> {
-    /// Returns the next answer; `None` at the end of the stream.
+    /// Returns the next answer, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<T> {
         poll_fn(|context| self.poll_answer(context)).await
     }

@@ -33,8 +33,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, 
     /// Blocks the thread until the answer arrives; see [`Call::wait`].
     ///
     /// # Errors
-    /// Those of [`Call::wait`], and [`CallError::Restarting`] if the child has not been restarted before the deadline,
-    /// in which case the message was not delivered.
+    /// Those of [`Call::wait`], and [`CallError::Restarting`] if the child has not been restarted before the deadline.
+    /// In that case the message was not delivered.
     pub fn wait(self) -> Result<T, CallError<E>> {
         let Self(mut call) = self;
         let (pid, method, due) = (call.pid(), call.method(), call.due());

@@ -94,8 +94,8 @@ fn is_over(until: Option<Instant>) -> bool {
 /// short for people to notice.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Requests a signal that fires when there may be room in a mailbox; `None` if there is room now, or if the process has
-/// ended.
+/// Requests a signal that fires when there may be room in a mailbox. Returns `None` if there is room now, or if the
+/// process has ended.
 pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
     if !is_here(pid) {
         return room_abroad(pid);
@@ -103,7 +103,7 @@ pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
     room_at_alias(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
 
-/// Requests a signal that fires when there may be room at an alias; `None` for any other PID.
+/// Requests a signal that fires when there may be room at an alias. Returns `None` for any other PID.
 fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
     if !is_local_alias(pid) {
         return None;
@@ -125,7 +125,7 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
         }
         break;
     }
-    // There may be room already, in which case no signal would come.
+    // There may be room already, and then no signal would come.
     room_soon()
 }
 

@@ -16,7 +16,7 @@ use std::{cell::Cell, marker::PhantomData, ptr};
 /// The place where a machine keeps its table of waits.
 #[derive(Default)]
 pub(crate) struct TableCell {
-    /// The incarnation that owns the table, packed in a word; zero if the machine is driven by hand.
+    /// The incarnation that owns the table, packed in a word, or zero if the machine is driven by hand.
     pub(crate) incarnation: u64,
     /// Allocated on first use: many processes only ever wait for messages.
     pub(crate) waits: Option<Box<Waits>>,
@@ -38,7 +38,7 @@ struct Active {
 
 thread_local! {
     static ACTIVE: Active = const { Active::nothing() };
-    /// The incarnation whose futures are being polled; zero if none.
+    /// The incarnation whose futures are being polled, or zero if none.
     static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -188,7 +188,8 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Sets the incarnation whose futures are polled from here on; zero for none. A panic resets it.
+/// Sets the incarnation whose futures are polled from here on, or zero for none, and returns the previous one. If a
+/// poll panics, the value stays until the next call.
 #[inline]
 pub(crate) fn set_polled(incarnation: u64) -> u64 {
     POLLED.replace(incarnation)
@@ -364,8 +365,8 @@ pub(crate) fn answer(key: WaitKey, answer: AnswerNode) -> Option<Waker> {
     active(|table| table.allocated().answer(key, answer))
 }
 
-/// Calls `look` with the current process's table, allocating it if needed; `None` outside of processes. `look` must not
-/// run foreign code.
+/// Calls `look` with the current process's table, allocating it if needed. Returns `None` outside of processes. `look`
+/// must not run foreign code.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| Some(look(table.allocated())))
@@ -613,7 +614,7 @@ mod tests {
     /// Set in the child program, which may be aborted.
     const PLANTS: &str = "POSTROOM_PLANTS_BOMBS";
 
-    /// Catches: two drops of one process panic, the second while the thread unwinds from the first, which aborts the
+    /// Catches: two drops of one process panic, the second while the thread unwinds from the first, and that aborts the
     /// program.
     #[test]
     fn several_values_of_a_process_may_panic_when_they_are_dropped() {

@@ -63,8 +63,8 @@ impl Ending {
         self.waits.push(wait.clone());
     }
 
-    /// Passes a request to end to the futures that wait for one, and returns their wakers; `None` if no future waits.
-    /// Also returns an earlier request that this one replaces, to be dropped after the table is released.
+    /// Passes a request to end to the futures that wait for one, and returns their wakers. Returns `None` if no future
+    /// waits. Also returns an earlier request that this one replaces, to be dropped after the table is released.
     ///
     /// Each request completes each of these futures once. A future may be given a request and then be dropped before it
     /// returns that request, because another branch of a `select!` was ready too. The request then remains for the next

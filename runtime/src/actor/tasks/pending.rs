@@ -130,8 +130,8 @@ impl Waits {
     }
 
     /// Adds a row for a call that waits until `deadline`; `called` is the process and the method. Returns `None` in a
-    /// machine driven by hand, which receives no answers. `is_own`: whether the call is polled with the process's own
-    /// waker.
+    /// machine driven by hand, because such a machine receives no answers. `is_own`: whether the call is polled with
+    /// the process's own waker.
     #[inline(always)]
     pub(crate) fn add_call(
         &mut self,
@@ -220,7 +220,7 @@ impl Waits {
         }
     }
 
-    /// Returns the process's edge in the wait graph, which is looked up only once.
+    /// Returns the process's edge in the wait graph. The edge is looked up only once.
     #[inline(always)]
     fn own_edge(&mut self) -> Option<&'static Edge> {
         if self.edge.is_none() {
@@ -498,7 +498,7 @@ impl Waits {
             || self.ending.will_end()
     }
 
-    /// Returns whether the process waits for nothing and has no work.
+    /// Returns true if the process waits for nothing and has no work.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && !self.has_background();
         nothing_waits && !self.has_something_to_serve() && !self.ending.ends_now() && !self.is_upgrading()

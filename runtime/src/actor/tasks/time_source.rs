@@ -54,7 +54,7 @@ fn host_of(process: Pid) -> Option<&'static dyn SlotHost> {
     Some(TABLE.living(process)?.owner()?.host)
 }
 
-/// Returns the timekeeper for delayed sends to `pid`; `None` if `pid` belongs to this program and no such process is
+/// Returns the timekeeper for delayed sends to `pid`, or `None` if `pid` belongs to this program and no such process is
 /// alive. For a process on another node, returns the sender's timekeeper.
 pub(crate) fn time_keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let process = pid.resolve();

@@ -7,7 +7,7 @@ use crate::slots::{Slot, TABLE};
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 use std::{mem::ManuallyDrop, ops::Deref, ptr};
 
-/// The incarnation that owns a table; `None` for a machine that is driven by hand.
+/// The incarnation that owns a table, or `None` for a machine that is driven by hand.
 pub(crate) type TableOwner = Option<(&'static Slot, u64)>;
 
 /// Creates a waker of the process for other code. It may outlive the process: its data is the incarnation, not a

@@ -7,7 +7,7 @@
 //!
 //! 1. A message goes to a member that has room, among those of the message's lane, unless others wait before it.
 //!    Otherwise it is queued if the queue has room, and a member is started for it if its lane may grow.
-//! 2. A member that finishes a message gets the next one of its lane.
+//! 2. A member that finishes a message gets the next message of its lane.
 //! 3. A member that ends is replaced if its lane needs it, or if messages wait. If no member is left after a failed
 //!    start, or after a member that ended before it had finished any message, the queued messages fail with that
 //!    reason. Failures make the lane back off, and too many make the pool give up: see [`failures`].
@@ -50,7 +50,7 @@ pub(crate) enum PoolAction<K, T> {
     /// Give the message to the member; then call [`PoolPlan::done`] when it has been handled, [`PoolPlan::bounced`] if
     /// the member was gone or full, or [`PoolPlan::unsent`] if this message cannot be sent to it.
     Give(MemberId, QueuedMessage<K, T>),
-    /// Give the message to the member ahead of queued ones; its outcome is not reported.
+    /// Give the message to the member ahead of queued messages. Its outcome is not reported.
     Copy(Pid, T),
     /// Start a member for the lane; then call [`PoolPlan::started`] or [`PoolPlan::unstarted`].
     Start(K),
@@ -316,7 +316,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         has_failed
     }
 
-    /// Stops accepting messages; the pool is over when all accepted ones are done.
+    /// Stops accepting messages. The pool is over when all accepted messages are done.
     pub(crate) fn drain(&mut self, now: Moment) {
         (self.draining, self.freed) = (true, true);
         let keys: Vec<K> = self.lanes.keys().cloned().collect();

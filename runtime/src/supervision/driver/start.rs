@@ -79,8 +79,8 @@ impl SupervisorProcess {
     }
 }
 
-/// Returns the process that was spawned on this host through the `ChildSpawn`. A pool has no guardian; only `noted` has
-/// its PID.
+/// Returns the process that was spawned on this host through the `ChildSpawn`. A pool has no guardian, so only `noted`
+/// has its PID.
 fn spawned(run: &ChildRun, noted: &Noted) -> Option<Pid> {
     run.spawned().or_else(|| noted.get().copied())
 }

@@ -54,7 +54,7 @@ impl Phase {
         matches!(self, Self::Waiting { .. })
     }
 
-    /// Returns whether the child is going down, which means that the child before it must wait.
+    /// Returns whether the child is going down. While it is, the child before it must wait.
     pub(super) fn is_going(self) -> bool {
         matches!(self, Self::Asked | Self::Killed)
     }

@@ -18,7 +18,7 @@
 //!    has passed, they start again, in order. A transient child of the group that had finished starts too; a temporary
 //!    one, or one that was stopped by request, does not.
 //! 4. *Stopping.* A child is asked to end, then killed at its deadline, and counts as down only when it has ended: two
-//!    incarnations of a child never overlap. Each child is asked when the one after it is down. (Dynamic children are
+//!    incarnations of a child never overlap. Each child is asked when the child after it is down. (Dynamic children are
 //!    asked all at once.) A child that survives the kill, because its step does not return, delays the others for at
 //!    most [`PATIENCE`].
 //! 5. *The end.* When asked to stop, or having given up, the supervisor stops all children, and finishes when they are
@@ -53,7 +53,7 @@ pub(crate) enum Strategy {
     OneForOne,
     /// All.
     OneForAll,
-    /// The one that failed, and those after it.
+    /// The child that failed, and the children after it.
     RestForOne,
     /// Like one-for-one, for children that are added and removed while the supervisor runs and do not wait for each
     /// other.
@@ -188,7 +188,7 @@ impl SupervisorPlan {
         id
     }
 
-    /// Returns the phase of the child; `None` if it was removed.
+    /// Returns the phase of the child, or `None` if it was removed.
     pub(crate) fn phase(&self, id: Id) -> Option<Phase> {
         self.children.get(&id).map(|child| child.phase)
     }

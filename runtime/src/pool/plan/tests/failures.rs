@@ -7,7 +7,7 @@ fn error() -> ExitReason {
     ExitReason::error("over the edge")
 }
 
-/// Makes a world with one lane and one member, which has completed a message.
+/// Makes a world with one lane and one member that has completed a message.
 fn serving(rules: PoolRules) -> (World, Pid) {
     let mut world = World::new(rules, 1);
     world.arrive(0, 0).unwrap();

@@ -16,7 +16,7 @@ struct Seen {
     cancelled: bool,
     /// Whether it was killed, and the time to wait for its end has passed.
     given_up_on: bool,
-    /// Whether its stop or restart was requested, in which case the order of stops does not apply.
+    /// Whether its stop or restart was requested. If so, the order of stops does not apply.
     requested: bool,
     known: bool,
 }
