@@ -131,7 +131,7 @@ impl Host {
         let mut message = message;
         loop {
             let Err(refused) = send(holder, message) else { return Ok(()) };
-            // The holder has ended; the name may have a new one.
+            // The holder has ended. The name may have a new holder.
             match (refused.reason, self.whereis(name)) {
                 (SendFailure::Gone(_), None) => return Err(SendError { reason: SendFailure::UnknownName, ..refused }),
                 (SendFailure::Gone(_), Some(next)) if next != holder => (holder, message) = (next, refused.message),
@@ -179,7 +179,7 @@ impl Host {
     }
 }
 
-/// Operations on the process's own host, which a machine that is driven by hand does not have.
+/// Operations on the process's own host. A machine that is driven by hand has no host.
 impl<P: Actor> Context<P> {
     /// Returns the holder of a name on the same host; `None` also in a machine that is driven by hand.
     pub fn whereis(&self, name: &str) -> Option<Pid> {

@@ -172,8 +172,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
             let package = self.mailbox.receive_timeout(LIMIT);
             return package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: LIMIT });
         }
-        // By then, all messages from processes have arrived. This is so even if the wait fails, because a process may
-        // have sent a message and then run forever.
+        // After this, all messages from processes have arrived. The mailbox is checked even if the wait fails, because
+        // a process may have sent a message and then run forever.
         let idle = self.host.until_idle();
         if let Some(package) = self.mailbox.try_receive() {
             return Ok(package);
