@@ -34,7 +34,8 @@ pub(crate) enum NodeKind {
     Call = 5,
     /// The notice of a process's end, in the data lane.
     Notice = 6,
-    /// A stand-in for a message in the queue of a mailbox with a hard bound, in the data lane.
+    /// Stands in the data lane for a message of a mailbox with a hard bound. The message is in a second queue of that
+    /// mailbox.
     Placeholder = 7,
 }
 
