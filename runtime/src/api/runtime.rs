@@ -60,8 +60,8 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
     World::new(Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() }));
 
 impl UnusedRecords {
-    /// Takes out the records of hosts that are entirely gone. Returns them, and the logical nodes that these hosts
-    /// belonged to. The caller [forgets](Router::forget) those nodes outside the lock.
+    /// Takes out the records of hosts that are entirely gone. Returns them, and the nodes whose last host was one of
+    /// them. The caller [forgets](Router::forget) these nodes outside the lock.
     fn look(&mut self) -> (Vec<&'static HostRecord>, Vec<NodeId>) {
         let (mut free, mut nodes) = (Vec::new(), Vec::new());
         // Under this lock, the generation ends and its number is removed, so that a PID of this generation never leads

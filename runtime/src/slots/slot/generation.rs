@@ -46,7 +46,7 @@ impl GenerationWord {
         self.0 & PHASE_MASK == LifePhase::Alive as u64
     }
 
-    /// Returns the phase of the process of `generation`, which is `Over` if the slot has another process.
+    /// Returns the phase of the process of `generation`. If the slot has another process, the phase is `Over`.
     pub(super) fn phase_of(self, generation: u64) -> LifePhase {
         [LifePhase::Alive, LifePhase::Exiting]
             .into_iter()
