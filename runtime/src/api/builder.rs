@@ -198,9 +198,9 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of threads in addition to the workers, which is how many steps can block at a time, in
-    /// `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. The number can be from 1 to
-    /// 65,536; the default is 512.
+    /// Sets the maximum number of threads in addition to the workers. It is the number of steps that can block at a
+    /// time, in `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. It can be from 1 to 65,536;
+    /// the default is 512.
     ///
     /// Beyond that, an async `blocking` waits for a thread and a sync one blocks its worker. Only a `.wait()` for
     /// another process may exceed the limit, if all workers would be blocked otherwise.
@@ -254,7 +254,7 @@ impl Builder {
     }
 
     /// Lets Tokio's sockets, timers, files and tasks work inside the processes and in [`Runtime::block_on`]: the host
-    /// has its own Tokio runtime, which ends with it.
+    /// has its own Tokio runtime, and that runtime ends with the host.
     ///
     /// The workers drive that Tokio runtime: an idle worker waits in it for events of the system, and busy workers poll
     /// it regularly between steps, so a socket wakes its process without a thread in between. Steps do not become

@@ -119,9 +119,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         Some(expected(Self::open(package)))
     }
 
-    /// Returns the next message. With a manual clock, which is not advanced, it waits until the runtime is idle, and
-    /// at most one second more for outside threads; with another clock, at most ten seconds. Both limits are in
-    /// system time.
+    /// Returns the next message. With a manual clock, it waits until the runtime is idle, and at most one second more
+    /// for outside threads; the clock is not advanced. With another clock, it waits at most ten seconds. Both limits
+    /// are in system time.
     ///
     /// # Panics
     /// If no message arrives, or one of another type.

@@ -95,8 +95,8 @@ fn free_unused() {
     let (free, nodes) = lock(&UNUSED_RECORDS).look();
     debug_assert!(simulated::ARE_BUILT || nodes.is_empty(), "that of the program does not end");
     nodes.into_iter().for_each(Router::forget);
-    // This is done outside the lock, because a host that was shut down from inside may still hold user code, which is
-    // dropped here.
+    // This is done outside the lock, because it drops user code. (A host that was shut down from inside may still hold
+    // some.)
     free.iter().for_each(|record| record.forget_all());
     lock(&UNUSED_RECORDS).free.extend(free);
 }
@@ -261,7 +261,7 @@ impl Host {
 
     /// Spawns a process with its own thread, on which `make` creates its state. All its steps, its `close` and its drop
     /// run there, and it occupies no worker. Use this for state that must stay on one thread (a user interface, a C
-    /// library, thread-local state), or that is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the
+    /// library, thread-local state), or that is not `Send` (this requires `#[process(pinned)]`). See [`Spawn`]; the
     /// entry returns when the process has started.
     ///
     /// Costs a thread. A message to the process wakes that thread (about 5 µs if it sleeps), and a message from the
@@ -308,8 +308,8 @@ impl Host {
         SpawnProcess::pinned(self.reference(), Location::caller(), make)
     }
 
-    /// Sends a message. To a PID, it can be of any type, which is checked at delivery; to an address, it must have a
-    /// method, which the compiler checks.
+    /// Sends a message. To a PID, it can be of any type, and the type is checked at delivery. To an address, the
+    /// message must have a method, and the compiler checks that.
     ///
     /// # Errors
     /// Those of [`Call::send`](crate::Call::send). A type that the process of a PID does not handle is not an error:

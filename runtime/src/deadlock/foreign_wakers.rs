@@ -8,7 +8,7 @@
 //!
 //! A wake decrements the count after it has marked the control lane and before the process runs. So a thread that reads
 //! a count of zero also sees the wake, and the resumed process no longer counts the waker. A waker that is dropped
-//! without a wake while its process waits does not change that wait, which stays unpublished.
+//! without a wake while its process waits does not change that wait: the wait stays unpublished.
 
 use super::edges::index_of;
 use super::wait_graph::Incarnation;

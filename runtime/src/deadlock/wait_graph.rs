@@ -101,7 +101,7 @@ impl EdgeWord {
     }
 }
 
-/// The edge of a process, which any thread may read. Only the thread that runs the process publishes: if two threads
+/// The edge of a process. Any thread may read it. Only the thread that runs the process publishes: if two threads
 /// published concurrently, a reader could combine parts of both, such as the text of one name with the length of
 /// another.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Links, monitors and ownership between processes.
 //!
-//! Each process keeps its own half of each link in its [`Links`](protocol::Links), which only the holder of its token
-//! accesses, so there is no lock. The two halves are kept consistent by messages between the processes:
+//! Each process keeps its own half of each link in its [`Links`](protocol::Links). Only the holder of the process's
+//! token accesses these, so there is no lock. The two halves are kept consistent by messages between the processes:
 //!
 //! | message | travels in | means |
 //! |---|---|---|

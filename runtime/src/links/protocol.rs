@@ -159,7 +159,7 @@ impl<Who: Ord + Copy> Links<Who> {
         Some(LinkMessage::Unlink(number))
     }
 
-    /// Watches `other`. Returns the number of the watch, which must be sent to `other`.
+    /// Watches `other`. Returns the number of the watch. The caller must send it to `other`.
     pub(crate) fn watch(&mut self, other: Who) -> u64 {
         let number = self.next_number();
         self.watched.insert(number, other);
@@ -177,7 +177,7 @@ impl<Who: Ord + Copy> Links<Who> {
     }
 
     /// Cancels a watch: the end of the watched process is not reported, even if the notice is on its way. Returns the
-    /// watched process, which must be notified.
+    /// watched process. The caller must notify it.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
     }

@@ -2,9 +2,9 @@
 //!
 //! A [`Registrant`], such as a name, has processes as members. It records each member here, and is notified when the
 //! member ends. A process without registrations pays one load for this when it ends, and exiting processes share no
-//! cache line: registrations are counted in cells, by slot, which are written only when members are added or removed.
-//! An exit that finds its cell empty is done. (Two slots that share a cell cost each other a lookup in the table,
-//! nothing else.)
+//! cache line: registrations are counted in cells, by slot, and a cell is written only when members are added or
+//! removed. An exit that finds its cell empty is done. (Two slots that share a cell cost each other a lookup in the
+//! table, nothing else.)
 //!
 //! A registrant adds a member in these steps:
 //!
@@ -23,8 +23,8 @@
 //! PID, and Y3 compares the generation.
 //!
 //! A registrant calls `add` and `remove` under its own lock, and also records the member under that lock. Y8 notifies
-//! the registrant while no lock of the table is held. So Y8 waits until the registrant has either recorded the member,
-//! which is then removed, or refused it. Locks are taken in the order registrant, table.
+//! the registrant while no lock of the table is held. So Y8 waits until the registrant has either recorded the member
+//! or refused it. If the member was recorded, it is then removed. Locks are taken in the order registrant, table.
 //!
 //! A model is in `tests/models`.
 

@@ -37,10 +37,10 @@
 //! | an address with FRESH | that node is the first, not consumed | the sender that found `tail` null; the holder |
 //! | an address | that node has been consumed; its `next` leads to what follows | the holder |
 //!
-//! The holder of an empty lane may store a message in the node last consumed, whose content it owns, and make it FRESH
-//! again ([`Holder::refill`]). Senders do not notice: the node that they link to stays in place, and its number grows
-//! by one. If a sender has already linked to the node, its message came first, and the lane is not empty. The message
-//! of a sender that links at the same time comes second; its number may be one too low.
+//! The holder owns the content of the node last consumed. If the lane is empty, the holder may store a message in that
+//! node and make it FRESH again ([`Holder::refill`]). Senders do not notice: the node that they link to stays in place,
+//! and its number grows by one. If a sender has already linked to the node, its message came first, and the lane is not
+//! empty. The message of a sender that links at the same time comes second; its number may be one too low.
 //!
 //! Between two marks at most one sender finds null in `tail`. Until that sender has linked its node, the holder does
 //! not write `head`: it replaces a null `head` only by consuming the sender's node, and stores null in `head` only

@@ -245,8 +245,7 @@ impl StepOutput<'_> {
     }
 
     /// Suspends the process until a yield completes; messages queue without waking it. Without an outstanding yield
-    /// this is an error, which ends the process. Has no effect after [`done`](Self::done) or
-    /// [`upgrade`](Self::upgrade).
+    /// this is an error, and ends the process. Has no effect after [`done`](Self::done) or [`upgrade`](Self::upgrade).
     pub fn wait(&mut self) {
         self.set(StepStatus::Waiting);
     }

@@ -25,9 +25,9 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Answers the caller. `Ok` is the return value of the called method: a `Result<T, E>` of the caller's types, which
-    /// may be the method's own `Err`, or a `Result<T, Infallible>` if the method cannot fail. Never blocks. A caller
-    /// that has given up, or that expects no answer, is not notified.
+    /// Answers the caller. `Ok` is the return value of the called method. It is a `Result<T, E>` of the caller's types
+    /// (and may be the method's own `Err`), or a `Result<T, Infallible>` if the method cannot fail. Never blocks. A
+    /// caller that has given up, or that expects no answer, is not notified.
     pub fn answer(mut self, result: Result<Payload, CallError>) {
         match (self.caller.take(), result) {
             (Some(caller), Ok(value)) => caller.answer(value),

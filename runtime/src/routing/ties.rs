@@ -12,8 +12,8 @@
 //! A process may link with or monitor an alias of the other node. Only that node can resolve the alias. There, the tie
 //! is with the process that the alias resolves to at that moment, and the alias is recorded: messages from that process
 //! then have the alias as their sender, because that is the name that the other process knows. (A `Down` is identified
-//! by its number instead.) If the alias has no process, the tie may be with the alias itself, which counts as a local
-//! process here.
+//! by its number instead.) If the alias has no process, the tie may be with the alias itself. The alias then counts as
+//! a local process here.
 
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
